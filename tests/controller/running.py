@@ -44,7 +44,7 @@ class Said:
         return self.synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Wait until the test says so.
+        """Wait until the test continues it.
 
         Cancellation:
             Safe.
@@ -74,7 +74,7 @@ class Said:
             self.is_running = False
 
     def detach(self) -> None:
-        """Note that nobody listens any more."""
+        """Record that the source is detached."""
         self.was_detached = True
 
     def requests_for(self, event: Event[View | None]) -> list[Request]:
@@ -132,7 +132,7 @@ def options(**changes: object) -> ControllerOptions:
 async def running(
     reconcile: Reconcile[None], **changes: Any
 ) -> AsyncIterator[tuple[Controller[None], Said]]:
-    """Run a controller that hears what the test says; `workers` are one unless given."""
+    """Run a controller with a source that the test drives; one worker by default."""
     workers = changes.pop("workers", 1)
     controller = Controller("c", reconcile, workers=workers, options=options(**changes))
     source = Said()

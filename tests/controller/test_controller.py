@@ -321,7 +321,7 @@ async def test_without_a_deadline_a_reconcile_may_take_a_day() -> None:
 
 
 class Stubborn:
-    """A reconcile that ignores cancellation for one key until it is let go."""
+    """A reconcile that ignores cancellation for one key until it is released."""
 
     def __init__(self) -> None:
         self.let_go = asyncio.Event()
@@ -756,7 +756,7 @@ class Counted:
             self.seconds += value
 
     def set(self, name: str, value: float, labels: dict[str, str]) -> None:
-        """Take note of nothing."""
+        """Do nothing."""
 
 
 async def test_metrics_are_named_as_controller_runtimes() -> None:

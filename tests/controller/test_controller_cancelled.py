@@ -1,4 +1,4 @@
-"""Whoever waits for a controller may be cancelled: nothing is lost, nothing stays behind."""
+"""Cancelling a task that waits for a controller loses nothing, and leaves nothing running."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def cancelled_after(seconds: float, waiting: Awaitable[object]) -> float:
-    """Cancel whoever waits; return how long the end took after that."""
+    """Cancel the waiting task; return how long the end took after that."""
 
     async def wait() -> None:
         await waiting

@@ -243,7 +243,7 @@ async def test_a_mere_key_is_in_the_only_cluster_that_there_is(apiserver: APISer
 async def test_an_owner_that_is_not_watched_never_looks_as_if_it_were_gone(
     apiserver: APIServer, selection: dict[str, str]
 ) -> None:
-    """Somebody would clean up after it, in the namespace or shard of another operator."""
+    """The reconcile would clean up an object in the namespace or shard of another operator."""
     apiserver.ensure_namespace("one")
     apiserver.ensure_namespace("two")
 

@@ -1,7 +1,7 @@
-"""A storm of writes in vain in a running controller, on virtual time: scene 1.5 in small.
+"""A storm of no-op writes in a running controller, on virtual time.
 
-The writes are told by the context's writer, as the Cluster does it, so no server is needed; what a
-Cluster tells is tested in tests/cluster/test_write_context.py.
+The test reports writes to the context's writer, as a Cluster does, so it needs no server;
+tests/cluster/test_write_context.py tests what a Cluster reports.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Buggy:
 
     @property
     def writes(self) -> int:
-        """How many writes it has made in vain."""
+        """The number of its no-op writes."""
         return sum(self.seen.values())
 
     async def __call__(self, request: Request, obj: object) -> Result | None:
@@ -83,7 +83,7 @@ def held(controller: Controller[None]) -> int:
 
 
 class Measured:
-    """Metrics that keep what is about writes in vain."""
+    """Metrics that keep the counts of no-op writes."""
 
     def __init__(self) -> None:
         self.counts = Counter[str]()

@@ -1,4 +1,4 @@
-"""The recorder against a server: it never holds up who tells it, and says what it has dropped."""
+"""The recorder against a server: it never delays its caller, and reports what it dropped."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def test_an_answer_that_was_lost_makes_no_second_event() -> None:
 
 async def test_what_happens_again_while_an_answer_is_lost_is_counted_on_the_server() -> None:
     class Again(Hurry):
-        """Tells of the event once more between two attempts."""
+        """Record the event once more between two attempts."""
 
         def uniform(self, a: float, b: float) -> float:
             """Record, and hurry."""

@@ -57,7 +57,7 @@ def _finalizers(server: APIServer) -> list[str]:
 
 
 def _touch(server: APIServer, **metadata: Any) -> None:
-    """Change the object behind the back of whoever has read it."""
+    """Change the object after the reconcile has read it."""
     server.patch("v1", "configmaps", "a", {"data": {"x": "y"}, "metadata": metadata})
 
 

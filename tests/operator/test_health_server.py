@@ -1,4 +1,4 @@
-"""The health endpoint: what probes are told, and what bad clients cannot do to it."""
+"""The health endpoint: its answers to probes, and its limits for bad clients."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ async def test_a_foreign_host_sees_probes_and_no_page() -> None:
 
 
 async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
-    """Probes come from outside of the pod; nobody else needs to know what goes on in there."""
+    """Probes come from outside the pod; other callers must not read the program's state."""
     server = HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"})
 
     status, words, _ = server._answer(Asked("GET", "/status", ("10.0.0.1", 1)))

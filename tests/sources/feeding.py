@@ -1,7 +1,12 @@
-"""An informer without a server, and a queue that only notes: what tests of sources are fed by.
+"""An informer without a server, and a queue that only records, for tests of sources.
 
+<<<<<<< HEAD
 Objects and events of the test go through the real cache and the real store sink, so a source gets
 what a server would send it.
+=======
+The test's objects and events pass through the real cache and the real store sink, so a source gets
+the same calls as with a server.
+>>>>>>> 5206f2a (docs: describe controllers, operators and finalizers in plain words)
 """
 
 from __future__ import annotations
@@ -84,7 +89,7 @@ class FedInformer:
     def __init__(self, scope: str = "configmaps.v1") -> None:
         self.scope = scope
         self.settled: list[Callable[[str], None]] = []
-        """Called with the name of a namespace that is told, or gone."""
+        """Called with the name of a namespace that is complete, or gone."""
         self._indexer: Indexer[None] = Indexer()
         owner = SinkOwner()
         self.crashes: list[Exception] = owner.crashes

@@ -10,7 +10,7 @@ from pyinformer.sources._schedule import PacedRounds, next_beat_at
 
 
 def _drive(rounds: PacedRounds[str], until: float) -> list[tuple[float, str]]:
-    """Take as a pump does: wake when told, take what is due."""
+    """Take keys as a source does: wake at `wake_at`, take what is due."""
     taken: list[tuple[float, str]] = []
     now = 0.0
     for _ in range(100_000):

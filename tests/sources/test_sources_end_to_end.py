@@ -36,7 +36,7 @@ class NodeView(View):
     """Where a pod runs, as a text."""
 
     class Spec(View):
-        """The part of a pod that says so."""
+        """The condition in a pod's status."""
 
         node_name: str = ""
 

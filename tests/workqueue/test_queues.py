@@ -22,7 +22,7 @@ QUEUES = [
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Those who wait for keys: woken in turn, cancelled without loss, told when it is over."""
+"""Coroutines that wait for keys: woken in turn, cancelled without loss, ended by shutdown."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ def test_a_queue_goes_on_with_the_next_loop() -> None:
 
 
 def test_a_key_is_not_taken_by_a_second_loop_while_the_first_may_go_on() -> None:
-    """Both loops run in one thread, by turns; the key is there, so nobody would have to wait."""
+    """Both loops run in one thread, by turns; the key is there, so get would not wait."""
     queue = Queue[str]()
 
     async def take() -> str:
