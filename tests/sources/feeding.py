@@ -1,12 +1,7 @@
 """An informer without a server, and a queue that only records, for tests of sources.
 
-<<<<<<< HEAD
 Objects and events of the test go through the real cache and the real store sink, so a source gets
 what a server would send it.
-=======
-The test's objects and events pass through the real cache and the real store sink, so a source gets
-the same calls as with a server.
->>>>>>> 5206f2a (docs: describe controllers, operators and finalizers in plain words)
 """
 
 from __future__ import annotations
