@@ -113,9 +113,8 @@ def _entry(path: str) -> Entry:
 
 
 def _words(namespace: str) -> str:
-    """Return the docstring of a namespace; for the errors, the drawing of their tree."""
-    module = "pyinformer.apimachinery._errors" if namespace == ERRORS else namespace
-    return _literal(inspect.getdoc(importlib.import_module(module)) or "")
+    """Return the docstring of a namespace."""
+    return _literal(inspect.getdoc(importlib.import_module(namespace)) or "")
 
 
 def _literal(text: str) -> str:

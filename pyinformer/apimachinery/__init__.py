@@ -5,7 +5,49 @@ from pyinformer.apimachinery._checks import check_choice, check_flag, check_inte
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
 from pyinformer.apimachinery._compact import CompactObject, load_zstandard
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
-from pyinformer.apimachinery._errors import (
+from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
+from pyinformer.apimachinery._field_selector import FieldSelector
+from pyinformer.apimachinery._fields import (
+    METADATA_BYTES,
+    Identity,
+    MetadataReader,
+    fields_of,
+    identity_in,
+)
+from pyinformer.apimachinery._identity import key_in
+from pyinformer.apimachinery._intern import InternStatistics
+from pyinformer.apimachinery._journal import Journal, JournalEntry
+from pyinformer.apimachinery._json import JSONObject, JSONValue, decode_object
+from pyinformer.apimachinery._keys import (
+    PARTIAL_OBJECT_METADATA,
+    GroupVersionKind,
+    GroupVersionResource,
+    ObjectKey,
+    is_object_name,
+    object_key,
+)
+from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector
+from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
+from pyinformer.apimachinery._near import did_you_mean, near_names
+from pyinformer.apimachinery._object import KubeObject, V, stored_bytes
+from pyinformer.apimachinery._paths import PathSet, parse_path
+from pyinformer.apimachinery._redact import (
+    REDACTED,
+    redacted,
+    redacted_change,
+    redacted_words,
+)
+from pyinformer.apimachinery._resource_version import (
+    VersionOrder,
+    compare_resource_versions,
+    older,
+    resource_version_is_well_formed,
+)
+from pyinformer.apimachinery._token_bucket import TokenBucket
+from pyinformer.apimachinery._transform import BytesTransform, Transform
+from pyinformer.apimachinery._view import View, check_view
+from pyinformer.apimachinery._wire import view_path
+from pyinformer.errors import (
     AlreadyOwnedError,
     APIStatusError,
     ApplyConflictError,
@@ -63,48 +105,6 @@ from pyinformer.apimachinery._errors import (
     line_too_long,
     status_error_class,
 )
-from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
-from pyinformer.apimachinery._field_selector import FieldSelector
-from pyinformer.apimachinery._fields import (
-    METADATA_BYTES,
-    Identity,
-    MetadataReader,
-    fields_of,
-    identity_in,
-)
-from pyinformer.apimachinery._identity import key_in
-from pyinformer.apimachinery._intern import InternStatistics
-from pyinformer.apimachinery._journal import Journal, JournalEntry
-from pyinformer.apimachinery._json import JSONObject, JSONValue, decode_object
-from pyinformer.apimachinery._keys import (
-    PARTIAL_OBJECT_METADATA,
-    GroupVersionKind,
-    GroupVersionResource,
-    ObjectKey,
-    is_object_name,
-    object_key,
-)
-from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector
-from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
-from pyinformer.apimachinery._near import did_you_mean, near_names
-from pyinformer.apimachinery._object import KubeObject, V, stored_bytes
-from pyinformer.apimachinery._paths import PathSet, parse_path
-from pyinformer.apimachinery._redact import (
-    REDACTED,
-    redacted,
-    redacted_change,
-    redacted_words,
-)
-from pyinformer.apimachinery._resource_version import (
-    VersionOrder,
-    compare_resource_versions,
-    older,
-    resource_version_is_well_formed,
-)
-from pyinformer.apimachinery._token_bucket import TokenBucket
-from pyinformer.apimachinery._transform import BytesTransform, Transform
-from pyinformer.apimachinery._view import View, check_view
-from pyinformer.apimachinery._wire import view_path
 
 __all__ = [
     "ABSENT",

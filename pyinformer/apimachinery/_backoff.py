@@ -10,7 +10,7 @@ import math
 import random
 from typing import final
 
-from pyinformer.apimachinery._errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 
 _FLOOR = 0.25  # of the first delay: full jitter alone could draw 0 repeatedly, a hot loop
 

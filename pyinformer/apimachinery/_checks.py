@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pyinformer.apimachinery._errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast, final
 from msgspec import Raw
 
 from pyinformer.apimachinery._compact import BodyPacker
-from pyinformer.apimachinery._errors import InvalidObjectError
 from pyinformer.apimachinery._fields import Fields, fields_of
 from pyinformer.apimachinery._identity import (
     identity_of,
@@ -44,6 +43,7 @@ from pyinformer.apimachinery._wire import (
     view_builder,
     wire_decoder,
 )
+from pyinformer.errors import InvalidObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

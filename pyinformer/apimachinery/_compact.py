@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
-from pyinformer.apimachinery._errors import InternalError, InvalidArgumentError
 from pyinformer.apimachinery._keys import GroupVersionKind
 from pyinformer.apimachinery._meta import ObjectMeta
 from pyinformer.apimachinery._object import KubeObject, V, refuse_changes
 from pyinformer.apimachinery._view import View
+from pyinformer.errors import InternalError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from types import ModuleType

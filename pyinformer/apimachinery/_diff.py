@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Final, Protocol, TypeAlias, final, runtime_checkable
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery._errors import InvalidTypeError
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.apimachinery._paths import parse_path
+from pyinformer.errors import InvalidTypeError
 
 Path: TypeAlias = tuple[str | int, ...]
 """Field names and positions in lists, from the root of an object."""

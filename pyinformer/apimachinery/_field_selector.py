@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.apimachinery._errors import InvalidSelectorError, InvalidTypeError
 from pyinformer.apimachinery._json import JSONValue
+from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 _TERM = re.compile(r"(?:[^\\,]|\\(?:.|\Z))+", re.DOTALL)
 _OPERATOR = re.compile(r"!=|==?")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyinformer.apimachinery._errors import InvalidObjectError
 from pyinformer.apimachinery._fields import Fields, fields_of, identity_in
 from pyinformer.apimachinery._json import DECODE_FAILURES
 from pyinformer.apimachinery._keys import object_key
 from pyinformer.apimachinery._wire import WireMeta, WireObject, decode_wire_meta, encode
+from pyinformer.errors import InvalidObjectError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery._keys import GroupVersionResource

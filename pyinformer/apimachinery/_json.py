@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from pyinformer.apimachinery._errors import InvalidObjectError
+from pyinformer.errors import InvalidObjectError
 
 JSONValue: TypeAlias = Any
 """Any value JSON can express: None, bool, int, float, str, list or dict of such."""

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from pyinformer.apimachinery._errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")

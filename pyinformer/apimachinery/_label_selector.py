@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias, TypeGuard, final
 
-from pyinformer.apimachinery._errors import InvalidSelectorError, InvalidTypeError
 from pyinformer.apimachinery._json import JSONValue
+from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 LabelPredicate: TypeAlias = Callable[[Mapping[str, str]], bool]
 

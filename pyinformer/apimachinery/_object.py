@@ -17,12 +17,6 @@ from typing_extensions import TypeVar
 
 from pyinformer._printable import printable
 from pyinformer.apimachinery._diff import diff
-from pyinformer.apimachinery._errors import (
-    FieldNotFoundError,
-    FrozenObjectError,
-    InvalidObjectError,
-    InvalidTypeError,
-)
 from pyinformer.apimachinery._json import (
     DECODE_FAILURES,
     JSONObject,
@@ -35,6 +29,12 @@ from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
 from pyinformer.apimachinery._paths import compile_path
 from pyinformer.apimachinery._view import View
+from pyinformer.errors import (
+    FieldNotFoundError,
+    FrozenObjectError,
+    InvalidObjectError,
+    InvalidTypeError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Final, final
 
-from pyinformer.apimachinery._errors import InvalidResourceVersionError
+from pyinformer.errors import InvalidResourceVersionError
 
 MAX_DIGITS: Final = 39
 """Of 2**128 - 1, the most that conformance requires; it also keeps `int()` of one cheap."""

@@ -11,10 +11,10 @@ from typing import TypeAlias, final
 
 from msgspec import Struct
 
-from pyinformer.apimachinery._errors import InvalidTypeError
 from pyinformer.apimachinery._json import JSONObject, decode_object
 from pyinformer.apimachinery._redact import hides_content
 from pyinformer.apimachinery._wire import encode
+from pyinformer.errors import InvalidTypeError
 
 
 @final

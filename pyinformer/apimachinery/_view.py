@@ -14,7 +14,7 @@ from msgspec import Struct, StructMeta
 from msgspec import inspect as msginspect
 from typing_extensions import dataclass_transform
 
-from pyinformer.apimachinery._errors import InvalidTypeError
+from pyinformer.errors import InvalidTypeError
 
 if TYPE_CHECKING:
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery._backoff import ExponentialBackoff
-from pyinformer.apimachinery._errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 
 
 class _Highest(random.Random):

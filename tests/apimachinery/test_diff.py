@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery._diff import ABSENT, Change, diff
-from pyinformer.apimachinery._errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.apimachinery._paths import parse_path
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 POD: dict[str, object] = {
     "metadata": {

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from pyinformer.apimachinery import _errors as errors
+from pyinformer import errors
 from tests.hostile import HOSTILE, assert_shown_safely
 
 _APIStatus = type[errors.APIStatusError]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._errors import InvalidSelectorError, InvalidTypeError
 from pyinformer.apimachinery._field_selector import FieldSelector
+from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 FIELDS = {"metadata.name": "web", "spec.nodeName": "n1", "odd": r"a,b=c\d"}
 

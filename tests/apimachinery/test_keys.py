@@ -8,13 +8,13 @@ import pickle
 
 import pytest
 
-from pyinformer.apimachinery._errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.apimachinery._keys import (
     GroupVersionKind,
     GroupVersionResource,
     ObjectKey,
     object_key,
 )
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._errors import InvalidSelectorError, InvalidTypeError
 from pyinformer.apimachinery._label_selector import LabelSelector
+from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 LABELS = {"app": "web", "tier": "front", "weight": "7", "empty": "", "in": "notin"}
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._errors import InvalidResourceVersionError
 from pyinformer.apimachinery._resource_version import (
     compare_resource_versions,
     older,
     resource_version_is_well_formed,
 )
+from pyinformer.errors import InvalidResourceVersionError
 
 MALFORMED = [
     "",
