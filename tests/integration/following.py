@@ -55,9 +55,9 @@ class Followed:
             )
         )
 
-    async def knows(self, count: int, *, timeout_seconds: float = 10.0) -> None:
+    async def knows(self, count: int, *, timeout_seconds: float = 100.0) -> None:
         """Wait until the handler knows so many objects."""
-        await self.informer.wait_for_cache_sync(timeout_seconds=10)
+        await self.informer.wait_for_cache_sync(timeout_seconds=100)
         await until(
             lambda: len(self.history.mirror) == count,
             timeout_seconds=timeout_seconds,
@@ -69,7 +69,7 @@ class Followed:
         server: Server,
         *,
         versions: Versions | None = None,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float = 100.0,
     ) -> dict[str, JSONObject]:
         """Wait until cache and mirror are what the server lists, then compare content and lives.
 

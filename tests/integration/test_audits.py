@@ -28,7 +28,7 @@ OBJECTS = 20
 
 async def is_followed(one: Followed) -> None:
     """Wait until the watch runs."""
-    await one.informer.wait_for_cache_sync(timeout_seconds=10)
+    await one.informer.wait_for_cache_sync(timeout_seconds=100)
     await until(lambda: one.informer.state == "watching")
 
 
@@ -62,14 +62,14 @@ async def test_a_lost_event_is_named_and_repaired(
         await asyncio.wait_for(loss.happened.wait(), 10)
         await until(lambda: f"{namespace}/behind" in one.history.mirror)
 
-        report = await one.informer.audit(timeout_seconds=20)
+        report = await one.informer.audit(timeout_seconds=100)
 
         assert report.verdict == "inconsistent", report
         assert report.mismatches == 1
         assert getattr(report, found_as).keys == (f"{namespace}/{victim}",)
         assert report.repair == "demanded"
         await one.settle(server)
-        assert (await one.informer.audit(timeout_seconds=20)).is_consistent
+        assert (await one.informer.audit(timeout_seconds=100)).is_consistent
 
 
 async def test_audits_amid_writes_find_nothing(server: Server) -> None:
@@ -95,7 +95,7 @@ async def test_audits_amid_writes_find_nothing(server: Server) -> None:
         reports = []
         for _ in range(10):
             for one in followed:
-                reports.append(await one.informer.audit(timeout_seconds=30))  # noqa: PERF401
+                reports.append(await one.informer.audit(timeout_seconds=100))  # noqa: PERF401
         await writing
         for one in followed:
             await one.settle(server, versions=versions)
@@ -155,7 +155,7 @@ async def test_audits_while_events_expire_together_find_nothing(other_server: Se
         reports = []
         async with asyncio.timeout(50):
             while one.history.mirror:
-                reports.append(await one.informer.audit(timeout_seconds=20))
+                reports.append(await one.informer.audit(timeout_seconds=100))
         await one.settle(server)
         assert one.loads == 1
 

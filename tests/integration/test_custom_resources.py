@@ -137,7 +137,7 @@ async def test_an_object_of_the_model_makes_the_round_trip(
         pyinformer.SharedInformer(cluster, f"{group}/v1", "databases") as databases,
     ):
         await databases.start()
-        await databases.wait_for_cache_sync(timeout_seconds=30)
+        await databases.wait_for_cache_sync(timeout_seconds=100)
         found = databases.lister.get(f"{namespace}/a")
     assert found is not None
     stored = found.as_type(model)
@@ -185,7 +185,7 @@ async def test_a_resource_that_comes_back_as_another_kind_is_followed(
         ) as databases,
     ):
         await databases.start()
-        await databases.wait_for_cache_sync(timeout_seconds=30)
+        await databases.wait_for_cache_sync(timeout_seconds=100)
         await cluster.patch(databases.lister.list()[0], {**body, "spec": {"engine": "postgres"}})
 
         await asyncio.to_thread(come_back)

@@ -150,7 +150,7 @@ async def _follow_all(
             await until(lambda one=one: one.names() == ["early", "good", "late"])  # type: ignore[misc]
             for name in ("early", "late"):
                 check(one, f"{namespace}/{name}")
-            report = await one.informer.audit(timeout_seconds=20)
+            report = await one.informer.audit(timeout_seconds=100)
             assert report.verdict == "consistent"
             counts = one.informer.status().reflector.guard.counts
             assert not {"unknown_events", "undecodable:skipped"} & counts.keys()
@@ -196,7 +196,7 @@ async def test_metadata_far_over_the_limit_is_one_key_and_costs_no_other_an_even
             assert "over the limit: only its metadata is kept" in bad.problem
             assert bad.metadata.labels["number"] == "5"
         assert one.loads == 1
-        assert (await one.informer.audit(timeout_seconds=20)).verdict == "consistent"
+        assert (await one.informer.audit(timeout_seconds=100)).verdict == "consistent"
         assert "unknown_events" not in one.informer.status().reflector.guard.counts
 
 

@@ -22,7 +22,7 @@ async def names_seen_by(cluster: Cluster, namespace: str) -> list[str]:
     async with pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "configmaps", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         return one.names()
 
 

@@ -89,7 +89,7 @@ class World:
             )
             await self.settle(HEALED_SECONDS)
 
-    async def settle(self, timeout_seconds: float = 30.0) -> None:
+    async def settle(self, timeout_seconds: float = 100.0) -> None:
         """Wait until every cache and handler is what the server has."""
         async with asyncio.TaskGroup() as group:
             for one in self.followed:
@@ -137,7 +137,7 @@ async def following(observed: Observed) -> AsyncIterator[World]:
         await asyncio.to_thread(world.fill)
         world.follow(factory)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=30)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         yield world
 
 
@@ -389,7 +389,7 @@ async def test_each_connection_proves_for_itself(
             for kind in KINDS
         ]
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=30)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         world.followed += mine
         restore = await asyncio.to_thread(world.server.save)
         await world.churn(creates=LOST_CREATES, others=LOST_CREATES)

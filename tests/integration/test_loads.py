@@ -51,7 +51,7 @@ async def test_custom_resources_of_both_scopes(server: Server, use_watch_list: b
         namespaced = follow(factory, WIDGETS, "widgets", namespaces=namespace)
         cluster_scoped = follow(factory, WIDGETS, "planets", label_selector=f"suite={suite}")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         server.api.update(changed(widgets[0], 1))
         server.api.delete(WIDGETS, "widgets", "w1", namespace)
         server.api.update(changed(planet, 1))
@@ -80,7 +80,7 @@ async def test_both_list_shapes_give_the_same_objects_as_watches(
             for kind in kinds
         ]
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         for kind, one in zip(kinds, followed, strict=True):
             server.api.create(kind.make("watched", namespace))
             await one.settle(server)
@@ -119,7 +119,7 @@ async def test_a_server_without_watch_lists_is_listed_and_not_asked_again(
         assert state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert not state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         await asyncio.to_thread(writer.churn, creates=20, others=20)
         await one.settle(server, versions=versions)
@@ -131,7 +131,7 @@ async def test_a_server_with_watch_lists_is_asked_for_one(server: Server) -> Non
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert state_of(cluster).watch_list_memory.may_try(asyncio.get_running_loop().time())
         assert one.loads == 1
         assert one.names() == []
@@ -176,7 +176,7 @@ async def test_watches_that_end_every_second_are_continued(server: Server) -> No
     ):
         one = follow(factory, "v1", "configmaps", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         loop = asyncio.get_running_loop()
         end = loop.time() + 3.5  # some watches end meanwhile, amid writes
         while loop.time() < end:
@@ -192,7 +192,7 @@ async def test_objects_of_nearly_a_megabyte_come_whole(server: Server) -> None:
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "configmaps", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         obj = CONFIG_MAPS.make("big", namespace, data={"filling": "\u00e4\n" * 300_000})
         stored = server.api.create(obj)
         small = server.api.create(CONFIG_MAPS.make("small", namespace))
@@ -243,7 +243,7 @@ async def test_a_slow_handler_hears_merged_lives_that_are_valid(server: Server) 
         one = follow(factory, "v1", "configmaps", namespaces=namespace)
         one.informer.add_event_handler(slow, mailbox_size=4)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         await asyncio.to_thread(writer.churn, creates=20, others=200)
         truth = await one.settle(server, versions=versions)
         may_go_on.set()

@@ -115,7 +115,7 @@ async def test_a_definition_that_is_deleted_and_made_again_is_followed_by_itself
         pyinformer.SharedInformer(cluster, f"{group}/v1", "gadgets") as gadgets,
     ):
         await gadgets.start()
-        await gadgets.wait_for_cache_sync(timeout_seconds=30)
+        await gadgets.wait_for_cache_sync(timeout_seconds=100)
 
         await asyncio.to_thread(server.api.delete, *DEFINITIONS, f"gadgets.{group}")
         await until(
@@ -153,7 +153,7 @@ async def test_an_optional_resource_that_is_not_served_reads_as_empty_until_it_i
     ):
         gadgets = factory.informer(f"{group}/v1", "gadgets", absent="optional")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert gadgets.lister.list() == []
 
         server.api.create(definition(group, "v1"))
@@ -175,7 +175,7 @@ async def test_a_definition_with_a_second_version_keeps_the_first_ones_informer_
         told: list[str] = []
         gadgets.add_event_handler(lambda event: told.append(f"{type(event).__name__} {event.key}"))
         await gadgets.start()
-        await gadgets.wait_for_cache_sync(timeout_seconds=30)
+        await gadgets.wait_for_cache_sync(timeout_seconds=100)
 
         changed: dict[str, Any] = {**definition(group, "v1", "v2"), "metadata": made["metadata"]}
         changed["spec"] = {**made["spec"], "versions": changed["spec"]["versions"]}

@@ -46,7 +46,7 @@ async def test_caches_and_mirrors_equal_the_server_after_a_storm(server: Server)
         ]
         await factory.start()
         await together(partial(writer.churn, creates=half, others=half) for writer in writers)
-        await factory.wait_for_cache_sync(timeout_seconds=30)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
 
         for one in followed:
             truth = await one.settle(server, versions=versions)

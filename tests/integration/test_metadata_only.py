@@ -63,7 +63,7 @@ async def following_secrets(
     ):
         secrets = factory.informer("v1", "secrets", namespaces=namespace, memory="metadata")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         yield cluster, secrets
 
 
@@ -81,7 +81,7 @@ async def test_secrets_are_followed_without_their_data(server: Server, *, watch_
         secrets.add_index("team", "metadata.annotations['example.com/team']")
         secrets.add_event_handler(events.append)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         late = server.api.create(secret("late", namespace))
         server.api.update({**late, "data": {"password": "bmV3"}})
         await until(lambda: len(events) == 3)
@@ -163,7 +163,7 @@ async def test_custom_resources_of_both_scopes_are_followed(server: Server) -> N
         widgets = factory.informer(WIDGETS, "widgets", namespaces=namespace, memory="metadata")
         planets = factory.informer(WIDGETS, "planets", memory="metadata")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         made = server.api.create(widget)
         server.api.create(planet)
         found = await widgets.wait_for(f"{namespace}/w", bool, timeout_seconds=10)
@@ -181,5 +181,5 @@ async def test_an_audit_of_metadata_finds_nothing_amiss(server: Server) -> None:
     for number in range(3):
         server.api.create(secret(f"s{number}", namespace))
     async with following_secrets(server, namespace) as (_, secrets):
-        report = await secrets.audit(timeout_seconds=20)
+        report = await secrets.audit(timeout_seconds=100)
         assert (report.verdict, report.checked) == ("consistent", 3), report

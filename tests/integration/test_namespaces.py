@@ -79,7 +79,7 @@ async def test_a_forbidden_namespace_stops_no_other_and_heals_with_the_right(
         assert "403" in line
 
         await asyncio.to_thread(server.allow, token, theirs, "configmaps", ["list", "watch"])
-        await factory.wait_for_cache_sync(timeout_seconds=30)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert positions(informer.lister.list()) == listed(server, ours, theirs)
         await until(lambda: notes.mirror == listed(server, ours, theirs))
         assert notes.faults == []
@@ -109,15 +109,15 @@ async def test_namespaces_that_change_during_traffic_lose_nothing(server: Server
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         informer, notes = config_maps(factory, namespaces=[a])
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         async with asyncio.TaskGroup() as group:
             group.create_task(keep_writing())
             while not stop.is_set():
                 for wish in ([a, b], [b], [b, c], [a, c], [a, b, c], [c]):
                     await informer.set_namespaces(wish)
-                    await factory.wait_for_cache_sync(timeout_seconds=30)
+                    await factory.wait_for_cache_sync(timeout_seconds=100)
         await informer.set_namespaces([a, c])
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         truth = await asyncio.to_thread(listed, server, a, c)
 
         await until(lambda: positions(informer.lister.list()) == truth)
@@ -140,7 +140,7 @@ async def test_a_selector_of_namespaces_follows_their_labels(server: Server) -> 
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         informer, notes = config_maps(factory, namespace_selector=f"team={team}")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert informer.lister.list() == []
         for namespaces, change in (
             ([a], (a, team)),
@@ -151,7 +151,7 @@ async def test_a_selector_of_namespaces_follows_their_labels(server: Server) -> 
         ):
             await asyncio.to_thread(join, *change)
             await until(lambda wanted=namespaces: informer.namespaces == set(wanted))  # type: ignore[misc]
-            await factory.wait_for_cache_sync(timeout_seconds=10)
+            await factory.wait_for_cache_sync(timeout_seconds=100)
             truth = await asyncio.to_thread(listed, server, *namespaces)
             assert positions(informer.lister.list()) == truth
             await until(lambda truth=truth: notes.mirror == truth)  # type: ignore[misc]

@@ -136,7 +136,7 @@ async def test_a_server_that_dies_under_load_loses_nothing(server: Server) -> No
             for selector in (None, SELECTED)
         ]
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=30)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         await together(partial(writer.churn, creates=60, others=60) for writer in writers)
         await asyncio.to_thread(server.restart)
         await together(partial(writer.churn, creates=60, others=60) for writer in writers)
@@ -169,7 +169,7 @@ async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed
             for selector in (None, SELECTED)
         ]
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         proxy.cut_after = life
         proxy.cut_now()
         for _ in range(ROUNDS):
@@ -202,7 +202,7 @@ async def test_loads_that_break_off_are_never_half_a_cache(
         await factory.start()
         with pytest.raises(pyinformer.CacheNotSyncedError):
             one.informer.lister.list()
-        await factory.wait_for_cache_sync(timeout_seconds=30)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
 
         assert len(one.informer.lister.list()) == 200
         assert proxy.cuts >= 1
@@ -240,7 +240,7 @@ async def test_events_that_expire_together_leave_no_phantoms(other_server: Serve
         broken = follow(cut_factory, "v1", "events", namespaces=namespace)
         for one in (factory, cut_factory):
             await one.start()
-            await one.wait_for_cache_sync(timeout_seconds=10)
+            await one.wait_for_cache_sync(timeout_seconds=100)
         made = [server.api.create(_event(f"e{n}", namespace)) for n in range(6)]
         for followed in (whole, broken):
             await followed.knows(6)

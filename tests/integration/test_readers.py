@@ -47,7 +47,7 @@ async def test_views_indexes_and_listers_read_what_is_there(server: Server) -> N
         pods.add_index("node", "spec.nodeName")
         pods.add_index("app", lambda pod: [pod.metadata.labels.get("app", "")])
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         lister = pods.lister
 
         assert len(lister.list()) == 6
@@ -89,7 +89,7 @@ async def test_memory_modes_keep_or_leave_out_managed_fields(server: Server) -> 
         raw = factory.informer("v1", "configmaps", namespaces=namespace, memory="raw")
         stripped = factory.informer("v1", "configmaps", namespaces=namespace, private=True)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert raw.lister[f"{namespace}/one"].to_dict() == stored
         assert stripped.lister[f"{namespace}/one"].to_dict() == content(stored)
 
@@ -110,7 +110,7 @@ async def test_transforms_change_what_is_kept_and_not_who_it_is(server: Server) 
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         informer = factory.informer("v1", "configmaps", namespaces=namespace, transform=transform)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         server.api.create(CONFIG_MAPS.make("watched", namespace))
         lister = informer.lister
         await until(lambda: len(lister.list()) == 3)
@@ -146,7 +146,7 @@ async def test_handlers_that_come_late_and_go_early(server: Server) -> None:
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         informer = factory.informer("v1", "configmaps", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         listener = Listener()
         heard = listener.heard
         late = informer.add_event_handler(
@@ -154,7 +154,7 @@ async def test_handlers_that_come_late_and_go_early(server: Server) -> None:
             on_update=listener.on_update,
             on_delete=pyinformer.in_thread(listener.on_delete),
         )
-        await late.wait_synced(timeout_seconds=10)
+        await late.wait_synced(timeout_seconds=100)
         assert heard == ["add one"]
         server.api.update(changed(one, 1))
         server.api.create(CONFIG_MAPS.make("two", namespace))
@@ -176,7 +176,7 @@ async def test_a_stream_of_events_begins_with_what_is_there(server: Server) -> N
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         informer = factory.informer("v1", "configmaps", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         heard: list[str] = []
         async with informer.events() as events, asyncio.timeout(10):
             async for event in events:

@@ -77,7 +77,7 @@ async def test_a_user_who_may_only_list_has_a_cache_that_ages(server: Server) ->
     ):
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert one.names() == ["one"]
 
         def error() -> str:
@@ -101,7 +101,7 @@ async def test_a_user_who_may_only_watch_needs_no_list_where_watch_lists_are(
     ):
         one = follow(factory, "v1", "secrets", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         server.api.create(SECRETS.make("two", namespace))
         await one.settle(server)
         assert one.names() == ["one", "two"]
@@ -137,7 +137,7 @@ async def test_rights_that_come_later_are_used(server: Server) -> None:
         with pytest.raises(pyinformer.CacheSyncTimeoutError, match="403"):
             await factory.wait_for_cache_sync(timeout_seconds=1.0)
         await asyncio.to_thread(server.allow, token, namespace, "secrets", ["list", "watch"])
-        await factory.wait_for_cache_sync(timeout_seconds=20)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert one.names() == ["one"]
 
 
@@ -203,7 +203,7 @@ async def test_a_server_that_cannot_be_reached_at_first_is_followed_later(server
         with pytest.raises(pyinformer.CacheSyncTimeoutError, match="failed attempt"):
             await factory.wait_for_cache_sync(timeout_seconds=0.5)
         proxy.accept()
-        await factory.wait_for_cache_sync(timeout_seconds=20)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert one.names() == ["one"]
 
 
@@ -265,7 +265,7 @@ async def test_a_wrong_plural_is_answered_with_the_name_that_may_have_been_meant
             required = factory.informer(api_version, plural, absent="require", private=True)
             with pytest.raises(pyinformer.CacheSyncTimeoutError, match=f"did you mean {meant}"):
                 async with required:
-                    await required.wait_for_cache_sync(timeout_seconds=20)
+                    await required.wait_for_cache_sync(timeout_seconds=100)
         resource = pyinformer.GroupVersionResource.of(api_version, plural)
         with pytest.raises(pyinformer.NotFoundError) as caught:
             await cluster.discovery.resource(resource)

