@@ -29,8 +29,10 @@ from pyinformer.informer import (
     EventStream,
     Expectations,
     ExpectationState,
+    InformerSettings,
     PendingExpectations,
     Registration,
+    Scope,
 )
 from pyinformer.reflector import (
     Lineage,
@@ -70,6 +72,7 @@ __all__ = [
     "FieldSelector",
     "IndexFunction",
     "Indexer",
+    "InformerSettings",
     "JSONValue",
     "KnownObjects",
     "LabelSelector",
@@ -83,6 +86,7 @@ __all__ = [
     "Reflector",
     "ReflectorOptions",
     "Registration",
+    "Scope",
     "SharedObject",
     "Sink",
     "StaleObject",

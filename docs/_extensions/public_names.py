@@ -43,6 +43,7 @@ INTERNAL = {
     "pyinformer.sources.Enqueue",
     "pyinformer.sources.SourceInformer",
     "pyinformer.store.Overlay",
+    "pyinformer.store.OverlayEntries",
     "pyinformer.store.Readiness",
     "pyinformer.transport.Body",
     "pyinformer.transport.ConnectionProtocol",

@@ -193,7 +193,8 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             return self._identity == other._identity
         return NotImplemented
 
-    __ne__ = object.__ne__  # a Struct has one of its own, which does not ask __eq__
+    if not TYPE_CHECKING:
+        __ne__ = object.__ne__  # that of Struct does not call __eq__
 
     def __hash__(self) -> int:
         return hash(self._identity)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from anyio.lowlevel import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 BUDGET_SECONDS: Final = 0.004
 """How long work may keep the event loop before other tasks get a turn."""
@@ -25,7 +25,7 @@ class TimeBudget:
     __slots__ = ("_spent", "now")
 
     def __init__(self) -> None:
-        self.now = asyncio.get_running_loop().time
+        self.now: Callable[[], float] = asyncio.get_running_loop().time
         self._spent = 0.0
 
     def spend_since(self, started_at: float) -> bool:

@@ -76,15 +76,15 @@ class ReflectorMachine:
         on_suspicion: Callable[[str], None] = lambda _: None,
         relax: Callable[[Literal["per_object", "opaque"]], bool] = lambda _: False,
     ) -> None:
-        self.state = ReflectorState.NEW
-        self.reason = ""
+        self.state: ReflectorState = ReflectorState.NEW
+        self.reason: str = ""
         """Why it is in this state, for people."""
-        self.attempts = 0
+        self.attempts: int = 0
         """Attempts since the last success."""
         self.last_error: InformerError | None = None
-        self.loads = 0
+        self.loads: int = 0
         """How many loads were complete."""
-        self.breaks_order = False
+        self.breaks_order: bool = False
         """The server breaks the order of resource versions; the cache is still served."""
         self.distrust: bool = False
         """The server's history was proven to be another; true until everything is loaded again."""

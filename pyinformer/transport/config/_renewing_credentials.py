@@ -47,9 +47,9 @@ class Login:
         certificate: ClientCertificate | None = None,
         expires_at: float | None = None,
     ) -> None:
-        self.headers = headers
-        self.certificate = certificate
-        self.expires_at = expires_at
+        self.headers: Mapping[str, str] = headers
+        self.certificate: ClientCertificate | None = certificate
+        self.expires_at: float | None = expires_at
 
 
 @final

@@ -58,7 +58,7 @@ class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error 
         super().__init__(message)
         self.code = code
         self.message = message
-        self.reason = _REASONS.get(code, "") if reason is None else reason
+        self.reason: str = _REASONS.get(code, "") if reason is None else reason
         self.details = details
         self.continue_token = continue_token
 
