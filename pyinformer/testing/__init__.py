@@ -1,7 +1,7 @@
-"""The public test kit: an embedded Kubernetes API server, a real one, and a World without any.
+"""The public test kit: an embedded Kubernetes API server, a real one, and World without a server.
 
-Nothing here is loaded by `import pyinformer`, and each name loads its own modules when it is first
-used, so that a test of the embedded server needs none of what builds the real one.
+`import pyinformer` loads nothing of it. Each name loads its modules when it is first used, so a
+test with the embedded server does not load what builds the real one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The wall clock of the test servers; the only place here that reads it.
+"""The wall clock of the test servers; no other module of the kit reads it.
 
-It only stamps objects, and is passed to deciding code as a value or as a callable, so that tests
-can choose it.
+It only stamps objects. Deciding code gets it as a value or a callable, so tests can choose it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How a test comes from a server to a connection.
-
-What enters is a test server, embedded or real; what leaves is what `pyinformer.connect()` returns,
-with the certificate and the token of that server.
-"""
+"""Connect a test to a test server, embedded or real, with the server's certificate and token."""
 
 from __future__ import annotations
 
@@ -22,18 +18,18 @@ if TYPE_CHECKING:
 
 @final
 class Connector:
-    """Connects to a server of a test; the `cluster` fixture is one.
+    """Connects to a test server; the `cluster` fixture is a Connector.
 
         async def test_pods(apiserver, cluster):
             async with cluster() as connected:
                 await connected.create(pod)
             assert apiserver.list("v1", "pods")
 
-    It is synchronous up to the `async with`, which belongs to the test: so it works with every
-    plugin for asynchronous tests, and with none.
+    Calling it is synchronous; only the `async with` in the test needs an event loop, so it works
+    with every plugin for asynchronous tests, and without one.
 
     Args:
-        default: returns the server to connect to if none is given.
+        default: returns the server to connect to if the call names none.
     """
 
     def __init__(self, default: Callable[[], APIServer | KubeAPIServer]) -> None:
@@ -51,14 +47,14 @@ class Connector:
         """Return a connection: `async with cluster() as connected`.
 
         Args:
-            server: None is the embedded one of this test, which is started now if nobody has.
-            token: of the user to come as; None is the server's first, the administrator's.
-            name: what to call the cluster beside others.
-            options: the bounds of the connection.
-            write_options: how fast writes may leave, and how patient they are.
+            server: the server; None is the embedded one of this test, which is started if needed.
+            token: the user's bearer token; None is the first of the server, the administrator's.
+            name: the name of the cluster, if there are several.
+            options: the limits of the connection.
+            write_options: the rate limit and the retries of writes.
 
         Raises:
-            LifecycleError: the server was never started.
+            LifecycleError: the server has not been started.
         """
         chosen = self._default() if server is None else server
         value = token or chosen.token

@@ -1,7 +1,4 @@
-"""Wait in a thread for something that cannot notify, such as another program.
-
-In goes a question; out comes its last answer, at the latest when the time is up.
-"""
+"""Poll, in a thread, for a condition that cannot notify, such as the state of another program."""
 
 from __future__ import annotations
 
@@ -14,15 +11,15 @@ from pyinformer._clock import monotonic
 def poll(
     condition: Callable[[], object], *, timeout_seconds: float, interval_seconds: float = 0.05
 ) -> bool:
-    """Ask until the answer is yes or the time is up.
+    """Call a condition until it returns true or the time is up.
 
     Args:
-        condition: asked at once, then at intervals, and a last time at the deadline.
-        timeout_seconds: how long to go on asking.
-        interval_seconds: the pause between two questions.
+        condition: called at once, then at intervals, and a last time at the deadline.
+        timeout_seconds: the time after which to stop.
+        interval_seconds: the pause between two calls.
 
     Returns:
-        Whether the last answer was yes.
+        The last result of the condition.
     """
     deadline = monotonic() + timeout_seconds
     pause = threading.Event()

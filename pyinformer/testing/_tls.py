@@ -1,7 +1,6 @@
-"""A certificate authority of one server's own, and the kubeconfig that trusts it.
+"""A certificate authority for one test server, and the kubeconfig that trusts it.
 
-What enters is an address, what leaves are an SSL context for the server, the authority's
-certificate, and kubeconfig text. Needs `trustme`, imported only when TLS is asked for.
+It needs `trustme`, which is imported only if TLS is requested.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ _CLUSTER = "pyinformer-testing"
 
 
 def server_context(*names: str) -> tuple[ssl.SSLContext, bytes]:
-    """Issue a certificate for these names.
+    """Create a certificate authority and a server certificate for these names.
 
     Returns:
         The server's SSL context, and the authority's certificate as PEM.
 
     Raises:
-        InvalidArgumentError: the package that issues is not installed; says how to get it.
+        InvalidArgumentError: `trustme` is not installed.
     """
     try:
         import trustme
@@ -37,9 +36,9 @@ def server_context(*names: str) -> tuple[ssl.SSLContext, bytes]:
 
 
 def write_private(path: Path, text: str) -> Path:
-    """Put a text into a file that only its owner can read, also where another file was before.
+    """Write a text to a file that only its owner can read, replacing any file at the path.
 
-    The file is written beside the path and then takes its place, so a link there is replaced and
+    The text is written to a temporary file, which is then renamed: a link at the path is replaced,
     not followed, and no reader sees half of the text.
 
     Returns:
@@ -47,7 +46,7 @@ def write_private(path: Path, text: str) -> Path:
     """
     handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     try:
-        with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is open already
+        with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - opens a file descriptor
             file.write(text)
         Path(beside).replace(path)
     except BaseException:
@@ -61,8 +60,8 @@ def kubeconfig_text(url: str, *, ca_pem: bytes | None, token: str | None) -> str
 
     Args:
         url: the server's URL.
-        ca_pem: the authority to trust; None for plain HTTP.
-        token: the bearer token; None for none.
+        ca_pem: the CA certificate; None for plain HTTP.
+        token: the bearer token; None for no credentials.
     """
     lines = [
         "apiVersion: v1",

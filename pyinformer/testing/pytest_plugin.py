@@ -1,7 +1,8 @@
-"""The pytest plugin under the name by which it is loaded by hand.
+"""The pytest plugin, under the name for loading it explicitly.
 
-pytest finds it by itself. Where that is switched off, `-p pyinformer.testing.pytest_plugin` loads
-it; it is one and the same module as `pyinformer_pytest`, so that nothing is registered twice.
+pytest finds the plugin by itself. With autoloading disabled, use
+`-p pyinformer.testing.pytest_plugin`. This is the same module as `pyinformer_pytest`, so nothing
+is registered twice.
 """
 
 from __future__ import annotations

@@ -72,7 +72,10 @@ BANNED: Final = (
     Banned(r"\ban? own\b", "its own, a separate"),
 )
 
-EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {}
+EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    # The message of the real kube-apiserver.
+    "pyinformer/testing/apiserver/writes/_validation.py": ("nor is",),
+}
 """The phrases that a file keeps, in lower case; a comment beside each says why."""
 
 NOT_YET_PLAIN: Final = (
@@ -96,7 +99,6 @@ NOT_YET_PLAIN: Final = (
     "pyinformer/deltas",
     "pyinformer/informer",
     "pyinformer/store",
-    "pyinformer/testing",
     "tests",
     "tests/apimachinery",
     "tests/benchmarks",
@@ -108,7 +110,6 @@ NOT_YET_PLAIN: Final = (
     "tests/informer",
     "tests/integration",
     "tests/store",
-    "tests/testing",
 )
 """Folders and files that still have such phrases. An entry goes as soon as there are none."""
 

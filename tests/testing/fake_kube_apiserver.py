@@ -1,7 +1,7 @@
-"""A program that stands in for kube-apiserver where only its life is under test.
+"""A program that replaces kube-apiserver in tests of starting, stopping and killing it.
 
-It takes the same flags, writes a certificate where the real one does, and keeps objects by their
-path for as long as it runs. What the API means is not its business: tests marked real say that.
+It takes the same flags, writes a certificate at the same place, and keeps objects by their path
+while it runs. It does not implement the API; tests marked `real` check that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may reach the embedded API server, and how: TLS, tokens, threads, connections."""
+"""Access to the embedded API server: TLS, tokens, threads, connections."""
 
 from __future__ import annotations
 

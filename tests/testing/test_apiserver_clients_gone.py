@@ -1,4 +1,4 @@
-"""A client that goes away is the end of its request and no failure of the server."""
+"""A client that disconnects ends its request, and this is not a failure of the server."""
 
 from __future__ import annotations
 

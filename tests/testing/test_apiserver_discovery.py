@@ -1,4 +1,4 @@
-"""What the embedded server says of itself is what the real one says of the same resources."""
+"""Discovery of the embedded server equals that of the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fault script of the embedded API server: every way in which an answer can be wrong."""
+"""The fault script of the embedded API server: every kind of faulty answer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_any_status_with_retry_after(
     assert refused.json["details"]["retryAfterSeconds"] == 7
     assert refused.json["reason"] == (reason or "ServiceUnavailable")
     assert refused.json["message"] == "says the test"
-    assert wire.get(ALL_PODS).status == 200, "it strikes once unless told otherwise"
+    assert wire.get(ALL_PODS).status == 200, "by default a fault affects one request"
 
 
 def test_a_watch_can_be_refused_with_any_status(server: APIServer, wire: Wire) -> None:

@@ -1,4 +1,4 @@
-"""Garbage is collected as a cluster's controller does it, for those who ask for it."""
+"""Garbage collection of the embedded server, on request, as a cluster's controller does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata only, and tables, as the embedded server gives them to those who ask for that."""
+"""Metadata-only answers and tables of the embedded server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects of the embedded API server: what each verb does, over HTTP and by control methods."""
+"""Objects of the embedded API server: each verb, over HTTP and by direct calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles and bindings decide on both servers, in the same words."""
+"""RBAC of both servers: the same decisions, with the same wording."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1"
 
 @dataclass
 class _Cluster:
-    """A server and a service account on it, which may do nothing yet."""
+    """A server, and a service account without rights."""
 
     api: APIServer | KubeAPIServer
     admin: Wire
@@ -30,14 +30,14 @@ class _Cluster:
     namespace: str
 
     def role(self, name: str, *rules: dict[str, Any]) -> None:
-        """Make a Role, and bind the account to it."""
+        """Create a Role, and bind the account to it."""
         metadata = {"name": name, "namespace": self.namespace}
         shared = {"apiVersion": f"{_RBAC}/v1", "metadata": metadata}
         self.api.create({**shared, "kind": "Role", "rules": list(rules)})
         self.bind(name)
 
     def bind(self, role: str) -> None:
-        """Bind the account to a Role, which may not be there."""
+        """Bind the account to a Role, which need not exist."""
         subject = {"kind": "ServiceAccount", "name": "worker", "namespace": self.namespace}
         self.api.create(
             {
@@ -327,7 +327,7 @@ def test_tokens_keep_the_rights_of_their_own_beside_roles() -> None:
 def test_a_server_without_roles_makes_no_tokens_of_users(apiserver: APIServer) -> None:
     with pytest.raises(LifecycleError, match="rbac=True"):
         apiserver.token_for("jane")
-    with Wire(apiserver.url) as wire:  # it stays open to everybody
+    with Wire(apiserver.url) as wire:  # it still allows every request
         path = "/api/v1/namespaces/default/serviceaccounts/a/token"
         apiserver.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}})
         assert wire.request("POST", path, _TOKEN_REQUEST).status == 201

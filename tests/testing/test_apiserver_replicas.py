@@ -1,4 +1,4 @@
-"""Replicas of the embedded server differ in what their watch caches have heard of only."""
+"""The replicas of the embedded server differ only in how far their watch caches are."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_watches_hear_as_much_as_is_released_and_in_order(
 def test_a_watch_never_hears_of_what_its_position_is_past(
     server: APIServer, replica: ServerReplica, wire: Wire
 ) -> None:
-    """Who comes from another replica is ahead of this one."""
+    """A client that comes from another replica may be ahead of this one."""
     replica.hold()
     server.create(pod("a"))
     position = server.resource_version

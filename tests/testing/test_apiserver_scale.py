@@ -1,4 +1,4 @@
-"""The scale subresource of both servers: one number, read and written, with its preconditions."""
+"""The scale subresource of both servers: reads, writes and preconditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The storage of the embedded API server against a model: states, windows and streams agree."""
+"""The storage of the embedded API server against a model: states, windows and streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _pod(name: str) -> dict[str, Any]:
 
 
 def _ignore() -> None:
-    """Stand for a subscriber that nobody has to wake."""
+    """Do nothing, for subscribers that never wait."""
 
 
 def _play(storage: Storage, steps: list[tuple[str, str]]) -> list[tuple[int, dict[str, int]]]:

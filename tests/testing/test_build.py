@@ -1,7 +1,7 @@
-"""Where the kube-apiserver is looked for, when it is built, and what is said when it is missing.
+"""Where the kube-apiserver is searched, when it is built, and the errors if it is missing.
 
-The Go of these tests is a shell script that writes down how it was called: what is under test is
-the decision and the file handling around it; the real build is in `make test-real`.
+The Go of these tests is a shell script that records its calls: the decisions and the file handling
+are under test. `make test-real` does the real build.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _pair(folder: Path) -> KubeBinaries:
 
 @pytest.fixture
 def install_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Return a function that puts a Go on PATH and returns the file of its calls."""
+    """Return a function that installs a fake Go in PATH and returns the file of its calls."""
 
     def install(*, version: str = "go1.26.3", fails_on: str = "") -> Path:
         calls = tmp_path / "go-calls"
@@ -247,7 +247,7 @@ def test_a_go_on_path_is_found(tmp_path: Path, install_go: Callable[..., Path]) 
 def test_the_folder_is_named_by_versions_and_platform(
     tmp_path: Path, install_go: Callable[..., Path]
 ) -> None:
-    """An upgrade of the shipped go.mod, or a home shared by machines, finds no wrong program."""
+    """After an upgrade of go.mod, or with a shared home, the wrong program is not found."""
     install_go()
     folder = build_binaries(cache_folder=tmp_path / "cache").etcd.parent
     shipped = Path(pyinformer.testing.kube_apiserver._build.__file__).parent

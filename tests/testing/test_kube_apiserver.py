@@ -1,7 +1,7 @@
-"""The real kube-apiserver and etcd, started and driven by the kit.
+"""The real kube-apiserver and etcd, started and controlled by the kit.
 
-Each test uses a namespace of its own on the session's server, except those that kill it or need
-other flags.
+Each test uses its own namespace on the session's server, unless it kills the server or needs other
+flags.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_lists_select_by_label_and_field(kube_apiserver: KubeAPIServer, namespac
 def test_a_scheduled_pod_is_gone_at_once_when_deleted(
     kube_apiserver: KubeAPIServer, namespace: str
 ) -> None:
-    """No kubelet will end its grace period, so the kit asks for none."""
+    """No kubelet would end its grace period, so the kit deletes without one."""
     created = kube_apiserver.create(_pod("pod", namespace, node="node-1"))
     assert created["status"]["phase"] == "Pending"
 
@@ -158,7 +158,7 @@ def test_a_scheduled_pod_is_gone_at_once_when_deleted(
 
 
 def test_a_status_is_written_with_the_rest(kube_apiserver: KubeAPIServer, namespace: str) -> None:
-    """The real server ignores it but through the subresource."""
+    """The real server accepts a status only through the subresource."""
     created = kube_apiserver.create({**_pod("pod", namespace), "status": {"phase": "Running"}})
     assert created["status"]["phase"] == "Running"
 
@@ -250,7 +250,7 @@ def test_a_position_from_before_the_restart_is_gone(own_server: KubeAPIServer) -
 def test_a_restored_server_is_where_it_was_and_counts_on_from_there(
     own_server: KubeAPIServer,
 ) -> None:
-    """What was written since is gone, and its resource versions are given away again."""
+    """Later writes are gone, and their resource versions are used again."""
     kept = own_server.create(_config_map("kept", "default"))
     saved = own_server.save()
     lost = [own_server.create(_config_map(f"lost-{n}", "default")) for n in range(60)]

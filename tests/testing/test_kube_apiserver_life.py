@@ -1,7 +1,7 @@
-"""The life of the two programs: start, failure, kill, restart, stop, and the death of the parent.
+"""The life cycle of both programs: start, failure, kill, restart, stop, death of the parent.
 
-The programs are stand-ins, so that this runs everywhere and in seconds; `test_kube_apiserver.py`
-makes the same claims about the real ones.
+The programs are replacements, so that this runs everywhere and in seconds. `test_kube_apiserver.py`
+checks the real ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ sys.stdin.read()
 
 @pytest.fixture(autouse=True)
 def _stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let KUBEBUILDER_ASSETS name the stand-ins."""
+    """Set KUBEBUILDER_ASSETS to the folder of the replacements."""
     programs = {
         "etcd": "mkdir -p etcd && echo $$ >> etcd/starts && exec sleep 600",
         "kube-apiserver": f'exec {sys.executable} {_FAKE} "$@"',
@@ -58,7 +58,7 @@ def _stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[KubeAPIServer]:
-    """A started server of stand-ins, with one more user."""
+    """A started server of replacement programs, with a second user."""
     with KubeAPIServer(tokens=[StaticToken("bobs-token", "bob", ("dev", "ops"))]) as server:
         yield server
 
@@ -213,7 +213,7 @@ def test_restored_data_is_what_was_saved_and_both_programs_are_new(server: KubeA
 
 
 def test_what_cannot_be_restored_is_refused_and_the_server_stays(server: KubeAPIServer) -> None:
-    """The stand-ins have no etcdutl, as folders that others made."""
+    """The replacements have no etcdutl, as folders of other tools."""
     saved = server.save()
     pid = server.pid
     with pytest.raises(InvalidArgumentError, match="bump_revision"):
@@ -222,7 +222,7 @@ def test_what_cannot_be_restored_is_refused_and_the_server_stays(server: KubeAPI
         server.restore(saved, bump_revision=1)
     with (
         KubeAPIServer() as other,
-        pytest.raises(InvalidArgumentError, match="is not what this server saved"),
+        pytest.raises(InvalidArgumentError, match="must be a result of save"),
     ):
         other.restore(saved)
     assert server.pid == pid
@@ -258,14 +258,14 @@ def test_a_stopped_server_starts_again_with_fresh_data(server: KubeAPIServer) ->
 def test_before_start_and_after_stop_every_call_says_so() -> None:
     server = KubeAPIServer()
 
-    with pytest.raises(LifecycleError, match=r"start\(\) it"):
+    with pytest.raises(LifecycleError, match=r"call start\(\)"):
         _ = server.url
-    with pytest.raises(LifecycleError, match=r"start\(\) it"):
+    with pytest.raises(LifecycleError, match=r"call start\(\)"):
         server.list("v1", "configmaps")
 
 
 def test_start_twice_is_refused_and_harmless(server: KubeAPIServer) -> None:
-    with pytest.raises(LifecycleError, match="is running"):
+    with pytest.raises(LifecycleError, match="already runs"):
         server.start()
 
     assert server.list("v1", "configmaps") == []

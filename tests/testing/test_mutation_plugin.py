@@ -1,4 +1,4 @@
-"""The pytest plugin as a user's tests meet it: who changes what is shared, fails."""
+"""The mutation check of the pytest plugin: a test that changes a shared object fails."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _run(folder: Path, ini: str = "") -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a run with the plugin's defaults prints."""
+    """The output of a run with the plugin's defaults."""
     return _run(tmp_path_factory.mktemp("careless")).stdout
 
 
@@ -110,7 +110,7 @@ def test_a_test_that_fails_by_itself_keeps_its_error_and_is_told_of_the_other(ou
 
 
 def test_a_fixture_that_changed_a_shared_object_is_an_error_of_its_test(output: str) -> None:
-    """So is what a test has left running, and what is found at its end only."""
+    """Changes by a task that a test left running are reported, too, at the end of the run."""
     assert "ERROR test_it.py::test_after_a_careless_fixture - " in output
     assert "ERROR test_it.py::test_with_a_careless_end - " in output
     assert "PASSED test_it.py::test_with_a_careless_end" in output

@@ -115,7 +115,7 @@ def test_a_custom_resource_is_served_once_registered(client: SyncClient) -> None
 def test_a_definition_that_is_never_served_is_an_error(
     client: SyncClient, server: APIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here its name is taken by a definition of another kind of object."""
+    """The name is taken by a definition of another kind of object."""
     monkeypatch.setattr(_object_calls, "_SERVED_TIMEOUT_SECONDS", 0.2)
     client.register("example.com/v1", "Widget", "widgets")
 
@@ -126,5 +126,5 @@ def test_a_definition_that_is_never_served_is_an_error(
 def test_an_absent_namespace_or_object_is_named(client: SyncClient) -> None:
     with pytest.raises(NotFoundError, match="absent"):
         client.create(_pod("one", "absent"))
-    with pytest.raises(NotFoundError, match="nobody"):
-        client.get("v1", "pods", "nobody")
+    with pytest.raises(NotFoundError, match="missing"):
+        client.get("v1", "pods", "missing")

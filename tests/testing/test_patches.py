@@ -1,4 +1,4 @@
-"""Patches by themselves: the cases that the common suite of both servers does not go through."""
+"""Unit tests of patches: cases that the tests of both servers do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies in protobuf, as client-go sends them unless it is told not to."""
+"""Bodies in protobuf, which client-go sends by default for built-in resources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def text(field: int, value: str | bytes) -> bytes:
-    """Encode what has a length."""
+    """Encode a length-delimited field."""
     raw = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | 2) + varint(len(raw)) + raw
 

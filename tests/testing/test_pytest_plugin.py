@@ -1,4 +1,4 @@
-"""The fixtures that users get: what allows a build, and that nothing loads before it is used."""
+"""The fixtures of the pytest plugin: what allows a build, and that modules load only when used."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_real(kube_apiserver):
 def _run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "."]
     cleared = {"KUBEBUILDER_ASSETS": "", "XDG_CACHE_HOME": str(folder / "cache")}
-    # Measuring coverage would import what these tests prove to be imported by nobody.
+    # Measuring coverage would import the modules that must not be imported here.
     environ = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": "", **environ}
     return subprocess.run(
         command,
@@ -70,7 +70,7 @@ def test_a_build_is_allowed_by_option_ini_or_variable(
 
 
 def test_a_missing_real_server_is_an_error_that_names_the_option(tmp_path: Path) -> None:
-    """Not a skip: whoever uses the fixture wants the real server."""
+    """A test that uses the fixture needs the real server: it fails, and is not skipped."""
     (tmp_path / "test_it.py").write_text(_REAL)
 
     result = _run(tmp_path)
@@ -144,7 +144,7 @@ def test_the_fixtures_work_beside_every_plugin_for_asynchronous_tests(
 
 
 def test_the_plugin_can_be_loaded_by_hand(tmp_path: Path) -> None:
-    """As where PYTEST_DISABLE_PLUGIN_AUTOLOAD keeps pytest from finding it."""
+    """With PYTEST_DISABLE_PLUGIN_AUTOLOAD pytest does not find it by itself."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_it.py").write_text("def test_it(apiserver):\n    assert apiserver.url\n")
     by_hand = ["-p", "pyinformer.testing.pytest_plugin"]

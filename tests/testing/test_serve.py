@@ -12,7 +12,7 @@ from pyinformer.cli._serve import serve
 
 
 class _Terminal(io.StringIO):
-    """What the user sees; sends a signal once told how to stop, and keeps the kubeconfig."""
+    """A terminal that sends a signal when the output says how to stop, and keeps the kubeconfig."""
 
     def __init__(self, sent: signal.Signals) -> None:
         super().__init__()

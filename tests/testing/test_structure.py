@@ -1,7 +1,6 @@
-"""Field ownership by itself: sets of fields, and objects merged, compared and pruned.
+"""Field ownership: sets of fields, and objects that are merged, compared and pruned.
 
-Properties that hold for any configuration, and the cases that both servers of the common suite
-cannot show apart.
+Properties of any configuration, and cases that the tests of both servers cannot distinguish.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def apply(managed: Managed, live: JSONObject, wanted: JSONObject, author: Author
 
 
 def has(obj: Any, wanted: Any) -> bool:
-    """Tell whether everything that is wanted is there."""
+    """Return whether all wanted values are there."""
     if isinstance(wanted, dict):
         return all(name in obj and has(obj[name], value) for name, value in wanted.items())
     if isinstance(wanted, list) and wanted and isinstance(wanted[0], dict):

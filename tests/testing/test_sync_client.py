@@ -1,4 +1,4 @@
-"""The kit's own client when its server dies at the worst moment."""
+"""The kit's client when its server dies between connect and handshake."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Late(ssl.SSLContext):
-    """Wraps a socket that is connected already only when its peer has reset the connection."""
+    """Wraps a connected socket only after its peer has reset the connection."""
 
     reset = threading.Event()
 
@@ -33,7 +33,7 @@ class Late(ssl.SSLContext):
 
 
 def test_a_connection_that_is_reset_while_it_opens_leaves_no_socket() -> None:
-    """As at each kill of a server: the reset comes between the connection and the handshake."""
+    """When a server is killed, the reset comes between the connection and the handshake."""
     context = Late(ssl.PROTOCOL_TLS_CLIENT)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         resetting = threading.Thread(target=_reset, args=(listener, context.reset))

@@ -1,4 +1,4 @@
-"""An informer without server and loop behaves as one that has synced."""
+"""An informer without a server and a loop behaves as one that has synced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A World is what a user's test of a reconcile needs: the real library, and nothing to wait for."""
+"""World: reconciles with the real library, without waiting."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _config_map(name: str = "a") -> JSONObject:
 
 
 class _Operator:
-    """What a user would write: a config map for every database, by its number of replicas."""
+    """A user's operator: one config map for every database, by its number of replicas."""
 
     def __init__(self, cluster: Cluster, factory: SharedInformerFactory) -> None:
         self.cluster = cluster
@@ -97,7 +97,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture
 def operator(world: World) -> _Operator:
-    """The operator on it, made as in production."""
+    """The operator on that World, created as in production."""
     return _Operator(world.cluster, world.factory)
 
 
@@ -212,7 +212,7 @@ def test_a_change_asks_for_its_owner_and_says_why(world: World, operator: _Opera
     assert request == Request("default/a")
     (reason,) = request.reasons
     assert (reason.event, reason.key) == ("deleted", "default/a")
-    assert world.enqueued_by(operator.controller) == [], "each is told once"
+    assert world.enqueued_by(operator.controller) == [], "each event is reported once"
 
 
 def test_writes_of_a_reconcile_enqueue_as_those_of_others_do(
@@ -257,7 +257,7 @@ def test_a_thought_event_enqueues_without_happening(world: World, operator: _Ope
 
 
 class _PodView(View):
-    """What the mapping below reads."""
+    """The fields that the mapping below reads."""
 
     spec: _Spec
 
@@ -400,7 +400,7 @@ def test_any_refusal_can_be_had_and_ended(world: World, operator: _Operator) -> 
 def test_a_refusal_that_could_never_strike_is_refused(world: World) -> None:
     with pytest.raises(InvalidArgumentError, match="does not serve 'databasez'"):
         world.conflict_on("databasez")
-    with pytest.raises(InvalidArgumentError, match="200 refuses nothing"):
+    with pytest.raises(InvalidArgumentError, match="must be from 400 to 599, got 200"):
         world.fail_on(status=200)
     world.conflict_on("databases.acme.io")
 
@@ -508,8 +508,8 @@ def test_what_ends_a_loop_reaches_the_test_and_closes_the_world(error: BaseExcep
 
 
 @pytest.mark.parametrize("objects", [_database(), "x", ["x"]])
-def test_what_is_no_list_of_objects_is_refused(objects: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="objects: is a list of objects"):
+def test_other_values_than_a_list_of_objects_are_refused(objects: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="objects: must be a list of objects"):
         World(objects)
 
 
@@ -594,7 +594,7 @@ def test_rest_comes_when_the_caches_have_heard(world: World) -> None:
     async def create() -> tuple[list[str], list[str]]:
         ObjectTestAPI.create(world, _pod("p"))  # without waiting, as a server would
         before = pods.lister.keys()
-        await world._stage.rest()
+        await world._loop_thread.rest()
         return before, pods.lister.keys()
 
     assert world.run(create) == ([], ["default/p"])

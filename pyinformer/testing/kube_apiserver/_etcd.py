@@ -1,8 +1,7 @@
-"""The etcd behind a real kube-apiserver: its process, its data, and its data as of another time.
+"""The etcd behind a real kube-apiserver: it can be killed, copied, and set back to a copy.
 
-In go binaries, ports and a process group; out comes a program that can be killed, copied while it
-stands still, and set back. A copy is what a crash at that moment would have left on the disk, which
-etcd is made to start from: nothing that was acknowledged is missing.
+A copy is the data that a crash at that moment would have left on the disk, from which etcd can
+start: no acknowledged write is missing.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from pyinformer.testing._polling import poll
 from pyinformer.testing.kube_apiserver._build import KubeBinaries
 from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program
 
-_QUOTA_BYTES: Final = 8 * 1024**3  # etcd's default of 2 GiB ends large tests with "no space"
-_SETTLE_SECONDS: Final = 30.0  # etcd replays its log and ends within one, on a calm machine
+_QUOTA_BYTES: Final = 8 * 1024**3  # with etcd's default of 2 GiB large tests fail with "no space"
+_SETTLE_SECONDS: Final = 30.0  # on an idle machine, etcd replays its log and ends within one second
 _TOOL_SECONDS: Final = 120.0  # etcdutl copies the data once
 _DATA: Final = "etcd"
 
@@ -31,15 +30,15 @@ _DATA: Final = "etcd"
 @final
 @dataclass(frozen=True, slots=True)
 class SavedEtcd:
-    """A copy of etcd's data; good until the server that made it stops."""
+    """A copy of etcd's data; valid until the server that made it stops."""
 
     folder: Path
-    """Where it is; nobody changes it."""
+    """The folder of the copy, which is never changed."""
 
 
 @final
 class Etcd:
-    """One etcd, in the folder of a process group."""
+    """One etcd process, with its data in the folder of a process group."""
 
     def __init__(
         self, binaries: KubeBinaries, group: ProcessGroup, *, port: int, peer_port: int
@@ -53,19 +52,19 @@ class Etcd:
         self.program = self._started(self._data)
 
     def save(self) -> SavedEtcd:
-        """Copy the data. Requests wait for some tenths of a second; no connection breaks."""
+        """Copy the data. Requests wait for some tenths of a second; connections stay open."""
         self._saved += 1
         saved = SavedEtcd(self._group.folder / f"saved-{self._saved}")
         self._stand_still()
         try:
-            # What ends in .tmp is space that etcd sets aside for its next log file.
+            # Files that end in .tmp are space that etcd reserves for its next log file.
             shutil.copytree(self._data, saved.folder, ignore=shutil.ignore_patterns("*.tmp"))
         finally:
             os.kill(self.program.pid, signal.SIGCONT)
         return saved
 
     def restore(self, saved: SavedEtcd, *, bump_revision: int) -> None:
-        """Kill etcd, put saved data in the place of its own, and start it again."""
+        """Kill etcd, replace its data by a copy, and start it again."""
         self.program.kill()
         shutil.rmtree(self._data)
         if bump_revision:
@@ -75,10 +74,10 @@ class Etcd:
         self.program = self._started(self._data)
 
     def check_tool(self) -> Path:
-        """Return etcdutl.
+        """Return the path of etcdutl.
 
         Raises:
-            KubeAPIServerError: it is not beside the other programs.
+            KubeAPIServerError: etcdutl is not beside the other programs.
         """
         tool = self._binaries.etcdutl
         if tool is None:
@@ -90,7 +89,7 @@ class Etcd:
     def _stand_still(self) -> None:
         pid = self.program.pid
         os.kill(pid, signal.SIGSTOP)
-        _, status = os.waitpid(pid, os.WUNTRACED)  # until the last of its threads stands
+        _, status = os.waitpid(pid, os.WUNTRACED)  # until all its threads have stopped
         if not os.WIFSTOPPED(status):
             raise KubeAPIServerError("etcd cannot be saved", self.program.last_lines())
 
@@ -114,9 +113,9 @@ class Etcd:
             raise KubeAPIServerError("etcdutl snapshot restore failed", done.stderr)
 
     def _written_out(self, saved: SavedEtcd) -> Path:
-        """Copy saved data, and let etcd move into its database what is only in its log.
+        """Copy saved data, and run etcd until its database has all that is in its log.
 
-        etcdutl reads the database alone, which lags behind the log by up to a tenth of a second.
+        etcdutl reads only the database, which lags behind the log by up to a tenth of a second.
         """
         whole = self._group.folder / "whole"
         shutil.copytree(saved.folder, whole)

@@ -1,9 +1,7 @@
 """A real kube-apiserver with its etcd, on loopback, with fresh data, for tests.
 
-In goes what shall differ from the defaults; out comes a running server with its address,
-credentials, and synchronous calls to arrange what a test needs. Nothing else runs: no scheduler, no
-controllers, no garbage collector. When the object stops, or its process dies, both programs are
-gone and so is their data.
+Nothing else runs: no scheduler, no controllers, no garbage collector. When the object is stopped,
+or its process dies, both programs end and their data is removed.
 """
 
 from __future__ import annotations
@@ -30,27 +28,27 @@ from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program, 
 from pyinformer.testing.kube_apiserver._replica import TOKENS, Replica
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
-_READY_TIMEOUT_SECONDS: Final = 120.0  # 4 s on a calm machine, 30 s on two busy cores
-_START_ATTEMPTS: Final = 3  # somebody may take a free port before the server does
+_READY_TIMEOUT_SECONDS: Final = 120.0  # it takes 4 s on an idle machine, 30 s on two busy cores
+_START_ATTEMPTS: Final = 3  # another program may take a free port before the server does
 
 
 @dataclass(frozen=True, slots=True)
 class StaticToken:
-    """A bearer token that the server accepts for ever, and who comes with it."""
+    """A bearer token that never expires, and its user."""
 
     token: str
-    """The secret itself, without commas or quotes."""
+    """The token itself, without commas or quotes."""
 
     user: str
-    """The user's name; it has no rights until an RBAC binding gives some."""
+    """The user's name; it has no rights without an RBAC binding."""
 
     groups: tuple[str, ...] = ()
-    """The user's groups; `system:masters` may do everything."""
+    """The user's groups; `system:masters` has all rights."""
 
 
 @dataclass(slots=True)
 class _Running:
-    """What exists between start and stop."""
+    """The processes and clients between `start` and `stop`."""
 
     group: ProcessGroup
     etcd: Etcd
@@ -60,11 +58,11 @@ class _Running:
 
 @final
 class KubeAPIServer(ObjectCalls):
-    """A kube-apiserver and an etcd of one's own, as a context manager.
+    """A private kube-apiserver with its etcd, as a context manager.
 
-    Construction starts nothing; `start()` or `with` does. After `stop()` it can be started again,
-    with fresh data. The calls that read and write objects are synchronous and usable from any
-    thread; with several replicas they ask the first that is ready.
+    `start()` or `with` starts the programs. After `stop()` they can be started again, with fresh
+    data. The methods that read and write objects are synchronous and usable from any thread; with
+    several replicas they use the first one that is ready.
 
     Attributes:
         token: the administrator's bearer token.
@@ -86,21 +84,22 @@ class KubeAPIServer(ObjectCalls):
         """Describe a server.
 
         Args:
-            build: whether the programs may be built if they are not found, which takes minutes.
-            port: where to listen on 127.0.0.1; 0 is any free port. Of several replicas the first.
-            replicas: how many kube-apiservers serve the one etcd, each at a port of its own.
-            tokens: more users beside the administrator.
-            event_ttl_seconds: how long Events live, in whole seconds; None is the server's hour.
+            build: whether missing programs may be built, which takes minutes.
+            port: the port of the first replica on 127.0.0.1; 0 is any free port.
+            replicas: the number of kube-apiservers of the one etcd, each with its own port.
+            tokens: further users.
+            event_ttl_seconds: how long Events live, in whole seconds; None is the server's default,
+                an hour.
             watch_list: whether a watch can send the initial state (`sendInitialEvents`).
-            feature_gates: switches of the server, by name; they win over `watch_list`.
-            extra_args: more flags of kube-apiserver; they come last, so they win.
-            progress: hears one line for each step of a build.
+            feature_gates: feature gates by name; they take precedence over `watch_list`.
+            extra_args: further flags of kube-apiserver; they come last and take precedence.
+            progress: receives one line for each step of a build.
 
         Raises:
-            InvalidArgumentError: there is to be no replica.
+            InvalidArgumentError: `replicas` is less than 1.
         """
         if replicas < 1:
-            raise InvalidArgumentError("replicas", "has to be at least 1")
+            raise InvalidArgumentError("replicas", "must be at least 1")
         super().__init__()
         self.token: str = secrets.token_hex(16)
         self._build = build
@@ -112,7 +111,7 @@ class KubeAPIServer(ObjectCalls):
         self._extra_args = [
             "--feature-gates=" + ",".join(f"{name}={on}" for name, on in gates.items()),
             *([] if event_ttl_seconds is None else [f"--event-ttl={event_ttl_seconds:.0f}s"]),
-            # To the one of 127.0.0.1 the other's port is a mistake, corrected every ten seconds.
+            # All have the address 127.0.0.1: each would overwrite the others' endpoint every 10 s.
             *(["--endpoint-reconciler-type=none"] if replicas > 1 else []),
             *extra_args,
         ]
@@ -122,12 +121,12 @@ class KubeAPIServer(ObjectCalls):
         """Start all programs and wait until every replica is ready.
 
         Raises:
-            KubeAPIServerNotFoundError: the programs were not found, and may not be built.
+            KubeAPIServerNotFoundError: the programs were not found and may not be built.
             KubeAPIServerError: the build or the start failed; the text ends with the logs.
-            LifecycleError: it is running.
+            LifecycleError: it already runs.
         """
         if self._state is not None:
-            raise LifecycleError("this KubeAPIServer is running; stop() it before start()")
+            raise LifecycleError("this KubeAPIServer already runs: call stop() before start()")
         binaries = find_or_build(build=self._build, progress=self._progress)
         for attempt in range(1, _START_ATTEMPTS + 1):
             try:
@@ -139,10 +138,9 @@ class KubeAPIServer(ObjectCalls):
                     raise
 
     def stop(self) -> None:
-        """End all programs and remove their data. Idempotent.
+        """Kill all programs and remove their data; idempotent.
 
-        They are killed: their data is thrown away, and a graceful end takes a minute when there
-        are open watches.
+        A graceful end would take a minute with open watches, and the data is not needed.
         """
         state, self._state = self._state, None
         if state is None:
@@ -152,10 +150,10 @@ class KubeAPIServer(ObjectCalls):
         state.group.close()
 
     def kill(self, replica: int | None = None) -> None:
-        """Kill kube-apiserver, as when its machine dies; etcd and the data stay.
+        """Kill kube-apiserver, as if its machine failed; etcd and the data stay.
 
         Args:
-            replica: which one, counted from 0; None is all of them.
+            replica: the index of the replica, from 0; None is all of them.
 
         Raises:
             InvalidArgumentError: there is no such replica.
@@ -166,11 +164,11 @@ class KubeAPIServer(ObjectCalls):
     def restart(self, replica: int | None = None) -> None:
         """Start kube-apiserver again, at the same address, and wait until it is ready.
 
-        Kills it first if it runs. Its certificate and tokens stay the same; what it kept in memory
-        (the watch cache's history) is new.
+        A running one is killed first. Its certificate and tokens stay the same; its memory, such as
+        the history in the watch cache, is lost.
 
         Args:
-            replica: which one, counted from 0; None is all of them.
+            replica: the index of the replica, from 0; None is all of them.
 
         Raises:
             InvalidArgumentError: there is no such replica.
@@ -181,13 +179,13 @@ class KubeAPIServer(ObjectCalls):
         self._start_servers(self._running, chosen)
 
     def save(self) -> SavedEtcd:
-        """Copy etcd's data, as a backup would, for `restore`.
+        """Copy etcd's data for `restore`, like a backup.
 
-        The server goes on serving: requests wait for some tenths of a second, and no connection
-        breaks.
+        The server keeps running: requests wait for some tenths of a second, and connections stay
+        open.
 
         Returns:
-            The copy. It lives in the server's folder, so it is gone after `stop()`.
+            The copy, in the server's folder: `stop()` removes it.
 
         Raises:
             KubeAPIServerError: etcd has ended.
@@ -197,27 +195,28 @@ class KubeAPIServer(ObjectCalls):
         return state.saved[-1]
 
     def restore(self, saved: SavedEtcd, *, bump_revision: int = 0) -> None:
-        """Go back to saved data, resource versions included, and wait until the server is ready.
+        """Restore saved data, resource versions included, and wait until the server is ready.
 
-        All programs are killed, the data is put back, and they start again at the same addresses:
-        what operators do after a disaster.
+        All programs are killed, the data is replaced, and they start again at the same addresses,
+        as after a disaster in production.
 
         Args:
-            saved: what `save()` of this server returned since its start; it can be used again.
-            bump_revision: how far the revision is moved on, with everything before it compacted,
-                so that whoever watched is told to start over: `etcdutl snapshot restore
-                --bump-revision N --mark-compacted`. 0 is a restore without it.
+            saved: a result of `save()` of this server since its start; it can be used repeatedly.
+            bump_revision: the number to add to the revision, with all older history compacted, so
+                that watches must start over: `etcdutl snapshot restore --bump-revision N
+                --mark-compacted`. 0 restores the old revision.
 
         Raises:
-            InvalidArgumentError: another server saved it, or the revision is to be moved back.
+            InvalidArgumentError: another server saved it, or `bump_revision` is negative.
             KubeAPIServerError: etcdutl is needed and missing, or failed; or the server did not
                 become ready, and the text ends with the logs.
         """
         state = self._running
         if saved not in state.saved:
-            raise InvalidArgumentError("saved", "is not what this server saved since its start")
+            reason = "must be a result of save() of this server since its start"
+            raise InvalidArgumentError("saved", reason)
         if bump_revision < 0:
-            raise InvalidArgumentError("bump_revision", "has to be 0 or more")
+            raise InvalidArgumentError("bump_revision", "must be at least 0")
         if bump_revision:
             state.etcd.check_tool()
         self.kill()
@@ -238,7 +237,7 @@ class KubeAPIServer(ObjectCalls):
 
     @property
     def port(self) -> int:
-        """The port of the server on 127.0.0.1; of several replicas the first's."""
+        """The port of the first replica on 127.0.0.1."""
         return self.ports[0]
 
     @property
@@ -253,12 +252,12 @@ class KubeAPIServer(ObjectCalls):
 
     @property
     def ca_file(self) -> Path:
-        """The certificates that verify the server; PEM, gone after stop()."""
+        """The file of CA certificates in PEM; `stop()` removes it."""
         return self._running.replicas[0].ca_file
 
     @property
     def pid(self) -> int | None:
-        """The process id of the first kube-apiserver, for measurements; None while it is killed."""
+        """The process id of the first kube-apiserver, for measurements; None if it is killed."""
         program = self._running.replicas[0].program
         return program.pid if program is not None and program.is_running else None
 
@@ -269,25 +268,25 @@ class KubeAPIServer(ObjectCalls):
         return _logs([one for one in programs if one is not None], lines)
 
     def kubeconfig(self, token: str | None = None) -> str:
-        """Return a kubeconfig as YAML, complete in itself.
+        """Return a self-contained kubeconfig as YAML.
 
         Args:
-            token: the bearer token to put into it; None is the administrator's.
+            token: the bearer token in it; None is the administrator's.
         """
         return kubeconfig_text(
             self.url, ca_pem=self.ca_file.read_bytes(), token=token or self.token
         )
 
     def write_kubeconfig(self, path: Path | str, token: str | None = None) -> Path:
-        """Write a kubeconfig that only the user can read, and return its path."""
+        """Write a kubeconfig that only its owner can read, and return its path."""
         return write_private(Path(path), self.kubeconfig(token))
 
     def client(self, token: str | None = None, *, replica: int = 0) -> SyncClient:
-        """Return a client of its own for a user; `stop()` and `kill()` close its connections.
+        """Return a new client for a user; `stop()` and `kill()` close its connections.
 
         Args:
             token: one of the tokens given at construction; None is the administrator's.
-            replica: which one it talks to, counted from 0.
+            replica: the index of the replica that it uses, from 0.
         """
         (one,) = self._chosen(replica)
         return one.connect(token or self.token)
@@ -316,7 +315,7 @@ class KubeAPIServer(ObjectCalls):
     @property
     def _running(self) -> _Running:
         if self._state is None:
-            raise LifecycleError("this KubeAPIServer is not running; start() it, or use `with`")
+            raise LifecycleError("this KubeAPIServer does not run: call start(), or use `with`")
         return self._state
 
     def _chosen(self, replica: int | None) -> tuple[Replica, ...]:
@@ -344,7 +343,7 @@ class KubeAPIServer(ObjectCalls):
         tokens = group.folder / TOKENS
         tokens.touch(mode=0o600)
         tokens.write_text("".join(map(_token_line, enumerate(self._tokens))))
-        self._start_servers(self._state, replicas[:1])  # it writes the certificate of all
+        self._start_servers(self._state, replicas[:1])  # it writes the certificate for all
         self._start_servers(self._state, replicas[1:])
 
     def _start_servers(self, state: _Running, replicas: Sequence[Replica]) -> None:
@@ -352,7 +351,7 @@ class KubeAPIServer(ObjectCalls):
             one.spawn(self._extra_args, etcd_port=state.etcd.port, issuer_port=self.port)
         for one in replicas:
             _wait_until_ready(state, one)
-        # The server makes this one by itself, a moment after it says that it is ready.
+        # The server creates this one itself, a moment after it reports that it is ready.
         self.ensure_namespace("default")
 
 
@@ -365,7 +364,7 @@ def _wait_until_ready(state: _Running, replica: Replica) -> None:
     programs = [one for one in (state.etcd.program, replica.program) if one is not None]
 
     def ended() -> str:
-        """Return the name of a program that has ended, or nothing."""
+        """Return the name of a program that has ended, or None."""
         return next((one.name for one in programs if not one.is_running), "")
 
     ready = poll(lambda: ended() or replica.is_ready(), timeout_seconds=_READY_TIMEOUT_SECONDS)

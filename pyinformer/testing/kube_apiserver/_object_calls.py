@@ -1,8 +1,7 @@
-"""Synchronous calls that read and write objects, for arranging and checking in tests.
+"""Synchronous methods that read and write objects, for arranging and checking in tests.
 
-Objects go in and come out as private dicts with apiVersion and kind; where they live on the server
-follows from those, by asking the server once for each group. The one thing that is missing here is
-how a request travels: subclasses say that.
+Objects are dicts with apiVersion and kind that the caller owns; the path of an object follows from
+these, after one discovery request per group and version. A subclass sends the requests.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.testing._polling import poll
 
-_SERVED_TIMEOUT_SECONDS: Final = 30.0  # a new custom resource is served within about a second
+_SERVED_TIMEOUT_SECONDS: Final = 30.0  # a new custom resource is served after about a second
 _CRD_API_VERSION: Final = "apiextensions.k8s.io/v1"
 _DEFINITIONS: Final = f"/apis/{_CRD_API_VERSION}/customresourcedefinitions"
 _DEFAULT_NAMESPACE: Final = "default"
@@ -34,7 +33,7 @@ _ANY_OBJECT: Final[JSONObject] = {"type": "object", "x-kubernetes-preserve-unkno
 
 
 class ObjectCalls(ABC):
-    """The calls; usable from any thread if `request` is."""
+    """Reads and writes objects by `request`; as thread-safe as that."""
 
     def __init__(self) -> None:
         self._resources: dict[str, dict[str, _Resource]] = {}
@@ -49,13 +48,13 @@ class ObjectCalls(ABC):
         body: JSONObject | None = None,
         content_type: str = "application/json",
     ) -> JSONObject:
-        """Send one request and return the JSON object that answers it.
+        """Send one request and return the JSON object of the answer.
 
         Raises:
-            APIStatusError: the server refused.
-            TransportError: the server could not be reached or the connection broke; whether a
-                write was carried out is then unknown.
-            ProtocolError: the answer is no JSON object.
+            APIStatusError: the server refused it.
+            TransportError: the server could not be reached, or the connection broke; a write may
+                or may not have been carried out.
+            ProtocolError: the answer is not a JSON object.
         """
 
     def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
@@ -64,13 +63,13 @@ class ObjectCalls(ABC):
         Args:
             obj: with apiVersion, kind, and a name or generateName; a resourceVersion in it is
                 ignored, so that a deleted object can be created again.
-            namespace: if the object names none; None is "default".
+            namespace: the namespace of an object without one; None is "default".
 
         Returns:
-            What the server stored. A status of a resource that has it apart is a second write.
+            The stored object. With a status subresource, the status is a second write.
 
         Raises:
-            ConflictError: it exists already.
+            ConflictError: it already exists.
             NotFoundError: its namespace does not exist.
         """
         resource, body = self._placed(obj, namespace)
@@ -85,7 +84,7 @@ class ObjectCalls(ABC):
             obj: the new object; a resourceVersion or uid in it is a precondition.
 
         Returns:
-            What the server stored. A status of a resource that has it apart is a second write.
+            The stored object. With a status subresource, the status is a second write.
 
         Raises:
             ConflictError: a precondition fails.
@@ -102,7 +101,7 @@ class ObjectCalls(ABC):
         """Return one object.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it does not exist.
         """
         return self.request("GET", self._named(api_version, plural).path_of(name, namespace))
 
@@ -116,7 +115,7 @@ class ObjectCalls(ABC):
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> JSONObject:
-        """Delete an object without a grace period; with finalizers it is only marked.
+        """Delete an object without a grace period, or only mark it if it has finalizers.
 
         Args:
             api_version: "v1" or "apps/v1".
@@ -130,14 +129,14 @@ class ObjectCalls(ABC):
             The server's answer: its last state, or a Status that names it.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it does not exist.
             ConflictError: a precondition fails.
         """
         wanted = {"uid": uid, "resourceVersion": resource_version}
         options: JSONObject = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "gracePeriodSeconds": 0,  # no kubelet would ever end a scheduled pod's grace
+            "gracePeriodSeconds": 0,  # without a kubelet a grace period never ends
             "preconditions": {key: value for key, value in wanted.items() if value is not None},
         }
         path = self._named(api_version, plural).path_of(name, namespace)
@@ -151,13 +150,13 @@ class ObjectCalls(ABC):
         changes: JSONObject,
         namespace: str | None = None,
     ) -> JSONObject:
-        """Apply a JSON merge patch: what it names is set, what it sets to None is removed.
+        """Apply a JSON merge patch: its fields are set, and fields that are None are removed.
 
         Returns:
-            What the server stored. A status of a resource that has it apart is a second write.
+            The stored object. With a status subresource, the status is a second write.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it does not exist.
         """
         resource = self._named(api_version, plural)
         path = resource.path_of(name, namespace)
@@ -184,7 +183,7 @@ class ObjectCalls(ABC):
         query = {key: value for key, value in selectors.items() if value}
         resource = self._named(api_version, plural)
         answer = self.request("GET", resource.path(namespace), query=query)
-        # The items of built-in resources come without them.
+        # The items of built-in resources lack apiVersion and kind.
         identity = {"apiVersion": api_version, "kind": resource.kind}
         return [{**identity, **item} for item in objects_of(answer, "items")]
 
@@ -198,17 +197,17 @@ class ObjectCalls(ABC):
         has_status: bool = False,
         schema: JSONObject | None = None,
     ) -> None:
-        """Make the server know a resource, and wait until it is served.
+        """Define a custom resource, and wait until it is served.
 
-        A resource that it knows already, such as a built-in one, is left alone.
+        A resource that is already served, such as a built-in one, is not changed.
 
         Args:
             api_version: group and version, such as "example.com/v1".
             kind: such as "Widget".
             plural: such as "widgets".
-            namespaced: whether its objects live in namespaces.
-            has_status: whether clients have to write status through its subresource.
-            schema: a structural OpenAPI v3 schema; None admits any object.
+            namespaced: whether its objects are in namespaces.
+            has_status: whether clients must write the status through its subresource.
+            schema: a structural OpenAPI v3 schema; None allows any object.
 
         Raises:
             KubeAPIServerError: it was not served in time.
@@ -218,14 +217,14 @@ class ObjectCalls(ABC):
         definition = _definition(
             api_version, kind, plural, namespaced=namespaced, has_status=has_status, schema=schema
         )
-        with contextlib.suppress(ConflictError):  # another thread or test was first
+        with contextlib.suppress(ConflictError):  # another thread or test has created it
             self.request("POST", _DEFINITIONS, body=definition)
         if not poll(
             lambda: self._is_served(api_version, plural), timeout_seconds=_SERVED_TIMEOUT_SECONDS
         ):
             raise KubeAPIServerError(
                 f"{plural} of {api_version} cannot be used",
-                f"it is defined, and not served after {_SERVED_TIMEOUT_SECONDS:.0f} s",
+                f"it is defined, but not served after {_SERVED_TIMEOUT_SECONDS:.0f} s",
             )
 
     def ensure_namespace(self, name: str) -> None:
@@ -234,7 +233,7 @@ class ObjectCalls(ABC):
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def _with_status(self, resource: _Resource, body: JSONObject, stored: JSONObject) -> JSONObject:
-        """Write the status too, where the server has ignored it."""
+        """Write the status, too, if the server has ignored it."""
         status = body.get("status")
         if not resource.has_status or status is None or stored.get("status") == status:
             return stored
@@ -243,7 +242,7 @@ class ObjectCalls(ABC):
         return self.request("PUT", f"{path}/status", body={**stored, "status": status})
 
     def _placed(self, obj: JSONObject, namespace: str | None) -> tuple[_Resource, JSONObject]:
-        """Return an object's resource and a copy of it that names its namespace."""
+        """Return the resource of an object, and a copy of the object with its namespace."""
         api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
         resource = self._find(api_version, lambda one: one.kind == kind)
         if resource is None:
@@ -268,7 +267,7 @@ class ObjectCalls(ABC):
         return None
 
     def _discover(self, api_version: str) -> dict[str, _Resource]:
-        """Ask the server what it serves of a group and version, by plural."""
+        """Return the resources of a group and version by plural, from discovery."""
         try:
             answer = self.request("GET", _group_path(api_version))
         except NotFoundError:
@@ -298,7 +297,7 @@ class ObjectCalls(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resource:
-    """What discovery says about one resource."""
+    """The discovery entry of one resource."""
 
     api_version: str
     plural: str
@@ -307,7 +306,7 @@ class _Resource:
     has_status: bool
 
     def path(self, namespace: str | None, name: str | None = None) -> str:
-        """Return the path of an object, or of all in a namespace, or of all."""
+        """Return the path of one object, of all objects in a namespace, or of all objects."""
         parts = [_group_path(self.api_version)]
         if namespace is not None and self.namespaced:
             parts.append(f"namespaces/{quote(namespace, safe='')}")
@@ -322,7 +321,7 @@ class _Resource:
 
 
 def _not_served(what: str, api_version: str) -> str:
-    return f"{what!r} of {api_version!r} is not served: register() it first"
+    return f"{what!r} of {api_version!r} is not served: call register() first"
 
 
 def _group_path(api_version: str) -> str:
@@ -361,6 +360,6 @@ def _definition(
 
 
 def objects_of(answer: JSONObject, field: str) -> list[JSONObject]:
-    """Return the objects of a list field; none if it is absent or no list."""
+    """Return the objects in a list field; empty if it is absent or not a list."""
     found: JSONValue = answer.get(field)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,9 +1,8 @@
 """Run child programs that cannot outlive this process.
 
-In go commands; out come running programs with a folder for their data and logs. All of them are in
-the process group of a guard: a shell that waits for the end of a pipe whose other end only this
-process holds. When this process ends, in whatever way, the guard removes the folder and kills the
-group. The group's number cannot be reused while the guard is in it, so no stranger is ever hit.
+They share a process group with a guard: a shell that reads from a pipe whose other end only this
+process holds. When this process ends, for any reason, the guard removes the folder and kills the
+group. The group's number cannot be reused while the guard is in it, so no other process is killed.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Final, final
 
 _GUARD_SCRIPT: Final = 'read -r _; rm -rf -- "$1"; kill -9 0'
-_STOP_TIMEOUT_SECONDS: Final = 10.0  # SIGKILL needs milliseconds; an uninterruptible disk more
+_STOP_TIMEOUT_SECONDS: Final = 10.0  # SIGKILL takes milliseconds, or longer during disk I/O
 _LOG_TAIL_BYTES: Final = 8192
 
 
@@ -44,21 +43,21 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """Whether the program has not ended yet."""
+        """Whether the program has not ended."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Send SIGKILL and wait for the end. Harmless if it has ended already."""
+        """Send SIGKILL and wait for the end; does nothing if it has ended."""
         self._process.kill()
         self._process.wait(timeout=_STOP_TIMEOUT_SECONDS)
 
     def terminate(self) -> None:
-        """Send SIGTERM and wait for the end. Harmless if it has ended already."""
+        """Send SIGTERM and wait for the end; does nothing if it has ended."""
         self._process.terminate()
         self._process.wait(timeout=_STOP_TIMEOUT_SECONDS)
 
     def last_lines(self, count: int = 15) -> str:
-        """Return the end of the log."""
+        """Return the last lines of the log."""
         text = self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
         return "\n".join(text.splitlines()[-count:])
 
@@ -88,7 +87,7 @@ class ProcessGroup:
         return program
 
     def close(self) -> None:
-        """Kill every program, then let the guard remove the folder and end. Idempotent."""
+        """Kill every program; then the guard removes the folder and ends. Idempotent."""
         for program in self._programs:
             program.kill()
         self._programs.clear()
@@ -98,9 +97,9 @@ class ProcessGroup:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that nobody listens on now.
+    """Return ports of the loopback address on which no program listens now.
 
-    Another process may take one before it is used: whoever starts a server has to look for that.
+    Another process may take one before it is used; the caller must expect that.
     """
     sockets = [socket.socket() for _ in range(count)]
     try:

@@ -1,8 +1,7 @@
-"""One kube-apiserver of a real server: its process, its address, and the clients that talk to it.
+"""One kube-apiserver of a real server: its process, its address, and its clients.
 
-In go a process group, an executable and flags; out comes a program that can be killed and started
-again at the same address. All replicas of a server share one folder, so one certificate and one
-file of tokens serve them all; whoever starts first writes the certificate.
+It can be killed and started again at the same address. All replicas share one folder, and with it
+one certificate, which the first to start writes, and one file of tokens.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
 TOKENS: Final = "tokens.csv"
-"""The file of the group's folder that holds the bearer tokens."""
+"""The file with the bearer tokens, in the folder of the process group."""
 
 _CERTIFICATES: Final = "certificates"
 
 
 @final
 class Replica:
-    """One kube-apiserver; construction starts nothing."""
+    """One kube-apiserver; `spawn` starts it."""
 
     def __init__(
         self, group: ProcessGroup, executable: Path, *, number: int, port: int, token: str
@@ -36,22 +35,22 @@ class Replica:
         self._executable = executable
         self._name = "kube-apiserver" if not number else f"kube-apiserver-{number + 1}"
         self._token = token
-        self._clients: list[SyncClient] = []  # the administrator's is first
+        self._clients: list[SyncClient] = []  # the administrator's token is the first
 
     @property
     def is_up(self) -> bool:
-        """Whether its process runs and has been ready."""
+        """Whether its process runs and has become ready."""
         return self.program is not None and self.program.is_running and self.was_ready
 
     @property
     def ca_file(self) -> Path:
-        """The certificates that verify it."""
+        """The file of its CA certificates."""
         return self._group.folder / _CERTIFICATES / "apiserver.crt"
 
     def spawn(self, flags: Sequence[str], *, etcd_port: int, issuer_port: int) -> None:
-        """Start the process; `is_ready` says when it can be used."""
-        # The server makes the key of its own certificate before it reads the signing key, so the
-        # one file serves both.
+        """Start the process, without waiting until it is ready."""
+        # The server writes the key of its certificate before it reads the signing key, so the
+        # one file can be both.
         key = f"{_CERTIFICATES}/apiserver.key"
         command = [
             str(self._executable),
@@ -71,29 +70,29 @@ class Replica:
         self.program = self._group.spawn(self._name, command)
 
     def kill(self) -> None:
-        """Send SIGKILL, and close the connections of its clients. Idempotent."""
+        """Send SIGKILL, and close the connections of its clients; idempotent."""
         self.was_ready = False
         if self.program is not None:
             self.program.kill()
         self.close_connections()
 
     def is_ready(self) -> bool:
-        """Ask it whether it can be used."""
+        """Request its readiness."""
         try:
             self.admin().request_text("GET", "/readyz")
         except (FileNotFoundError, ssl.SSLError):
-            return False  # it has not written its certificate, or not all of it
+            return False  # its certificate is missing or incomplete
         except InformerError:
             return False
         self.was_ready = True
         return True
 
     def admin(self) -> SyncClient:
-        """Return the administrator's client, one and the same for ever."""
+        """Return the client of the administrator, always the same."""
         return self._clients[0] if self._clients else self.connect(self._token)
 
     def connect(self, token: str) -> SyncClient:
-        """Return a client of its own for a user."""
+        """Return a new client for a user."""
         context = ssl.create_default_context(cafile=str(self.ca_file))
         client = SyncClient(port=self.port, token=token, context=context)
         self._clients.append(client)

@@ -1,7 +1,7 @@
 """A small synchronous client of one API server on loopback.
 
-Requests go in; JSON comes out, or the same typed errors that the transport raises. Each thread has
-its own kept-alive connection, so many writers can work at once.
+It raises the typed errors of the transport. Each thread has its own kept-alive connection, so many
+writers can work at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN_CHARACTERS: Final = 200
 class SyncClient(ObjectCalls):
     """Requests to one server on loopback, with one bearer token.
 
-    Construction connects nothing. Usable from any thread.
+    The first request connects. Usable from any thread.
     """
 
     def __init__(self, *, port: int, token: str, context: ssl.SSLContext) -> None:
@@ -74,8 +74,8 @@ class SyncClient(ObjectCalls):
         """Send one request whose answer is text, such as `/readyz` or `/metrics`.
 
         Raises:
-            APIStatusError: the server refused.
-            TransportError: the server could not be reached or the connection broke.
+            APIStatusError: the server refused it.
+            TransportError: the server could not be reached, or the connection broke.
         """
         return self._accepted(method, path, None, "text/plain").decode(errors="replace")
 
@@ -130,10 +130,10 @@ class SyncClient(ObjectCalls):
 
 @final
 class _Connection(http.client.HTTPSConnection):
-    """A connection whose socket is closed, whatever happens while it is opened.
+    """An HTTPS connection that closes its socket if the handshake fails.
 
-    The standard library connects first and wraps then: a peer that resets the connection in
-    between (a server that is just being killed) leaves a socket behind that nobody can close.
+    The standard library connects first and then wraps the socket. If the peer resets the
+    connection in between, as a server that is being killed does, the plain socket would leak.
     """
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
@@ -141,7 +141,7 @@ class _Connection(http.client.HTTPSConnection):
         self._tls = context
 
     def connect(self) -> None:
-        """Connect and shake hands."""
+        """Connect, and do the TLS handshake."""
         wrapped = self._tls.wrap_socket(socket.socket(), server_hostname=_HOST)
         try:
             wrapped.settimeout(_REQUEST_TIMEOUT_SECONDS)
@@ -158,13 +158,13 @@ def _decoded(answer: bytes, request: str) -> JSONObject:
         return msgspec.json.decode(answer, type=dict[str, JSONValue])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         shown = answer.decode(errors="replace")[:_SHOWN_CHARACTERS]
-        raise ProtocolError(request, f"no JSON object ({error}): {shown!r}") from error
+        raise ProtocolError(request, f"not a JSON object ({error}): {shown!r}") from error
 
 
 def _refusal(status: int, answer: bytes, request: str) -> APIStatusError:
     try:
         body = _decoded(answer, request)
-    except ProtocolError:  # an unknown group answers in plain text
+    except ProtocolError:  # an unknown group is answered in plain text
         body = {"message": answer.decode(errors="replace")[:_SHOWN_CHARACTERS].strip()}
     details = body.get("details")
     causes = objects_of(details, "causes") if isinstance(details, dict) else []

@@ -1,7 +1,4 @@
-"""Calls of handlers that return when the handler has, an asynchronous one by a loop of its own.
-
-What enters are a handler and an event; what leaves is whatever the handler raises.
-"""
+"""Call a handler and wait until it returns; an asynchronous one runs in a temporary event loop."""
 
 from __future__ import annotations
 
@@ -14,18 +11,18 @@ from pyinformer.informer import Handler
 
 
 def call_now(handler: Handler[V], event: Event[V]) -> None:
-    """Call a handler and wait for its end.
+    """Call a handler and wait until it returns.
 
     Raises:
-        LifecycleError: it is asynchronous, and a loop runs in this thread.
-        Exception: whatever it raises.
+        LifecycleError: it is asynchronous, and an event loop runs in this thread.
+        Exception: what the handler raises.
     """
     found = handler.call(event)
     if not inspect.isawaitable(found):
         return
 
     async def wait(awaitable: Awaitable[object]) -> None:
-        """Make a coroutine of whatever can be awaited."""
+        """Await any awaitable, since a runner accepts coroutines only."""
         await awaitable
 
     try:
@@ -34,7 +31,7 @@ def call_now(handler: Handler[V], event: Event[V]) -> None:
         asyncio.run(wait(found))
         return
     if inspect.iscoroutine(found):
-        found.close()  # never begun, and nobody shall be told that it was forgotten
+        found.close()  # never started: close it, so Python does not warn about it
     message = (
         f"the handler {handler.name} is asynchronous, and cannot be called while a loop runs in"
         " this thread: test it in a synchronous test, or with a World"

@@ -1,7 +1,6 @@
-"""Objects as a server would have sent them, of what a test has written down.
+"""Complete the objects that a test has written down, as a server would have sent them.
 
-What enters is a dict with a name in it; what leaves is a copy with all that a server adds. Objects
-of the same name have the same uid, in every run.
+Objects of the same name get the same uid, in every run.
 """
 
 from __future__ import annotations
@@ -11,24 +10,24 @@ from typing import Final
 
 from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, JSONObject
 
-_NAMES: Final = uuid.UUID("6f1d6c1e-3a52-4d6e-9a53-0c5c3b7f6a10")  # uids of the same name are equal
+_NAMES: Final = uuid.UUID("6f1d6c1e-3a52-4d6e-9a53-0c5c3b7f6a10")  # equal names have equal uids
 _BORN: Final = "2026-01-01T00:00:00Z"
 
 
 def completed(
     obj: JSONObject, *, resource: GroupVersionResource, kind: str, namespaced: bool, version: str
 ) -> JSONObject:
-    """Return a copy of an object with all that a server would have given it.
+    """Return a copy of an object with all fields that a server sets.
 
     Args:
-        obj: it is not changed.
-        resource: what it has to be an object of.
-        kind: the resource's kind; "" takes the object's own.
-        namespaced: whether it lives in `default` if it names no namespace.
-        version: its resource version, if it has none.
+        obj: the object; it is not changed.
+        resource: the resource to which it must belong.
+        kind: the resource's kind; "" accepts the kind in the object.
+        namespaced: whether an object without a namespace is put into `default`.
+        version: the resource version of an object without one.
 
     Raises:
-        InvalidArgumentError: it is no object of this resource.
+        InvalidArgumentError: it is not an object of this resource.
     """
     given = obj.get("metadata") if isinstance(obj, dict) else None
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):

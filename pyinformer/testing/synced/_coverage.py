@@ -1,8 +1,6 @@
-"""Which objects a `synced_informer` holds, and which questions it can answer.
+"""The namespaces that a `synced_informer` holds, and the objects that its field selector selects.
 
-What enters are its namespaces and its field selector; what leaves is a Readiness of the store, and
-whether an object is selected. Invariant: fields are selected as a server would do it, of the object
-as it was sent, and a field that it would refuse is refused.
+Fields are selected as a server does it, and a field that a server would refuse is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from pyinformer.testing.apiserver.storage import make_record
 
 @final
 class Coverage:
-    """What the cache can answer for; a Readiness of the store."""
+    """The Readiness of a cache that holds some namespaces completely."""
 
     def __init__(self, namespaces: frozenset[str] | None, informer: str) -> None:
         self._namespaces = namespaces
@@ -37,7 +35,7 @@ class Coverage:
         return ""
 
     def covers(self, namespace: str | None) -> bool:
-        """Tell whether a namespace is held."""
+        """Return whether a namespace is held."""
         return self._namespaces is None or namespace in self._namespaces
 
     def check(self, namespace: str | None) -> None:
@@ -46,7 +44,7 @@ class Coverage:
             raise NotCachedError(informer=self._informer, namespace=namespace)
 
     def within(self, max_age_seconds: float) -> Readiness:
-        """Allow every age: what a test holds is never old."""
+        """Allow every age: the objects of a test are never stale."""
         check_seconds("max_age_seconds", max_age_seconds)
         return self
 
@@ -54,15 +52,15 @@ class Coverage:
 def selecting_fields(
     resource: GroupVersionResource, known: ResourceType | None, selector: FieldSelector
 ) -> Callable[[JSONObject], bool]:
-    """Return what tells whether an object, complete with its metadata, is selected.
+    """Return a predicate of complete objects for a field selector.
 
     Args:
         resource: the resource.
-        known: what a server knows of it; None takes every field of it to be selectable.
-        selector: by fields.
+        known: the resource as a server describes it; None allows every field.
+        selector: the field selector.
 
     Raises:
-        InvalidArgumentError: a server would not select by such a field.
+        InvalidArgumentError: a server does not support this field.
     """
     served = known or ResourceType(
         resource.group, resource.version, "", resource.resource, field_labels=selector.paths

@@ -1,7 +1,4 @@
-"""A wire to nowhere: what stands behind an informer that needs no server.
-
-Whatever asks it is told so by an error, at once.
-"""
+"""A connection without a server: every request raises LifecycleError at once."""
 
 from __future__ import annotations
 
@@ -13,20 +10,20 @@ from pyinformer.apimachinery import LifecycleError
 from pyinformer.cluster import Cluster
 from pyinformer.transport import Body, ClusterConfig, Query
 
-_SERVER: Final = "http://nowhere.invalid"  # a name that no resolver may ever find
+_SERVER: Final = "http://nowhere.invalid"  # a name that no resolver can find
 _REASON: Final = "a synced_informer() has no server: use a World, or the apiserver fixture"
 
 
 @final
 class OfflineConnection:
-    """A Wire of the transport on which nothing can be asked."""
+    """A ConnectionProtocol that refuses every request."""
 
     def __init__(self) -> None:
         self._config = ClusterConfig(server=_SERVER, source="testing.synced_informer")
 
     @property
     def config(self) -> ClusterConfig:
-        """A configuration that leads nowhere."""
+        """A configuration without a reachable server."""
         return self._config
 
     async def request(
@@ -80,6 +77,6 @@ class OfflineConnection:
 
 
 def offline_cluster() -> Cluster:
-    """Return a cluster of which nothing can be asked."""
+    """Return a cluster that refuses every request."""
     wire = OfflineConnection()
     return Cluster(wire.config, wire=wire)

@@ -1,8 +1,7 @@
 """An informer that has synced, without a server and without an event loop.
 
-What enters are dicts; what leaves is a SharedInformer whose lister and indexes answer at once, as
-they would if a server had sent these objects. A test changes what is cached by plain calls, and
-handlers are called inside of them: the cache first, then each handler, in order.
+Its lister and indexes are those of production. A test changes the cached objects by synchronous
+calls, which call the handlers in order, after the cache has changed.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ VW = TypeVar("VW", bound=View)
 
 
 class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for others: this is its double
-    """A SharedInformer that a test fills by hand; made by `synced_informer`.
+    """A SharedInformer that a test fills itself; created by `synced_informer`.
 
     Lister, indexes and handlers are those of production. `start()` and `wait_for_cache_sync()`
-    return at once; what waits for events (`events`, `wait_for`, `wait_until`) needs a server or a
-    World, and so do writes.
+    return at once. Methods that wait for events (`events`, `wait_for`, `wait_until`) and writes
+    need a server or a World.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
 
     @property
     def has_synced(self) -> bool:
-        """True: it holds everything that there is."""
+        """Always true: the cache is complete."""
         return True
 
     @property
@@ -130,7 +129,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
 
     @property
     def staleness(self) -> str:
-        """Always empty: there is no server to be behind."""
+        """Always empty: without a server nothing can be stale."""
         return ""
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
@@ -138,7 +137,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
 
         Raises:
             InvalidArgumentError: the name is taken.
-            InvalidArgumentError: the path cannot be read.
+            InvalidArgumentError: the path cannot be parsed.
         """
         self._held.add_index(name, by)
 
@@ -154,15 +153,15 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         resync_period_seconds: float = 0.0,
         log_exceptions: LogExceptions = "classes",
     ) -> Registration[V]:
-        """Tell a handler of everything that exists, before this returns, and then of every change.
+        """Call a handler with every cached object before this returns, then with every change.
 
-        Mailboxes and resyncs are checked and do nothing: each call is made by `apply` or `delete`
-        itself, and what it raises comes out of them.
+        Options of mailboxes and resyncs are checked, but have no effect: `apply` and `delete` call
+        the handler directly, and raise what it raises.
 
         Raises:
-            InvalidTypeError: it could not be called.
-            InvalidArgumentError: a negative number.
-            LifecycleError: it is asynchronous, and a loop runs in this thread.
+            InvalidTypeError: it cannot be called.
+            InvalidArgumentError: a number is negative.
+            LifecycleError: it is asynchronous, and an event loop runs in this thread.
         """
         registration = super().add_event_handler(
             handler,
@@ -185,7 +184,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
     async def remove_event_handler(
         self, registration: Registration[V], *, grace_seconds: float = 5.0
     ) -> None:
-        """Tell a handler nothing any more.
+        """Stop calling a handler.
 
         Raises:
             InvalidArgumentError: the registration is another informer's, or the grace is negative.
@@ -197,20 +196,20 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         self._called = [one for one in self._called if one[0] is not registration]
 
     def apply(self, obj: JSONObject) -> KubeObject[V]:
-        """Let the server have sent an object, new or changed, and call the handlers.
+        """Add or change an object, as if the server had sent it, and call the handlers.
 
         Args:
-            obj: with a name. apiVersion, kind, namespace, uid, resourceVersion and
-                creationTimestamp are filled in; the dict is not changed. Another uid than the
-                cached one's is another object: a deletion and an addition.
+            obj: an object with a name. Missing apiVersion, kind, namespace, uid, resourceVersion
+                and creationTimestamp are set; the dict is not changed. An object with another uid
+                than the cached one replaces it: handlers get a deletion and an addition.
 
         Returns:
-            The object as it would be cached; what the selectors leave out is not.
+            The object in its cached form, even if the selectors exclude it.
 
         Raises:
-            InvalidArgumentError: it is no object of this resource.
-            InvalidObjectError: it cannot be read, or does not fit the projection.
-            Exception: whatever a handler raises; the handlers behind it are not called.
+            InvalidArgumentError: it is not an object of this resource.
+            InvalidObjectError: it cannot be decoded, or does not fit the projection.
+            Exception: what a handler raises; later handlers are not called.
         """
         self._version += 1
         body = self._completed(obj, version=str(self._version))
@@ -226,17 +225,17 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         return new
 
     def delete(self, key: str) -> KubeObject[V]:
-        """Let the server have deleted an object, and call the handlers.
+        """Remove an object, as if the server had deleted it, and call the handlers.
 
         Args:
             key: `namespace/name`, or `name` if cluster-scoped.
 
         Returns:
-            The last state.
+            The last cached object.
 
         Raises:
-            ObjectNotFoundError: nothing is cached under this key.
-            Exception: whatever a handler raises; the handlers behind it are not called.
+            ObjectNotFoundError: no object is cached under this key.
+            Exception: what a handler raises; later handlers are not called.
         """
         old = self._held.get(key)
         if old is None:
@@ -245,7 +244,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         return old
 
     def status(self, *, with_journal: bool = False) -> InformerStatus:
-        """Return how it is doing: it watches, and holds what it holds."""
+        """Return its status, in which it is always watching."""
         found = super().status(with_journal=with_journal)
         facts = replace(found.reflector, state=self.state)
         return replace(
@@ -257,7 +256,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         )
 
     async def set_namespaces(self, namespaces: Iterable[str]) -> None:
-        """Refuse other namespaces than those that it was made for.
+        """Refuse to change the namespaces.
 
         Raises:
             LifecycleError: always.
@@ -265,19 +264,17 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         Cancellation:
             It never waits.
         """
-        raise LifecycleError(
-            "the namespaces of a synced_informer() stay: use a World to change them"
-        )
+        raise LifecycleError("the namespaces of a synced_informer() cannot change: use a World")
 
     async def start(self) -> None:
-        """Do nothing: there is nothing to list and watch.
+        """Do nothing: there is no server to list and watch.
 
         Cancellation:
             It never waits.
         """
 
     async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
-        """Return at once: the cache holds everything.
+        """Return at once: the cache is complete.
 
         Cancellation:
             It never waits.
@@ -351,7 +348,7 @@ def synced_informer(
     namespaced: bool | None = None,
     transform: Transform | None = None,
 ) -> SyncedInformer[View] | SyncedInformer[None]:
-    """Return an informer that holds these objects and has synced: no server, no loop, no await.
+    """Return an informer that has synced with these objects, without a server and without a loop.
 
         def test_pods_of_a_node() -> None:
             pods = synced_informer("v1", "pods", [pod("a", node="n1"), pod("b", node="n2")])
@@ -363,20 +360,20 @@ def synced_informer(
     Args:
         api_version: `v1`, or `group/version`.
         plural: the resource's plural name.
-        objects: what it holds; see `SyncedInformer.apply`.
+        objects: the cached objects; see `SyncedInformer.apply`.
         projection: the view to decode with each object.
-        namespaces: as for an informer; what lies elsewhere is not held.
-        label_selector: as for an informer; what it does not select is not held.
-        field_selector: as for an informer; what it does not select is not held.
-        memory: as for an informer: `metadata` holds no bodies.
-        namespaced: whether objects without a namespace are given `default`; None knows it of
-            built-in resources, and takes it to be so of others.
-        transform: your change to each object before it is kept.
+        namespaces: as for an informer; objects in other namespaces are left out.
+        label_selector: as for an informer; other objects are left out.
+        field_selector: as for an informer; other objects are left out.
+        memory: as for an informer: `metadata` keeps no bodies.
+        namespaced: whether objects without a namespace are put into `default`; None decides by the
+            built-in resources, and is True for others.
+        transform: a function that changes each object before it is cached.
 
     Raises:
-        InvalidArgumentError: an argument that cannot work, or something that is no such object.
-        InvalidObjectError: an object cannot be read, or does not fit the projection.
-        InvalidSelectorError: the selector cannot be parsed.
+        InvalidArgumentError: an argument is invalid, or an object is not of this resource.
+        InvalidObjectError: an object cannot be decoded, or does not fit the projection.
+        InvalidSelectorError: a selector cannot be parsed.
     """
     informer: SyncedInformer[View] = SyncedInformer(
         api_version,

@@ -1,8 +1,7 @@
-"""The event loop of a World, in a thread of its own, and what runs in it.
+"""The thread and the event loop of a World.
 
-What enters are coroutine functions, called from any other thread and waited for there; what leaves
-are their results, once everything that followed from them has come to rest. It works beside
-whatever loop the test itself runs in, and needs none.
+A call from another thread blocks until the coroutine function has returned and everything that
+followed from it has settled. It works with or without an event loop in the test itself.
 """
 
 from __future__ import annotations
@@ -30,32 +29,33 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_SYNC_SECONDS: Final = 5.0  # nothing is far away: what takes longer will never come
+_SYNC_SECONDS: Final = 5.0  # everything is in this process: what takes longer never ends
 _REST_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 10.0
-_CALM_TURNS: Final = 10  # of the loop; from a write to its reader's next wait it takes four
+_CALM_TURNS: Final = 10  # loop iterations; from a write to its reader's next wait it takes four
 _PATIENT_TURNS: Final = 1000
 _TURN_SECONDS: Final = 0.001
 
 
 @final
 class LoopThread:
-    """One loop for one World or for several; nothing runs before the first call.
+    """One event loop in a thread, for one World or several; the first call starts it.
 
     Args:
-        virtual_time: whether its clock jumps to the next timer while a call waits, and else stands.
+        virtual_time: whether its clock jumps to the next timer while a call waits, and stands still
+            otherwise.
     """
 
     def __init__(self, *, virtual_time: bool = False) -> None:
         self.virtual_time: bool = virtual_time
-        self.wires: list[MemoryConnection] = []
-        """The wires of its worlds."""
+        self.connections: list[MemoryConnection] = []
+        """The connections of its Worlds."""
         self.clusters: list[Cluster] = []
-        """The clusters of its worlds."""
+        """The clusters of its Worlds."""
         self.seen: list[tuple[SharedInformer[Any], Event[Any]]] = []
-        """The events that caches have told, in order."""
+        """The events that informers have delivered, in order."""
         self._informers: list[SharedInformer[Any]] = []
-        self._beginning = threading.Lock()  # several threads may come first
+        self._beginning = threading.Lock()  # several threads may make the first call
         self._crash: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,22 +66,22 @@ class LoopThread:
 
     @property
     def is_begun(self) -> bool:
-        """Whether its loop runs."""
+        """Whether its loop has been started."""
         return self._loop is not None
 
-    def join(self, wire: MemoryConnection, cluster: Cluster) -> None:
-        """Let one more World use this stage; each has to close it."""
+    def join(self, connection: MemoryConnection, cluster: Cluster) -> None:
+        """Add a World to this loop; each World must call `close`."""
         self._members += 1
-        self.wires.append(wire)
+        self.connections.append(connection)
         self.clusters.append(cluster)
 
     def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
-        """Run a coroutine function in the loop and wait, blocking, for its end.
+        """Run a coroutine function in the loop, and block until it has returned.
 
         Raises:
-            LifecycleError: called from inside the loop, or closed.
-            BaseException: whatever the function raised; what ends a loop, such as SystemExit in a
-                reconcile, closes the World besides.
+            LifecycleError: it is called from inside the loop, or after the last `close`.
+            BaseException: what the function raised. An exception that ends a loop, such as
+                SystemExit in a reconcile, closes the World, too.
         """
         if threading.current_thread() is self._thread:
             reason = "inside a reconcile or a handler, await the methods of its cluster instead"
@@ -92,7 +92,7 @@ class LoopThread:
             loop = self._loop or self._begin()
 
         async def run() -> _T:
-            """Make a coroutine of whatever can be awaited, and let time pass for it."""
+            """Await any awaitable, while virtual time may pass."""
             with _passing_time():
                 return await function()
 
@@ -103,7 +103,7 @@ class LoopThread:
             if self._crash is not None:
                 raise self._crash from None
             raise
-        except BaseException:  # Ctrl-C, say: what it interrupts shall not go on
+        except BaseException:  # interrupted, as by Ctrl-C: the coroutine must not continue
             future.cancel()
             raise
 
@@ -113,33 +113,33 @@ class LoopThread:
         return 0.0 if self._loop is None else self._loop.time()
 
     async def elapse(self, duration_seconds: float) -> None:
-        """Let virtual time pass, and wait until what was due has come to rest.
+        """Advance virtual time, and wait until everything that was due has settled.
 
         Raises:
-            TimeoutError: that does not come.
+            TimeoutError: it does not settle.
 
         Cancellation:
-            Safe; the time that has passed has passed.
+            Safe; the time that has passed stays passed.
         """
         await asyncio.sleep(duration_seconds)
         await self.rest()
 
     async def prepare(self, informers: Iterable[SharedInformer[Any]]) -> None:
-        """Start informers that nobody has started, and wait until their caches are filled.
+        """Start those of the informers that do not run, and wait until all caches have synced.
 
         Raises:
-            InvalidArgumentError: one belongs to another stage, or its resource is not served.
-            CacheSyncTimeoutError: one cannot be filled; it says why.
+            InvalidArgumentError: one belongs to another loop, or its resource is not served.
+            CacheSyncTimeoutError: a cache cannot sync; the error has the reason.
 
         Cancellation:
-            Safe; what was started goes on.
+            Safe; started informers keep running.
         """
         chosen = [informer for informer in dict.fromkeys(informers) if not informer.is_closed]
         for informer in chosen:
             if informer not in self._informers:
                 self._check_here(informer)
                 await _check_served(informer)
-            if informer not in self._informers:  # other threads' calls went on meanwhile
+            if informer not in self._informers:  # calls of other threads have continued meanwhile
                 self._informers.append(informer)
                 core_of(informer).attach_receiver(_Witness(informer, self.seen))
             await informer.start()
@@ -147,29 +147,29 @@ class LoopThread:
         await self.rest()
 
     async def rest(self) -> None:
-        """Wait until every cache has taken what its watch has to tell.
+        """Wait until every cache has applied all events of its watch.
 
         Raises:
-            TimeoutError: that does not come; something writes all the time.
+            TimeoutError: they do not settle, because something keeps writing.
 
         Cancellation:
             Safe.
         """
-        deadline = monotonic() + _REST_SECONDS  # real ones: virtual time stands while others run
+        deadline = monotonic() + _REST_SECONDS  # real seconds: virtual time stands still
         calm = turns = 0
         while calm < _CALM_TURNS:
             calm = calm + 1 if self._is_calm() else 0
             turns += 1
-            # What does not come to rest by itself may wait for a timer.
+            # What has not settled by itself may wait for a timer.
             await asyncio.sleep(0 if turns % _PATIENT_TURNS else _TURN_SECONDS)
             if monotonic() > deadline:
                 message = f"after {_REST_SECONDS:g} s something still writes or watches anew"
                 raise TimeoutError(message)
 
     def close(self, last: Callable[[], Awaitable[None]]) -> None:
-        """Let one World go; with the last, close the informers, run what is last, end the loop.
+        """Remove one World; with the last one, close the informers, run `last`, and end the loop.
 
-        Called from inside the loop, by the garbage collector perhaps, it does not wait.
+        Called from inside the loop, perhaps by Python's garbage collector, it does not wait.
         """
         self._members -= 1
         self._lasts.append(last)
@@ -184,7 +184,7 @@ class LoopThread:
             return
 
         async def run() -> None:
-            """End what runs in the loop, then the loop."""
+            """End the tasks in the loop, then the loop."""
             try:
                 with _passing_time():
                     for informer in self._informers:
@@ -203,8 +203,8 @@ class LoopThread:
 
     def _is_calm(self) -> bool:
         expected = sum(informer.is_running for informer in self._informers)
-        watches = sum(wire.open_watches for wire in self.wires)
-        return watches >= expected and all(wire.is_idle for wire in self.wires)
+        watches = sum(one.open_watches for one in self.connections)
+        return watches >= expected and all(one.is_idle for one in self.connections)
 
     def _begin(self) -> asyncio.AbstractEventLoop:
         begun: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
@@ -219,12 +219,12 @@ class LoopThread:
         with asyncio.Runner(loop_factory=VirtualLoop if self.virtual_time else None) as runner:
             try:
                 runner.run(self._main(begun))
-            except BaseException as error:  # noqa: BLE001 - raised where somebody waits, in call()
-                self._crash = error  # before the runner cancels what is waited for
+            except BaseException as error:  # noqa: BLE001 - raised in call(), where a thread waits
+                self._crash = error  # before the runner cancels its tasks
                 self._is_closed = True
 
     def _check_here(self, informer: SharedInformer[Any]) -> None:
-        """Refuse what lives in another loop, where this one would wait for it in vain."""
+        """Refuse an informer of another loop: waiting for it here would never end."""
         if not any(informer.cluster is cluster for cluster in self.clusters):
             reason = (
                 f"the informer of {informer.scope.resource} is not of this World: make the second"
@@ -240,7 +240,7 @@ class LoopThread:
             await self._stopping.wait()
         finally:
             if isinstance(loop, VirtualLoop):
-                loop.let_pass()  # what is cancelled now may wait for a while
+                loop.let_pass()  # cancelled tasks may still wait for a while
 
 
 def _passing_time() -> AbstractContextManager[None]:
@@ -249,21 +249,21 @@ def _passing_time() -> AbstractContextManager[None]:
 
 
 async def _check_served(informer: SharedInformer[Any]) -> None:
-    """Refuse at once what would only be waited for."""
+    """Refuse an informer whose resource is not served, since waiting for it would time out."""
     resource = informer.scope.resource
     try:
         await informer.cluster.discovery.resource(resource)
     except NotFoundError:
         reason = (
             f"the World does not serve {resource.resource!r} of {resource.api_version!r}: create"
-            " an object of its kind, or register() it, before it is used"
+            " an object of its kind, or call register(), before it is used"
         )
         raise InvalidArgumentError("plural", reason) from None
 
 
 @final
 class _Witness:
-    """Notes what an informer tells; a Receiver."""
+    """A Receiver that records the events of an informer."""
 
     def __init__(
         self, informer: SharedInformer[Any], seen: list[tuple[SharedInformer[Any], Event[Any]]]
@@ -272,14 +272,14 @@ class _Witness:
         self._seen = seen
 
     def put_nowait(self, event: Event[Any]) -> None:
-        """Note one event."""
+        """Record one event."""
         self._seen.append((self._informer, event))
 
     def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
-        """Note nothing: what existed before is no event."""
+        """Record nothing: the objects of the first list are not events."""
 
     def on_initial_list_complete(self) -> None:
-        """Note nothing."""
+        """Record nothing."""
 
     def on_missed_state(self, was: object, now: object) -> None:
-        """Take note of nothing."""
+        """Record nothing."""

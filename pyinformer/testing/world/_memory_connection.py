@@ -1,8 +1,7 @@
-"""A wire without wire: requests are handed to the door of a test server, in the same event loop.
+"""A connection without a network: requests go to a request handler in the same event loop.
 
-What enters are the requests of a Cluster and of informers; what leaves are answers, streams and the
-typed errors of a refusal, as from a Connection. A stream can be held, so that caches do not hear of
-changes, and says whether its reader has taken all there is.
+Answers, streams and errors are those of a real Connection. A stream can be held, so that caches do
+not receive changes, and it knows whether its reader has taken everything.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failu
 from pyinformer.transport import Body, ClusterConfig, Query, status_error
 
 NAME_HEADER: Final = "x-created-name"
-"""Where the record of a request has the name of what is to be created."""
+"""The header under which the record of a create has the name of the object."""
 
-_SERVER: Final = "http://world.invalid"  # a name that no resolver may ever find
+_SERVER: Final = "http://world.invalid"  # a name that no resolver can find
 _FIRST_SUCCESS: Final = 200
 _FIRST_NO_SUCCESS: Final = 300
 _GRACE_SECONDS: Final = 5.0
@@ -39,11 +38,11 @@ _GRACE_SECONDS: Final = 5.0
 
 @final
 class MemoryBody:
-    """The body of one answer; a Body of the transport."""
+    """The body of one answer, as the transport's Body."""
 
     def __init__(self) -> None:
         self.received_bytes: int = 0
-        """How much has arrived so far."""
+        """The number of bytes received so far."""
         self._pieces: deque[bytes] = deque()
         self._has_ended = False
         self._error: TransportError | None = None
@@ -53,28 +52,28 @@ class MemoryBody:
 
     @property
     def is_idle(self) -> bool:
-        """Whether its reader has taken all that it may have, and waits for more."""
+        """Whether its reader has taken everything that is not held, and waits for more."""
         return self._is_awaited and not self._changed.is_set()
 
     def put(self, data: bytes) -> None:
-        """Add to the body."""
+        """Append bytes to the body."""
         if data:
             self.received_bytes += len(data)
             self._pieces.append(data)
             self._changed.set()
 
     def end(self) -> None:
-        """End the body properly."""
+        """End the body normally."""
         self._has_ended = True
         self._changed.set()
 
     def fail(self, error: TransportError) -> None:
-        """End the body with an error, at once."""
+        """End the body at once with an error."""
         self._error = self._error or error
         self._changed.set()
 
     def hold(self, *, held: bool) -> None:
-        """Keep what comes from its reader, or give it all."""
+        """Hold new bytes back from the reader, or release all of them."""
         self._is_held = held
         self._changed.set()
 
@@ -87,7 +86,7 @@ class MemoryBody:
         return b"".join(await self.pieces())
 
     async def pieces(self) -> list[bytes]:
-        """Wait for the next bytes; nothing at the end.
+        """Wait for the next pieces; empty at the end.
 
         Cancellation:
             Safe; a cancelled call takes nothing.
@@ -112,7 +111,7 @@ class MemoryBody:
         """Wait for the end of the body and return all of it.
 
         Cancellation:
-            Safe; what was taken is lost.
+            Safe; the bytes read so far are lost.
         """
         parts: list[bytes] = []
         while part := await self.read():
@@ -120,17 +119,17 @@ class MemoryBody:
         return b"".join(parts)
 
     def expire(self, waited_seconds: float) -> None:
-        """End the body with an error: it was open for too long."""
+        """End the body with the error of an exceeded time limit."""
         reason = f"still open {waited_seconds:g} s after it began"
         self.fail(RequestTimeoutError(_SERVER, reason, waited_seconds=waited_seconds))
 
     def close(self) -> None:
-        """Do nothing: what writes it ends with the stream."""
+        """Do nothing: the writer ends with the stream."""
 
 
 @final
 class _MemoryReply:
-    """Takes one answer; a Reply of the test servers."""
+    """A Reply that fills a MemoryBody."""
 
     def __init__(self, body: MemoryBody) -> None:
         self.body = body
@@ -188,24 +187,24 @@ class _MemoryReply:
         return _FIRST_SUCCESS <= self.status < _FIRST_NO_SUCCESS
 
     async def refusal(self, request: str) -> APIStatusError:
-        """Return the error that the answer stands for."""
+        """Return the typed error of a refusal."""
         text = await self.body.whole()
         return status_error(self.status, self.headers, text, request=request)
 
 
 @final
 class MemoryConnection:
-    """Reaches a door in the same loop; a Wire of the transport.
+    """A ConnectionProtocol to a RequestHandler in the same loop.
 
     Args:
-        door: answers.
-        on_request: is told of every request, and of the status and the body of its answer.
+        handler: answers the requests.
+        on_request: called with every request and the status and the body of its answer.
     """
 
     def __init__(
-        self, door: RequestHandler, on_request: Callable[[Call, int, bytes], Awaitable[None]]
+        self, handler: RequestHandler, on_request: Callable[[Call, int, bytes], Awaitable[None]]
     ) -> None:
-        self._door = door
+        self._handler = handler
         self._on_request = on_request
         self._watches: set[MemoryBody] = set()
         self._tasks = UserTasks()
@@ -215,21 +214,21 @@ class MemoryConnection:
 
     @property
     def config(self) -> ClusterConfig:
-        """A configuration that leads nowhere."""
+        """A configuration without a reachable server."""
         return self._config
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open."""
+        """The number of open watches."""
         return len(self._watches)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way, and every watch's reader waits for more."""
+        """Whether no request is in progress, and the readers of all watches wait."""
         return not self._under_way and all(body.is_idle for body in self._watches)
 
     def hold(self, *, held: bool) -> None:
-        """Keep from the open watches what happens from now on, or give them all of it."""
+        """Hold new events back from the open watches, or release all of them."""
         for body in self._watches:
             body.hold(held=held)
 
@@ -246,8 +245,8 @@ class MemoryConnection:
         """Answer a request.
 
         Raises:
-            APIStatusError: it is refused.
-            LifecycleError: the wire is closed.
+            APIStatusError: the server refuses it.
+            LifecycleError: the connection is closed.
 
         Cancellation:
             Before the request is carried out or after it, never between.
@@ -255,11 +254,11 @@ class MemoryConnection:
         self._check_open()
         self._under_way += 1
         try:
-            await asyncio.sleep(0)  # as on a network, others run meanwhile
+            await asyncio.sleep(0)  # other tasks run meanwhile, as with a network
             content = body or b""
             call = _call(method, path, query, content, content_type)
             reply = _MemoryReply(MemoryBody())
-            await self._door.serve(call, reply.expect)
+            await self._handler.serve(call, reply.expect)
             answer = await reply.body.whole()
             await self._on_request(call, reply.status, answer)
             if not reply.is_success:
@@ -284,8 +283,8 @@ class MemoryConnection:
         """Answer a list or a watch.
 
         Raises:
-            APIStatusError: it is refused.
-            LifecycleError: the wire is closed.
+            APIStatusError: the server refuses it.
+            LifecycleError: the connection is closed.
 
         Cancellation:
             Safe; the stream ends.
@@ -306,7 +305,7 @@ class MemoryConnection:
 
     async def _serve(self, call: Call, reply: _MemoryReply) -> None:
         try:
-            await self._door.serve(call, reply.expect)
+            await self._handler.serve(call, reply.expect)
         finally:
             reply.body.end()
             reply.started.set()
@@ -321,10 +320,10 @@ class MemoryConnection:
             self._under_way -= 1
 
     async def aclose(self) -> None:
-        """Break every stream off.
+        """End every stream with an error.
 
         Cancellation:
-            Takes effect when they have ended, which a grace bounds.
+            Takes effect when the streams have ended, within a grace period.
         """
         self._is_closed = True
         for body in tuple(self._watches):
@@ -359,7 +358,7 @@ def _call(
 
 
 def _created_name(method: str, content: bytes) -> str:
-    """Return the name of what is to be created; it stands in no path."""
+    """Return the name of the object of a create, which its path does not have."""
     if method != "POST":
         return ""
     try:

@@ -1,7 +1,7 @@
-"""Which informers of a controller an event would reach, and what each of them would make of it.
+"""Which informers of a controller deliver an event, and in which form.
 
-What enters is an event as a test wrote it; what leaves are events as the informers themselves would
-have told them, their projections and transforms included, and the requests that follow.
+The events are those that the informers would deliver themselves, with their projections and
+transforms applied; the requests that follow are computed from them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from pyinformer.sources import Reason, Request
 
 Seen: TypeAlias = "tuple[SharedInformer[Any], Event[Any]]"
-"""An event, and the informer that tells it."""
+"""An event, and the informer that delivers it."""
 
 
 def decoded(api_version: str, plural: str, body: JSONObject) -> KubeObject:
-    """Return a body as a cache without a projection holds it."""
+    """Return a body as a cache without a projection decodes it."""
     resource = GroupVersionResource.of(api_version, plural)
     raw = msgspec.json.encode(body)
     return ObjectCodec[None](resource).decode(raw, 0, len(raw))
 
 
 def requests_of(controller: Controller[Any], seen: Iterable[Seen]) -> list[Request]:
-    """Return the requests that follow, in order; equal ones become one with all reasons."""
+    """Return the resulting requests in order; equal ones are merged, with all reasons."""
     fed = set(controller.engine.informers)
     reasons: dict[Request, list[Reason]] = {}
     for informer, event in seen:
@@ -54,10 +54,10 @@ def requests_of(controller: Controller[Any], seen: Iterable[Seen]) -> list[Reque
 
 
 async def seen_by(controller: Controller[Any], cluster: Cluster, event: Event[Any]) -> list[Seen]:
-    """Return what the informers of a controller would tell of an event.
+    """Return the events that the informers of a controller would deliver for an event.
 
     Raises:
-        InvalidArgumentError: none of them is of its kind, or it is no event of a KubeObject.
+        InvalidArgumentError: no informer is of its kind, or it is not an event of a KubeObject.
 
     Cancellation:
         Safe.
@@ -90,7 +90,7 @@ def _newest(event: object) -> object:
 
 
 def _told(informer: SharedInformer[Any], event: Event[Any]) -> Event[Any] | None:
-    """Return the event as the informer tells it; an object may enter or leave its selection."""
+    """Return the event as the informer delivers it; an object may enter or leave its selection."""
     match event:
         case Added(obj):
             new = _as_cached(informer, obj)

@@ -1,8 +1,8 @@
-"""An event loop whose clock moves only while somebody waits for what happens in it.
+"""An event loop whose clock moves only while a caller waits for it.
 
-Then it jumps to the next timer as soon as there is nothing else to do, so that a wait takes no time
-and ends at exactly its second; otherwise it stands still, and no timer fires. Invariant: it never
-jumps while a thread works for the loop, which would make every deadline of that work expire.
+Then, as soon as there is nothing else to do, the clock jumps to the next timer: a wait takes no
+real time and ends at exactly its second. Otherwise the clock stands still, and no timer fires. It
+never jumps while a thread works for the loop, which would expire every deadline of that work.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class _StandingSelector(selectors.DefaultSelector):
-    """A selector that moves a clock instead of waiting, or waits for others without moving it."""
+    """A selector that advances a clock instead of waiting, or waits without advancing it."""
 
     now = 0.0
     jumps = False
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready; else jump, or wait for another thread."""
+        """Return the ready events; if there are none, jump or wait for another thread."""
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         if not self.jumps:
@@ -38,7 +38,7 @@ class _StandingSelector(selectors.DefaultSelector):
 
 @final
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop that begins at second 0."""
+    """An event loop with a virtual clock, which starts at 0."""
 
     def __init__(self) -> None:
         self._clock = _StandingSelector()
@@ -51,7 +51,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Let the clock jump inside of the block; to be called in the loop."""
+        """Allow the clock to jump inside the block; must be called in the loop."""
         self._waiting += 1
         self._set()
         try:
@@ -61,13 +61,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._set()
 
     def let_pass(self) -> None:
-        """Let the clock jump from now on: nobody may be left to wait."""
+        """Allow the clock to jump from now on, for the end of the loop."""
         self._waiting += 1
         self._set()
 
     @contextmanager
     def hold_time(self) -> Iterator[None]:
-        """Let the clock stand inside of the block, whoever waits: a thread works meanwhile."""
+        """Stop the clock inside the block, while a thread works."""
         self._working += 1
         self._set()
         try:
@@ -79,7 +79,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*_Ts], _T], *args: *_Ts
     ) -> asyncio.Future[_T]:
-        """Run in a thread of a pool, as any loop does; time stands until it has answered."""
+        """Run in a pool thread, as any loop does; the clock stands still meanwhile."""
         future = super().run_in_executor(executor, func, *args)
         holding = ExitStack()
         holding.enter_context(self.hold_time())
@@ -87,7 +87,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     async def shutdown_default_executor(self, *_timeout: float | None) -> None:
-        """Wait for the threads of the pool, however long they take.
+        """Wait for the pool threads without a time limit.
 
         Cancellation:
             As for any loop.

@@ -1,8 +1,7 @@
-"""A whole cluster inside of a test: no server, no socket, and no await.
+"""World: a whole cluster in a test, without a server, without sockets, and without await.
 
-What enters are objects, a user's own controllers, and calls that block until everything they cause
-has come to rest; what leaves are outcomes, writes and requests to assert on. Caches, overlays,
-sources and writes are the real ones: only the wire is not there.
+Every call blocks until everything that follows from it has settled. Caches, own-write overlays,
+sources and writes are those of production; only the connection is in memory.
 """
 
 from __future__ import annotations
@@ -66,25 +65,25 @@ class World(ObjectTestAPI):
                 assert outcome.error is None
                 assert [write.verb for write in world.writes] == ["create"]
 
-    Every method blocks until its consequences have come to rest, may be called from any thread
-    and from inside a running event loop, but not from inside a reconcile. User code runs in a
-    loop of the World's own. It ends with the `with` block, or with the World itself: one that a
-    reconcile refers to lives until the process ends, so let that one have a `with`.
+    Every method blocks until its consequences have settled. It may be called from any thread and
+    from inside a running event loop, but not from inside a reconcile. User code runs in the
+    World's own loop, in a thread that ends with the `with` block, or when the World is garbage
+    collected. Use `with` for a World that a reconcile refers to: it is never collected.
 
     Args:
-        objects: what exists. A kind that is not known is served under a plural that is guessed
-            from it, with a status of its own; `register` others before you create them.
+        objects: the existing objects. An unknown kind is served under a guessed plural, with a
+            status subresource; if the guess is wrong, call `register` before `create`.
         name: the cluster's name, for controllers of several clusters.
-        beside: another World, whose loop this one shares, and its time: for controllers of both
+        beside: another World with which this one shares loop and time, for controllers of both
             clusters.
-        virtual_time: whether the time of its loop passes in `elapse` and while a method waits, at
-            once, and stands otherwise; it begins at 0. Wall time, as in `creationTimestamp`, is
-            real nevertheless.
-        seed: of uids and generated names.
+        virtual_time: whether its loop has a virtual clock, which starts at 0, jumps in `elapse`
+            and while a method waits, and stands still otherwise. Wall time, as in
+            `creationTimestamp`, stays real.
+        seed: the seed of uids and generated names.
 
     Raises:
-        APIStatusError: an object that no API server would take.
-        InvalidArgumentError: virtual time `beside` a World whose time is real.
+        APIStatusError: an API server would refuse one of the objects.
+        InvalidArgumentError: virtual time is requested `beside` a World with real time.
     """
 
     def __init__(
@@ -114,60 +113,62 @@ class World(ObjectTestAPI):
             )
         for obj in (objects,) if isinstance(objects, str | dict) else objects:
             if not isinstance(obj, dict) or obj is objects:
-                reason = f"is a list of objects: World([{{...}}]), not of {type(obj).__name__}"
+                found = type(obj).__name__
+                reason = f"must be a list of objects, as in World([{{...}}]), not of {found}"
                 raise InvalidArgumentError("objects", reason)
             self._register_kind_of(obj)
             super().create(obj)
         self._log = WriteLog()
-        # The one place that looks into another World.
-        stage = LoopThread(virtual_time=virtual_time) if beside is None else beside._stage  # noqa: SLF001
-        self._stage: LoopThread = stage
-        if virtual_time and not stage.virtual_time:
-            reason = "the World that this one is beside has real time: give it virtual time"
+        # The only place that accesses another World.
+        shared = None if beside is None else beside._loop_thread  # noqa: SLF001
+        loop_thread = shared or LoopThread(virtual_time=virtual_time)
+        self._loop_thread: LoopThread = loop_thread
+        if virtual_time and not loop_thread.virtual_time:
+            reason = "must be False beside a World with real time"
             raise InvalidArgumentError("virtual_time", reason)
-        self._wire = MemoryConnection(RequestHandler(self._backend), self._log.note)
+        self._connection = MemoryConnection(RequestHandler(self._backend), self._log.note)
         self._asked: weakref.WeakKeyDictionary[Controller[Any], int] = weakref.WeakKeyDictionary()
         self.cluster: Cluster = Cluster(
-            self._wire.config,
+            self._connection.config,
             name=name,
             write_options=WriteOptions(writes_per_second=None, retry_limit=0),
-            wire=self._wire,
+            wire=self._connection,
         )
-        """What programs get of `pyinformer.connect()`, but for 429: there is no waiting here, so it
-        reaches the reconcile at once."""
-        self._stage.join(self._wire, self.cluster)
+        """The cluster for the program under test, as from `pyinformer.connect()`. It does not retry
+        after 429: the reconcile gets the error at once."""
+        self._loop_thread.join(self._connection, self.cluster)
         self.factory: SharedInformerFactory = SharedInformerFactory(self.cluster)
-        """For the informers of the program; the World starts them, and needs no start of it."""
+        """The factory for the informers of the program; the World starts them itself."""
         last = partial(_close, self.factory, self.cluster)
-        self._finalizer = weakref.finalize(self, self._stage.close, last)
+        self._finalizer = weakref.finalize(self, self._loop_thread.close, last)
 
     def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
-        """Create an object, as somebody else would; an unknown kind is registered.
+        """Create an object, as another client would; an unknown kind is registered.
 
         Args:
             obj: with apiVersion, kind, and a name or generateName.
-            namespace: if the object names none; None is "default".
+            namespace: the namespace of an object without one; None is "default".
 
         Returns:
-            What is stored.
+            The stored object.
 
         Raises:
-            APIStatusError: as a client would get it; ConflictError if it exists.
+            APIStatusError: the server refuses it; ConflictError if it exists.
         """
         self._register_kind_of(obj)
         return self._settled(partial(super().create, obj, namespace=namespace))
 
     def update(self, obj: JSONObject) -> JSONObject:
-        """Replace an object, status included, as somebody else would.
+        """Replace an object, status included, as another client would.
 
         Args:
             obj: the new object; a resourceVersion or uid in it is a precondition.
 
         Returns:
-            What is stored.
+            The stored object.
 
         Raises:
-            APIStatusError: as a client would get it; ConflictError if a precondition fails.
+            APIStatusError: the server refuses it; ConflictError if a precondition fails.
         """
         return self._settled(partial(super().update, obj))
 
@@ -179,13 +180,13 @@ class World(ObjectTestAPI):
         changes: JSONObject,
         namespace: str | None = None,
     ) -> JSONObject:
-        """Apply a JSON merge patch to an object, status included, as somebody else would.
+        """Apply a JSON merge patch to an object, status included, as another client would.
 
         Returns:
-            What is stored.
+            The stored object.
 
         Raises:
-            APIStatusError: as a client would get it.
+            APIStatusError: the server refuses it.
         """
         patch = partial(super().patch, api_version, plural, name, changes, namespace)
         return self._settled(patch)
@@ -200,7 +201,7 @@ class World(ObjectTestAPI):
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> JSONObject:
-        """Delete an object, as somebody else would; with finalizers it is only marked.
+        """Delete an object, as another client would, or only mark it if it has finalizers.
 
         Args:
             api_version: `v1` or `apps/v1`.
@@ -214,17 +215,17 @@ class World(ObjectTestAPI):
             Its last state.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it does not exist.
             ConflictError: a precondition fails.
         """
         delete = partial(super().delete, api_version, plural, name, namespace)
         return self._settled(partial(delete, uid=uid, resource_version=resource_version))
 
     def collect_garbage(self) -> int:
-        """Do what a cluster's garbage collector does; the caches hear of it before this returns.
+        """Do the work of a cluster's garbage collector, and wait until the caches have applied it.
 
         Returns:
-            How many objects were deleted, or told to go.
+            The number of objects that were deleted, or marked for deletion.
         """
         return int(
             self._settled(lambda: {"deleted": super(World, self).collect_garbage()})["deleted"]
@@ -232,7 +233,7 @@ class World(ObjectTestAPI):
 
     @property
     def writes(self) -> tuple[WriteRecord, ...]:
-        """What was written through the cluster, in order; what a test does itself is not here."""
+        """The writes of the program through `cluster`, in order; those of the test are not here."""
         return tuple(self._log.records)
 
     def clear_writes(self) -> None:
@@ -240,74 +241,74 @@ class World(ObjectTestAPI):
         self._log.records.clear()
 
     def reconcile(self, controller: Controller[Any], request: Request | str) -> Outcome:
-        """Reconcile one object, by the rules of the controller and without its queue.
+        """Reconcile one object as the controller would, without its queue.
 
-        The informers that the controller needs are started the first time, and wait to be synced.
+        The first call starts the informers of the controller and waits until they have synced.
 
         Args:
-            controller: made as in production, and not started.
-            request: the request, or the object's key: `namespace/name`, or `name`.
+            controller: a controller as in production, not started.
+            request: the request, or the key of the object: `namespace/name`, or `name`.
 
         Returns:
-            What it returned or raised, and what would follow: `outcome.error`,
-            `outcome.after_seconds`.
+            What the reconcile returned or raised, and when the next one would be due:
+            `outcome.error`, `outcome.after_seconds`.
 
         Raises:
-            LifecycleError: the controller was started, or the World is closed.
+            LifecycleError: the controller has been started, or the World is closed.
             InvalidArgumentError: an informer is of another World that is not `beside` this one.
-            CacheSyncTimeoutError: a cache could not be filled; the error says why.
+            CacheSyncTimeoutError: a cache could not sync; the error has the reason.
         """
 
         async def reconcile() -> Outcome:
-            """Reconcile with full caches, and wait for what follows."""
+            """Reconcile with synced caches, and wait until everything has settled."""
             await self._prepare(controller)
             outcome = await controller.reconcile_once(request)
-            await self._stage.rest()
+            await self._loop_thread.rest()
             return outcome
 
-        return self._stage.call(reconcile)
+        return self._loop_thread.call(reconcile)
 
     def enqueued_by(
         self, controller: Controller[Any], event: Event[Any] | None = None
     ) -> list[Request]:
-        """Return what a controller would be asked to reconcile, each request with its reasons.
+        """Return the requests that a controller would enqueue, each with its reasons.
 
             world.delete("v1", "pods", "web")
             assert world.enqueued_by(controller) == [Request("default/shop")]
 
         Args:
-            controller: made as in production, and not started.
-            event: what happens: `Added(world.kube_object({...}))`, to informers of its kind whose
-                namespace and labels it fits. None: what has happened since this controller was
-                last asked for, writes of its own reconciles included. What existed before an
-                informer was started has not happened.
+            controller: a controller as in production, not started.
+            event: an event such as `Added(world.kube_object({...}))`; informers of its kind receive
+                it if its namespace and labels match. None: all events since the last call for
+                this controller, those of writes by its reconciles included. Objects that existed
+                before an informer started are not events.
 
         Raises:
-            InvalidArgumentError: no informer of the controller is of the event's kind, or it is no
-                event of a `kube_object`.
-            CacheSyncTimeoutError: a cache could not be filled; the error says why.
+            InvalidArgumentError: no informer of the controller is of the event's kind, or it is
+                not an event of a `kube_object`.
+            CacheSyncTimeoutError: a cache could not sync; the error has the reason.
         """
 
         async def ask() -> list[Request]:
-            """Ask with full caches."""
+            """Collect the events with synced caches."""
             await self._prepare(controller)
             if event is not None:
                 return requests_of(controller, await seen_by(controller, self.cluster, event))
-            seen = self._stage.seen
+            seen = self._loop_thread.seen
             news = seen[self._asked.get(controller, 0) :]
             self._asked[controller] = len(seen)
             return requests_of(controller, news)
 
-        return self._stage.call(ask)
+        return self._loop_thread.call(ask)
 
     def kube_object(self, body: JSONObject) -> KubeObject:
-        """Return a body as caches hold it, for events; nothing is stored.
+        """Return the object that caches would hold for a body, for events; nothing is stored.
 
         Args:
             body: with apiVersion, kind and a name.
 
         Raises:
-            InvalidArgumentError: its kind is not served: `register` it first.
+            InvalidArgumentError: its kind is not served; call `register` first.
         """
         resource, namespace, complete = self._placed(body, None)
         if namespace:
@@ -318,60 +319,60 @@ class World(ObjectTestAPI):
         """Run a coroutine function in the World's loop: `world.run(recorder.start)`.
 
         Raises:
-            Exception: whatever it raised.
+            Exception: what the function raises.
         """
 
         async def run() -> _T:
-            """Run it with full caches, and wait for what follows."""
+            """Run it with synced caches, and wait until everything has settled."""
             await self._prepare()
             result = await function()
-            await self._stage.rest()
+            await self._loop_thread.rest()
             return result
 
-        return self._stage.call(run)
+        return self._loop_thread.call(run)
 
     @property
     def now_seconds(self) -> float:
-        """The time of the World's loop, as `asyncio.get_running_loop().time()` in it."""
-        return self._stage.now
+        """The time of the World's loop, as its `asyncio.get_running_loop().time()` returns."""
+        return self._loop_thread.now
 
     def elapse(self, duration_seconds: float) -> None:
-        """Let so much virtual time pass, at once, and wait for what follows.
+        """Advance the virtual time, without waiting, until everything due has settled.
 
             world.run(controller.start)
-            world.elapse(3600)  # requeues, backoff, resyncs and deadlines come in their order
+            world.elapse(3600)  # requeues, backoff, resyncs and deadlines happen in their order
 
         A timer fires at exactly its second. While a thread works for the loop (`in_thread`,
-        `asyncio.to_thread`), time stands.
+        `asyncio.to_thread`), time stands still.
 
         Raises:
-            LifecycleError: the World has real time.
-            InvalidArgumentError: a negative or no number.
-            TimeoutError: something never comes to rest.
+            LifecycleError: the World does not have virtual time.
+            InvalidArgumentError: the duration is negative or not a number.
+            TimeoutError: something never settles.
         """
         check_seconds("duration_seconds", duration_seconds)
-        if not self._stage.virtual_time:
-            raise LifecycleError("time passes by itself here: make a World(..., virtual_time=True)")
+        if not self._loop_thread.virtual_time:
+            raise LifecycleError("elapse() needs virtual time: World(..., virtual_time=True)")
 
         async def elapse() -> None:
-            """Let time pass for full caches."""
+            """Advance the time with synced caches."""
             await self._prepare()
-            await self._stage.elapse(duration_seconds)
+            await self._loop_thread.elapse(duration_seconds)
 
-        self._stage.call(elapse)
+        self._loop_thread.call(elapse)
 
     @contextmanager
     def stale_caches(self) -> Iterator[None]:
-        """Keep from the caches what happens inside of the block; they hear of it at its end.
+        """Hold all changes inside the block back from the caches until it ends.
 
-        What a reconcile writes itself, it reads all the same, as in production.
+        A reconcile still reads its own writes, as in production.
         """
-        self._stage.call(self._prepare)
-        self._stage.call(partial(self._hold, held=True))
+        self._loop_thread.call(self._prepare)
+        self._loop_thread.call(partial(self._hold, held=True))
         try:
             yield
         finally:
-            self._stage.call(partial(self._hold, held=False))
+            self._loop_thread.call(partial(self._hold, held=False))
 
     def conflict_on(
         self,
@@ -381,14 +382,14 @@ class World(ObjectTestAPI):
         verb: str | None = None,
         times: int | None = 1,
     ) -> None:
-        """Refuse the next writes with 409, as if somebody else had been faster.
+        """Refuse the next writes with 409, as if another client had written first.
 
         Args:
-            plural: only of this resource; None for any.
-            key: only of this object: `namespace/name`, or `name`; None for any.
+            plural: only requests for this resource; None for any.
+            key: only requests for this object: `namespace/name`, or `name`; None for any.
             verb: `create`, `replace`, `patch`, `apply` or `delete`; None for any but `create`,
-                which conflicts with what exists only.
-            times: how many writes; None for every one from now on.
+                which conflicts only with an existing object.
+            times: the number of writes; None for all from now on.
 
         Raises:
             InvalidArgumentError: there is no such verb or resource.
@@ -406,27 +407,27 @@ class World(ObjectTestAPI):
         retry_after_seconds: int | None = None,
         times: int | None = 1,
     ) -> None:
-        """Refuse the next requests for single objects: 403, 429, 500 or whatever.
+        """Refuse the next requests for single objects with any status, such as 403, 429 or 500.
 
         Args:
-            plural: only of this resource; None for any.
-            key: only of this object: `namespace/name`, or `name`; None for any.
+            plural: only requests for this resource; None for any.
+            key: only requests for this object: `namespace/name`, or `name`; None for any.
             verb: `get`, `create`, `replace`, `patch`, `apply` or `delete`; None for every write.
             status: the HTTP status.
-            retry_after_seconds: how long the server asks to wait.
-            times: how many requests; None for every one from now on.
+            retry_after_seconds: the wait that the answer asks for.
+            times: the number of requests; None for all from now on.
 
         Raises:
-            InvalidArgumentError: there is no such verb or resource, or the status refuses nothing.
+            InvalidArgumentError: there is no such verb or resource, or the status is not an error.
         """
         if not _FIRST_REFUSAL <= status <= _LAST_REFUSAL:
-            raise InvalidArgumentError("status", f"{status} refuses nothing: it is 400 to 599")
+            raise InvalidArgumentError("status", f"must be from 400 to 599, got {status}")
         verbs = _WRITES if verb is None else frozenset({verb})
         fault = Fault(status=status, retry_after_seconds=retry_after_seconds, times=times)
         self._fail(plural, key, verbs, fault)
 
     def stop_failing(self) -> None:
-        """Undo what is left of `conflict_on` and `fail_on`."""
+        """Cancel the remaining effects of `conflict_on` and `fail_on`."""
         self._faults.clear()
 
     def close(self) -> None:
@@ -449,12 +450,12 @@ class World(ObjectTestAPI):
         return f"<World{name} at resource version {self.resource_version}>"
 
     def _settled(self, change: Callable[[], JSONObject]) -> JSONObject:
-        """Change the storage while informers watch, and wait until they have heard of it."""
-        if not (self._stage.is_begun or self.factory.informers):
+        """Change the storage while informers watch, and wait until their caches have applied it."""
+        if not (self._loop_thread.is_begun or self.factory.informers):
             return change()
-        self._stage.call(self._prepare)
+        self._loop_thread.call(self._prepare)
         stored = change()
-        self._stage.call(self._stage.rest)
+        self._loop_thread.call(self._loop_thread.rest)
         return stored
 
     def _register_kind_of(self, obj: JSONObject) -> None:
@@ -485,13 +486,15 @@ class World(ObjectTestAPI):
 
     async def _prepare(self, controller: Controller[Any] | None = None) -> None:
         engine = None if controller is None else controller.engine
-        await self._stage.prepare((*self.factory.informers, *(engine.informers if engine else ())))
+        await self._loop_thread.prepare(
+            (*self.factory.informers, *(engine.informers if engine else ()))
+        )
         for prepare in engine.before_attach if engine else ():
             await prepare()
 
     async def _hold(self, *, held: bool) -> None:
-        self._wire.hold(held=held)
-        await self._stage.rest()
+        self._connection.hold(held=held)
+        await self._loop_thread.rest()
 
     def _fail(
         self, plural: str | None, key: str | None, verbs: frozenset[str], fault: Fault
@@ -503,7 +506,7 @@ class World(ObjectTestAPI):
         if plural is not None and not any(
             plural in (one.plural, one.qualified_name) for one in served
         ):
-            reason = f"the World does not serve {plural!r}, so nothing would ever fail"
+            reason = f"the World does not serve {plural!r}, so no request would fail"
             raise InvalidArgumentError("plural", reason)
 
         def matches(record: RequestRecord) -> bool:
@@ -526,7 +529,7 @@ async def _close(factory: SharedInformerFactory, cluster: Cluster) -> None:
 
 
 def _plural_of(kind: str) -> str:
-    """Guess the plural of an English word."""
+    """Guess the lower-case English plural of a kind."""
     word = kind.lower()
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return f"{word[:-1]}ies"

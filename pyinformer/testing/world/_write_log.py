@@ -1,7 +1,6 @@
-"""What a program has written, as a test wants to read it.
+"""The writes of a program under test, in order, refused ones included.
 
-What enters are the requests of a World's cluster with their answers; what leaves are records of
-those that write, in order, refused ones included. Bodies are plain dicts of the reader's own.
+The bodies are dicts that the reader owns.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _VERBS: Final[dict[str, WriteVerb]] = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_APPLY: Final = "apply-patch"  # in the content type of a server-side apply
+_APPLY: Final = "apply-patch"  # part of the content type of a server-side apply
 _FIRST_NO_SUCCESS: Final = 300
 _SECRETS: Final = "secrets"
 _SECRET: Final = "Secret"  # noqa: S105 - the kind
@@ -33,7 +32,7 @@ _SECRET: Final = "Secret"  # noqa: S105 - the kind
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRecord:
-    """One write of a program under test."""
+    """One write request of a program under test."""
 
     verb: WriteVerb
     """`create`, `replace`, `patch`, `apply` or `delete`."""
@@ -42,30 +41,30 @@ class WriteRecord:
     plural: str
     """`pods`."""
     key: str
-    """`namespace/name`, or `name`; the generated name if there is one."""
+    """`namespace/name`, or `name`, with a generated name filled in."""
     subresource: str
-    """`status`, or empty for the object itself."""
+    """`status`, or "" for the object itself."""
     body: JSONObject
-    """What was sent: an object, a patch, or options of a deletion."""
+    """The body of the request: an object, a patch, or the options of a deletion."""
     query: dict[str, str]
-    """`fieldManager`, `force`, `dryRun`."""
+    """The query: `fieldManager`, `force`, `dryRun`."""
     status: int
-    """The HTTP status of the answer: below 300 if it was carried out."""
+    """The HTTP status of the answer, below 300 if the write succeeded."""
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server refused."""
+        """Whether the server refused the write."""
         return self.status >= _FIRST_NO_SUCCESS
 
     def __repr__(self) -> str:
-        # Failed assertions print it; of a Secret they print the names only.
+        # Failed assertions print it; the values of a Secret must not appear.
         shown = {one.name: getattr(self, one.name) for one in fields(self)}
         shown["body"] = redacted(self.body, kind=_SECRET if self.plural == _SECRETS else "")
         return f"WriteRecord({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 def verb_of(record: RequestRecord) -> str:
-    """Return the verb of any request, in the words of a WriteRecord."""
+    """Return the verb of any request, as a WriteRecord names it."""
     verb = {"update": "replace"}.get(record.verb, record.verb)
     is_apply = _APPLY in record.headers.get("content-type", "")
     return "apply" if verb == "patch" and is_apply else verb
@@ -73,17 +72,17 @@ def verb_of(record: RequestRecord) -> str:
 
 @final
 class WriteLog:
-    """Keeps the writes in order."""
+    """Records the writes in order."""
 
     def __init__(self) -> None:
         self.records: list[WriteRecord] = []
-        """All of them; the list is the log itself."""
+        """All writes; the list is the log itself."""
 
     async def note(self, call: Call, status: int, answer: bytes) -> None:
-        """Take note of a request, if it is a write.
+        """Record a request, if it is a write.
 
         Cancellation:
-            Safe; there is nothing to wait for.
+            Safe; it does not wait.
         """
         verb = _VERBS.get(call.method)
         if verb is None:

@@ -1,7 +1,7 @@
-"""Who asks, and what they may do: bearer tokens, their own rights, roles, and impersonation.
+"""Authentication and authorization: bearer tokens, their own rights, roles, and impersonation.
 
-What enters is a request's headers and what it wants; what leaves is who asks, or the 401 or 403 of
-a real server. A server without tokens and roles lets everybody do everything.
+Refusals are the 401 and 403 of a real server. A server without tokens and roles allows every
+request.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Token:
 
     Attributes:
         value: the token itself.
-        user: the name in 403 messages, and in bindings.
-        verbs: what it may do: get, list, watch, create, update, patch, delete,
-            deletecollection, impersonate; "*" is everything, () leaves it to roles.
-        resources: on what: `pods`, `deployments.apps`; "*" is everything.
-        namespaces: where; None is everywhere, and requests across namespaces need None.
-        lifetime_seconds: how long it is valid after the server learned of it; None is for ever.
-        groups: what bindings may call the user besides; `system:authenticated` is always there.
+        user: the user name in bindings and in 403 messages.
+        verbs: the allowed verbs: get, list, watch, create, update, patch, delete,
+            deletecollection, impersonate; "*" is all, () leaves the decision to roles.
+        resources: the allowed resources: `pods`, `deployments.apps`; "*" is all.
+        namespaces: the allowed namespaces; None is all, and requests across namespaces need None.
+        lifetime_seconds: how long it is valid after it is added; None is without a limit.
+        groups: further groups of the user; `system:authenticated` is always one.
     """
 
     value: str
@@ -52,19 +52,19 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and the token that gives rights of its own, if any."""
+    """The user of a request, and the token if it grants rights itself."""
 
     user: User
     token: Token | None = None
 
 
 class Access:
-    """The tokens a server knows; any thread may change them.
+    """The tokens and roles of a server; any thread may change the tokens.
 
     Args:
-        tokens: what it knows from the start.
+        tokens: the initial tokens.
         now: monotonic seconds.
-        read: reads roles, bindings and service accounts; None if no roles are evaluated.
+        read: reads roles, bindings and service accounts; None does not evaluate roles.
     """
 
     def __init__(self, tokens: Iterable[Token], *, now: float, read: Read | None = None) -> None:
@@ -82,7 +82,7 @@ class Access:
         return self._read is not None
 
     def add(self, token: Token, *, now: float) -> None:
-        """Learn a token, or its new rights; from then on requests need one."""
+        """Add a token or replace its rights; from then on every request needs a token."""
         with self._lock:
             self._is_open = False
             lifetime = token.lifetime_seconds
@@ -90,7 +90,7 @@ class Access:
             self._tokens[token.value] = (token, expires)
 
     def add_account(self, token: Token, uid: str, *, now: float) -> None:
-        """Learn the token of a service account, which ends with it; an open server stays open."""
+        """Add the token of a service account, which is valid as long as the account exists."""
         if self._is_open:
             return
         self.add(token, now=now)
@@ -98,25 +98,25 @@ class Access:
             self._accounts[token.value] = uid
 
     def expire(self, value: str) -> None:
-        """Make a token invalid from now on; unknown ones are ignored."""
+        """Invalidate a token; unknown ones are ignored."""
         with self._lock:
             self._tokens.pop(value, None)
 
     def first(self) -> str | None:
-        """Return the token that was learned first, for kubeconfigs."""
+        """Return the token that was added first, for kubeconfigs."""
         with self._lock:
             return next(iter(self._tokens), None)
 
     def identify(self, headers: Mapping[str, str], wish: Wish, *, now: float) -> Caller | None:
-        """Find who asks, and as whom.
+        """Return the user of a request, after impersonation.
 
         Args:
-            headers: of the request, by their names in lower case.
-            wish: what it wants; the refusal of an impersonation names it.
+            headers: the headers of the request, by lower-case name.
+            wish: what the request asks for, which a refused impersonation names.
             now: monotonic seconds.
 
         Returns:
-            None if the server asks for nothing.
+            None if the server does not authenticate.
 
         Raises:
             Failure: 401; or 400 or 403 for an impersonation.
@@ -138,15 +138,15 @@ class Access:
         return caller
 
     def judge(self, caller: Caller | None, wish: Wish) -> Verdict:
-        """Say whether somebody may do something, and why."""
+        """Return whether a caller may do something, and why."""
         if caller is None or (caller.token is not None and _grants(caller.token, wish)):
             return Verdict(is_allowed=True)
         if self._read is not None:
             return _rbac.decide(caller.user, wish, self._read)
-        return Verdict(is_allowed=not wish.plural)  # without roles, everybody may discover
+        return Verdict(is_allowed=not wish.plural)  # without roles, every user may read discovery
 
     def authorize(self, caller: Caller | None, wish: Wish) -> None:
-        """Refuse what somebody may not do.
+        """Raise if a caller may not do something.
 
         Raises:
             Failure: 403.
@@ -156,7 +156,7 @@ class Access:
             raise _forbidden(caller.user, wish, verdict)
 
     def rules(self, caller: Caller | None, namespace: str) -> list[JSONObject]:
-        """Return every rule that holds for somebody in a namespace."""
+        """Return every rule that applies to a caller in a namespace."""
         everything: JSONObject = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
         if caller is None:
             return [everything]
@@ -214,7 +214,7 @@ class Access:
 
 
 def wish_of(route: Route, query: Mapping[str, str]) -> Wish:
-    """Return what a request wants to do, as roles see it."""
+    """Return what a request asks for, in the terms of roles."""
     if not route.plural:
         return Wish(verb=route.verb, path="/" + "/".join(route.parts))
     name, namespace = route.name, route.namespace
@@ -233,7 +233,7 @@ def wish_of(route: Route, query: Mapping[str, str]) -> Wish:
 
 
 def _selected_name(text: str) -> str:
-    """Return the one name that a field selector asks for; "" if it asks for several."""
+    """Return the single name that a field selector selects; "" if it selects several."""
     prefix = "metadata.name="
     if prefix not in text:
         return ""
@@ -268,7 +268,7 @@ def _forbidden(user: User, wish: Wish, verdict: Verdict, verb: str = "") -> Fail
 
 
 def _grants(token: Token, wish: Wish) -> bool:
-    """Tell whether the token itself allows it, whatever roles say."""
+    """Return whether the token itself allows it, regardless of roles."""
     if not wish.plural:
         return "*" in token.verbs and "*" in token.resources
     name = f"{wish.plural}.{wish.group}" if wish.group else wish.plural

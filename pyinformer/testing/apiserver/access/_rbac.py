@@ -1,8 +1,7 @@
-"""Roles and bindings, evaluated: who may do what.
+"""Evaluate roles and bindings.
 
-What enters are a user, what the user wants, and the roles and bindings as they are stored at this
-moment; what leaves is a verdict with the words in which a real server gives it. Nothing is cached:
-a Role that changes is in force for the next request.
+Nothing is cached: a changed Role applies to the next request. Verdicts have the wording of a real
+server.
 
 Source:
     k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/rbac.go.
@@ -22,16 +21,16 @@ MASTERS: Final = "system:masters"
 _ACCOUNT: Final = "system:serviceaccount:"
 
 Read: TypeAlias = Callable[[str, str], Sequence[JSONObject]]
-"""Returns the stored objects of a plural and a namespace; "" where there are no namespaces."""
+"""Returns the stored objects of a plural and a namespace ("" for cluster-scoped ones)."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks.
+    """The user of a request.
 
     Attributes:
         name: `jane`, or `system:serviceaccount:shop:deployer`.
-        groups: what else bindings may call the user.
+        groups: the groups of the user, which bindings may name.
     """
 
     name: str
@@ -43,12 +42,12 @@ ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a request wants to do.
+    """What a request asks for, in the terms of roles.
 
     Attributes:
-        verb: such as `list`; for a path outside of the resources, the method in lower case.
+        verb: such as `list`; the lower-case method for a path outside the resource API.
         plural: the resource; "" for such a path.
-        path: that path.
+        path: the path outside the resource API.
     """
 
     verb: str
@@ -62,20 +61,20 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether it is allowed, and the reason in a real server's words, which may be ""."""
+    """Whether a request is allowed, and the reason as a real server words it (may be "")."""
 
     is_allowed: bool
     reason: str = ""
 
 
 def service_account(namespace: str, name: str) -> User:
-    """Return the user that a service account is."""
+    """Return the user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(f"{_ACCOUNT}{namespace}:{name}", groups)
 
 
 def account_of(user: str) -> tuple[str, str] | None:
-    """Return namespace and name of the service account that a user name means, or None."""
+    """Return namespace and name of the service account behind a user name, or None."""
     if not user.startswith(_ACCOUNT):
         return None
     namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
@@ -83,7 +82,7 @@ def account_of(user: str) -> tuple[str, str] | None:
 
 
 def decide(user: User, wish: Wish, read: Read) -> Verdict:
-    """Say whether any rule of the user's roles allows a wish."""
+    """Return whether any rule of the user's roles allows a request."""
     if MASTERS in user.groups:
         return Verdict(is_allowed=True)
     missing: list[str] = []
@@ -96,7 +95,7 @@ def decide(user: User, wish: Wish, read: Read) -> Verdict:
 
 
 def rules_of(user: User, namespace: str, read: Read) -> list[JSONObject]:
-    """Return every rule that holds for a user in a namespace."""
+    """Return every rule that applies to a user in a namespace."""
     everything: JSONObject = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
     masters = [everything] if MASTERS in user.groups else []
     return [*masters, *(rule for _, rule in _rules(user, namespace, read, []))]
@@ -105,7 +104,7 @@ def rules_of(user: User, namespace: str, read: Read) -> list[JSONObject]:
 def _rules(
     user: User, namespace: str, read: Read, missing: list[str]
 ) -> Iterator[tuple[str, JSONObject]]:
-    """Yield the rules of all bindings that mean a user, with the words for who grants them."""
+    """Yield the rules of all bindings of a user, each with the wording of its grant."""
     places = [("ClusterRoleBinding", "")] + ([("RoleBinding", namespace)] if namespace else [])
     for kind, where in places:
         for binding in read(f"{kind.lower()}s", where):
@@ -129,7 +128,7 @@ def _role(kind: str, name: str, namespace: str, read: Read) -> JSONObject | None
 
 
 def _subject(user: User, binding: JSONObject, namespace: str) -> str | None:
-    """Return how a binding calls a user, or None if it means others."""
+    """Return the wording of the subject by which a binding includes a user, or None."""
     for subject in binding.get("subjects") or ():
         kind, name = subject.get("kind"), str(subject.get("name"))
         if kind == "User" and name == user.name:
@@ -177,7 +176,7 @@ def _together(errors: Sequence[str]) -> str:
 
 
 def default_objects() -> list[JSONObject]:
-    """Return the roles and bindings that a server has from its start, as far as tests meet them."""
+    """Return the default roles and bindings of a real server that tests need."""
     return [one for name, rules, groups in _DEFAULTS for one in _bound(name, rules, groups)]
 
 

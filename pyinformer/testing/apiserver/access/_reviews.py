@@ -1,7 +1,6 @@
-"""Questions about rights that are asked by creating what nobody stores, and tokens of accounts.
+"""Access reviews and token requests: resources that are created, answered, and not stored.
 
-What enters is who asks and the body of a request; what leaves is the same body with its answer in
-`status`. The verdicts are those by which requests themselves are allowed.
+The verdicts of reviews are those by which requests are allowed.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _TOKEN_SECONDS: Final = 3600
 def review(
     resource: ResourceType, body: JSONObject, caller: Caller | None, access: Access
 ) -> JSONObject:
-    """Answer a question about rights.
+    """Answer an access review.
 
     Args:
-        resource: one that is virtual.
-        body: what a client wants to create.
-        caller: who asks; None on a server that lets everybody do everything.
-        access: knows.
+        resource: the virtual resource of the review.
+        body: the review that a client creates.
+        caller: the caller; None on a server without tokens and roles.
+        access: decides.
     """
     spec: JSONObject = body.get("spec") or {}
     answer: JSONObject = {
@@ -69,14 +68,14 @@ def account_token(
     now: float,
     timestamp: Callable[[float], str],
 ) -> JSONObject:
-    """Make a token of a service account, which is valid as long as the account is there.
+    """Create a token of a service account, which is valid as long as the account exists.
 
     Args:
         account: the stored account.
-        body: a TokenRequest.
-        access: learns the token.
+        body: the TokenRequest.
+        access: stores the token.
         now: monotonic seconds.
-        timestamp: wall time, so many seconds later, as Kubernetes writes it.
+        timestamp: returns the wall time after a number of seconds, as Kubernetes writes it.
     """
     spec: JSONObject = body.get("spec") or {}
     seconds = int(spec.get("expirationSeconds") or _TOKEN_SECONDS)
@@ -98,7 +97,7 @@ def account_token(
 def read_objects(
     storage: Storage, registry: Registry, plural: str, namespace: str
 ) -> list[JSONObject]:
-    """Return the roles, bindings or service accounts of a namespace as they are now."""
+    """Return the current roles, bindings or service accounts of a namespace."""
     group = "" if plural == "serviceaccounts" else GROUP
     resource = registry.find(group, "v1", plural)
     if resource is None:

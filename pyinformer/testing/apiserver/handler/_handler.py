@@ -1,8 +1,7 @@
-"""The door of the test servers: requests in, answers out, however they travel.
+"""The request handler of the test servers, independent of how requests travel.
 
-What enters are Calls; what leaves are the answers of a Kubernetes API server, after the request was
-noted in the journal and the fault script was asked. Nothing is decided here that one of the
-neighbours can decide by itself, and nothing is known of HTTP.
+Each request is recorded in the journal and checked against the fault script before it is answered.
+The decisions are made in the other packages; nothing here knows HTTP.
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
 from pyinformer.testing.apiserver.writes import WriteCall, Writes, scale_of
 
 _READ_ONLY = (("version",), ("api",))
-"""What of discovery refuses other methods than GET; on a real server, too, the rest does not."""
+"""Discovery paths that refuse methods other than GET, as on a real server."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """Everything a request may touch.
+    """The parts of a server that a request may use.
 
     Attributes:
-        watch_list: tells whether watch-list is on now.
-        cached: what a replica's watch cache has heard of; None if it is the storage itself.
+        watch_list: returns whether `sendInitialEvents` works now.
+        cached: the watch cache of a replica; None if it is the storage itself.
         now: monotonic seconds.
     """
 
@@ -80,7 +79,7 @@ class Backend:
     cached: Storage | None = None
 
     def for_list(self, options: ListOptions) -> Storage:
-        """Return what answers a list: who asks for the newest, or for one moment, asks etcd."""
+        """Return the storage that answers a list: consistent and exact lists read etcd's."""
         version = options.resource_version
         is_exact = options.match == "Exact" or (
             options.limit and version not in ("", "0") and not options.match
@@ -90,10 +89,10 @@ class Backend:
         return self.cached
 
     async def for_watch(self, options: ListOptions) -> Storage:
-        """Return what serves a watch; one that names no version waits for the newest.
+        """Return the storage of a watch; a watch without a version waits for the newest one.
 
         Raises:
-            Failure: the replica does not get there in time (504).
+            Failure: the replica does not reach the version in time (504).
 
         Cancellation:
             Safe.
@@ -111,11 +110,11 @@ class Call:
     """One request, as it arrived.
 
     Attributes:
-        raw_path: the path with its quotes, as it was sent.
-        path: the path without them.
-        headers: by their names in lower case.
-        content_type: of the body, without its parameters.
-        read: waits for the whole body.
+        raw_path: the percent-encoded path, as it was sent.
+        path: the decoded path.
+        headers: the headers by lower-case name.
+        content_type: the media type of the body, without parameters.
+        read: waits for the whole body and returns it.
     """
 
     method: str
@@ -128,7 +127,7 @@ class Call:
 
 
 class RequestHandler:
-    """Answers requests from a backend."""
+    """Answers the requests to one backend."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -140,11 +139,11 @@ class RequestHandler:
 
         Args:
             call: the request.
-            reply_with: makes what the answer is given to, of the fault that strikes it and of
-                what is to be told the status.
+            reply_with: creates the Reply from the fault of the request and a function that
+                must be called with the status.
 
         Cancellation:
-            The client is gone: a watch ends, a write that has begun is complete.
+            The client has disconnected: a watch ends, a write that has begun is completed.
         """
         backend = self._backend
         if call.content_type == PROTOBUF:
@@ -366,7 +365,7 @@ def _representation(
 
 
 def _allows(resource: ResourceType, route: Route) -> bool:
-    """Tell whether a collection knows the verb; those of all namespaces can only be read."""
+    """Return whether a collection has the verb; across namespaces it can only be read."""
     if route.verb in ("create", "deletecollection") and resource.namespaced:
         return bool(route.namespace)
     if route.verb == "deletecollection":

@@ -1,8 +1,7 @@
-"""What a test does to the objects of an embedded server, without HTTP and from any thread.
+"""The methods with which a test changes the objects of an embedded server, from any thread.
 
-What enters and leaves are plain dicts of the caller's own. Writes here are whole: the status is
-taken with the rest, and nothing needs a kubelet to be gone. Refusals are the same typed errors that
-a client of the server would get.
+They bypass HTTP, take and return dicts that the caller owns, and write spec and status together.
+Deletions do not wait for a kubelet. Refusals are the typed errors that a client would get.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _WHOLE = WriteOptions(whole=True)
 
 
 class ObjectTestAPI:
-    """Reads and writes objects directly; `APIServer` inherits it."""
+    """Reads and writes the objects of a server directly; base of `APIServer` and `World`."""
 
     _storage: Storage
     _registry: Registry
@@ -48,21 +47,20 @@ class ObjectTestAPI:
         short_names: tuple[str, ...] = (),
         has_scale: bool = False,
     ) -> None:
-        """Serve one more resource; creating a CustomResourceDefinition does the same.
+        """Serve a resource; creating a CustomResourceDefinition has the same effect.
 
         Args:
             api_version: `example.com/v1`.
             kind: `Widget`.
             plural: `widgets`.
-            namespaced: False if its objects live in no namespace.
+            namespaced: whether its objects are in namespaces.
             list_shape: "custom" sorts all keys, as for custom resources; "built-in" writes
                 metadata first and items without kind and apiVersion.
-            has_status: whether clients have to write status through its subresource.
+            has_status: whether clients must write the status through its subresource.
             field_labels: fields that field selectors may name besides name and namespace.
-            schema: a structural OpenAPI v3 schema: nothing is validated by it, but fields that it
-                does not have are dropped, and server-side apply merges lists and maps as it says;
-                None keeps every field.
-            short_names: what people call it, as kubectl and `find_resource` know it.
+            schema: a structural OpenAPI v3 schema. Fields that it lacks are dropped and server-side
+                apply merges lists and maps by it, but it validates nothing. None keeps all fields.
+            short_names: abbreviations for kubectl and `find_resource`.
             has_scale: whether it has a scale subresource, of `spec.replicas`, `status.replicas`
                 and the text in `status.selector`.
         """
@@ -84,10 +82,10 @@ class ObjectTestAPI:
         )
 
     def unregister(self, api_version: str, plural: str) -> None:
-        """Serve a resource no more, as when its aggregated API server goes away.
+        """Stop serving a resource, as when its aggregated API server disappears.
 
-        Its watches end, and no object of it is deleted: registered again, it is as it was. Deleting
-        a CustomResourceDefinition deletes the objects, too, and says so to the watches.
+        Its watches end, and its objects are kept until it is registered again. Deleting a
+        CustomResourceDefinition deletes the objects, too, and sends DELETED to the watches.
         """
         resource, _ = self._resource(api_version, plural, None)
         self._registry.remove(resource)
@@ -106,13 +104,13 @@ class ObjectTestAPI:
         Args:
             obj: with apiVersion, kind, and a name or generateName; a resourceVersion in it is
                 ignored, so that a deleted object can be created again.
-            namespace: if the object names none; None is "default".
+            namespace: the namespace of an object without one; None is "default".
 
         Returns:
-            What the server stored.
+            The stored object.
 
         Raises:
-            APIStatusError: as a client would get it; ConflictError if it exists.
+            APIStatusError: the server refuses it; ConflictError if it exists.
         """
         resource, namespace, body = self._placed(obj, namespace)
         body["metadata"].pop("resourceVersion", None)
@@ -126,10 +124,10 @@ class ObjectTestAPI:
             obj: the new object; a resourceVersion or uid in it is a precondition.
 
         Returns:
-            What the server stored; nothing happened if that has the old resource version.
+            The stored object; its resource version is the old one if nothing changed.
 
         Raises:
-            APIStatusError: as a client would get it; ConflictError if a precondition fails.
+            APIStatusError: the server refuses it; ConflictError if a precondition fails.
         """
         resource, namespace, body = self._placed(obj, None)
         name = str(body["metadata"].get("name", ""))
@@ -147,10 +145,10 @@ class ObjectTestAPI:
         """Apply a JSON merge patch to an object, its status included.
 
         Returns:
-            What the server stored.
+            The stored object.
 
         Raises:
-            APIStatusError: as a client would get it.
+            APIStatusError: the server refuses it.
         """
         resource, namespace = self._resource(api_version, plural, namespace)
         with _typed(f"patch {plural}"):
@@ -163,7 +161,7 @@ class ObjectTestAPI:
         """Return one object.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it does not exist.
         """
         resource, namespace = self._resource(api_version, plural, namespace)
         record = self._storage.get(resource, key_of(namespace, name))
@@ -181,9 +179,9 @@ class ObjectTestAPI:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> JSONObject:
-        """Delete an object; with finalizers it is only marked.
+        """Delete an object, or only mark it if it has finalizers.
 
-        What is in a namespace stays, unless a server collects garbage by itself.
+        The objects in a deleted namespace stay, unless the server collects garbage.
 
         Args:
             api_version: `v1` or `apps/v1`.
@@ -197,13 +195,13 @@ class ObjectTestAPI:
             Its last state.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it does not exist.
             ConflictError: a precondition fails.
         """
         resource, namespace = self._resource(api_version, plural, namespace)
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: JSONObject = {"preconditions": preconditions}
-        # A namespace is emptied by those who collect garbage; nobody else would let it go.
+        # Only garbage collection empties a namespace and removes its finalizer.
         at_once = resource.qualified_name != "namespaces" or self._storage.on_write is None
         with _typed(f"delete {plural}"):
             record, _ = self._writes.delete(resource, namespace, name, options, at_once=at_once)
@@ -217,7 +215,7 @@ class ObjectTestAPI:
         label_selector: str | None = None,
         field_selector: str | None = None,
     ) -> list[JSONObject]:
-        """Return objects in key order; namespace None is all namespaces.
+        """Return the selected objects in key order; namespace None is all namespaces.
 
         Raises:
             BadRequestError: a selector cannot be parsed.
@@ -241,14 +239,14 @@ class ObjectTestAPI:
         obj: JSONObject,
         namespace: str | None = None,
     ) -> int:
-        """Send an event, right or wrong, to the open watches of a resource.
+        """Send any event, valid or not, to the open watches of a resource.
 
         Args:
             api_version: `v1` or `apps/v1`.
             plural: `pods`.
-            event_type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or anything.
-            obj: sent as it is; no object is touched.
-            namespace: None reaches every watch, otherwise those of this namespace and of all.
+            event_type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or any text.
+            obj: the object of the event; nothing is stored.
+            namespace: only watches of this namespace and of all namespaces; None is every watch.
 
         Returns:
             The number of watches that will send it.
@@ -264,47 +262,47 @@ class ObjectTestAPI:
         return self._storage.inject(resource, line, namespace=namespace or "")
 
     def collect_garbage(self) -> int:
-        """Do now what a cluster's garbage collector does, and return when nothing is left to do.
+        """Do all work of a cluster's garbage collector and namespace controller now.
 
-        Objects whose owners are all gone are deleted, and so are their dependents. Who waits for
-        its dependents (`propagationPolicy` Foreground) goes when those that block it are gone; who
-        leaves them behind (Orphan) is taken out of their references, and goes. An owner is found
-        by kind, namespace, name and uid; dependents of a kind that is not served are let alone, and
-        so are cluster-scoped ones of an owner in a namespace. Namespaces that clients have deleted
-        are emptied, and go.
+        Objects whose owners are all gone are deleted, and so are their dependents. An object that
+        is deleted with `propagationPolicy` Foreground is removed after the dependents that block
+        it; one that is deleted with Orphan is removed from the references of its dependents
+        first. Owners are found by kind, namespace, name and uid. A dependent stays if the kind of
+        its owner is not served, or if it is cluster-scoped and its owner is not. Deleted
+        namespaces are emptied and removed.
 
         Returns:
-            How many objects were deleted, or told to go.
+            The number of objects that were deleted, or marked for deletion.
         """
         return GarbageCollector(self._storage, self._registry, self._writes).collect()
 
     def expire_events(self) -> int:
-        """End the leases of all events now, one resource version per lease.
+        """Expire all Events now, in one resource version per lease.
 
         Returns:
-            How many events are gone.
+            The number of deleted Events.
         """
         return self._writes.expire(everything=True)
 
     def advance_resource_version(self, by: int = 1) -> None:
-        """Let resource versions pass that touch no object, as writes elsewhere would."""
+        """Advance the resource version without a change, as writes to other objects would."""
         self._storage.advance(by)
 
     def compact(self) -> None:
-        """Forget all history, everywhere: older positions and continue tokens get 410."""
+        """Forget all history: older positions and continue tokens get 410."""
         with self._storage.lock:
             self._storage.forget(history=True)
             for follower in self._storage.followers:
                 follower.forget()
 
     def send_bookmarks(self) -> None:
-        """Send a bookmark to every open watch now, whether it asked for them or not."""
+        """Send a bookmark to every open watch now, whether it requested bookmarks or not."""
         with self._storage.lock:
             for subscription in self._storage.subscriptions():
                 self._storage.bookmark(subscription)
 
     def end_watches(self) -> None:
-        """End every open watch cleanly, as at its timeout."""
+        """End every open watch normally, as at its timeout."""
         with self._storage.lock:
             for subscription in self._storage.subscriptions():
                 subscription.end()
@@ -314,7 +312,7 @@ class ObjectTestAPI:
     ) -> tuple[ResourceType, str]:
         resource = self._registry.find_plural(api_version, plural)
         if resource is None:
-            reason = f"{plural!r} of {api_version!r} is not served: register() it first"
+            reason = f"{plural!r} of {api_version!r} is not served: call register() first"
             raise InvalidArgumentError("plural", reason)
         return resource, (namespace or "default") if resource.namespaced else ""
 
@@ -324,7 +322,7 @@ class ObjectTestAPI:
         api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
         resource = self._registry.find_kind(api_version, kind)
         if resource is None:
-            reason = f"{kind!r} of {api_version!r} is not served: register() it first"
+            reason = f"{kind!r} of {api_version!r} is not served: call register() first"
             raise InvalidArgumentError("obj", reason)
         body = {**obj, "metadata": dict(obj.get("metadata") or {})}
         if not resource.namespaced:

@@ -1,8 +1,7 @@
-"""Who owns which fields: the content of `metadata.managedFields`.
+"""Compute `metadata.managedFields`: who owns which fields after a write.
 
-What enters is the stored list and a write, seen as the object before and after it; what leaves is
-the next list, or the conflicts of an apply. A field may have several owners; whoever changes a
-value takes it from all others, and only an apply without force has to ask.
+A field may have several owners. A manager that changes a value takes it from all others; only an
+apply without force gets a conflict instead.
 
 Source:
     sigs.k8s.io/structured-merge-diff merge/update.go; k8s.io/apimachinery pkg/util/managedfields.
@@ -31,17 +30,17 @@ _SERVER_METADATA = (
     "resourceVersion",
     "selfLink",
 )
-_METADATA: Path = (field_sets.field("metadata"),)  # always there, and nobody's
+_METADATA: Path = (field_sets.field("metadata"),)  # always there, never owned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Author:
-    """Who writes, and how; what the same author wrote in two requests belongs to one entry.
+    """A field manager and its operation; all its writes share one entry of managedFields.
 
     Attributes:
         name: the field manager.
-        operation: "Apply" or "Update"; a manager that does both counts as two.
-        api_version: through which version; "" for "Apply", where it makes no difference.
+        operation: "Apply" or "Update"; a manager that uses both has two entries.
+        api_version: the version of its writes; "" for "Apply", which does not depend on it.
         subresource: "" or "status".
     """
 
@@ -58,7 +57,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What one author owns, and since when it does not differ."""
+    """The fields of one author, and when this set last changed."""
 
     paths: frozenset[Path]
     api_version: str
@@ -77,7 +76,7 @@ class Conflict:
 
 
 def read(body: JSONObject) -> Managed:
-    """Read an object's managedFields; the body may be empty."""
+    """Decode an object's managedFields; the body may be empty."""
     managed: dict[Author, Owned] = {}
     for entry in (body.get("metadata") or {}).get("managedFields") or ():
         is_apply = entry.get("operation") == "Apply"
@@ -94,7 +93,7 @@ def read(body: JSONObject) -> Managed:
 
 
 def write(managed: Managed) -> list[JSONValue]:
-    """Write managedFields: appliers first, then the oldest."""
+    """Encode managedFields: applies first, then by age."""
 
     def place(entry: tuple[Author, Owned]) -> tuple[str, str, Author]:
         return entry[0].operation, entry[1].time, entry[0]
@@ -103,13 +102,13 @@ def write(managed: Managed) -> list[JSONValue]:
 
 
 def created(content: JSONObject, shape: Shape, author: Author, *, now: str) -> list[JSONValue]:
-    """Write the managedFields of new content: one entry, or none if it says nothing.
+    """Encode the managedFields of a new object: one entry, or none if it has no fields.
 
     Args:
-        content: what its author says.
+        content: the content of the object.
         shape: its shape.
-        author: who creates.
-        now: the time.
+        author: the creator.
+        now: the current time.
     """
     fields = structure.fields_of_new(content, shape)
     return [_entry_of(author, author.api_version, now, fields)] if fields else []
@@ -134,7 +133,7 @@ def _entry_of(author: Author, api_version: str, time: str, fields: JSONObject) -
 
 
 def content(body: JSONObject) -> JSONObject:
-    """Return a copy of an object without what nobody can own; the body may be empty."""
+    """Return a copy of an object without the fields that have no owners; the body may be empty."""
     metadata = {
         name: value
         for name, value in (body.get("metadata") or {}).items()
@@ -153,14 +152,14 @@ def updated(
     *,
     now: str,
 ) -> Managed:
-    """Return who owns what after a create, an update or a patch.
+    """Return the owners of fields after a create, an update or a patch.
 
     Args:
-        managed: who did before.
-        before: the object's content before; nothing but empty metadata if it is created.
-        after: its content now.
+        managed: the owners before.
+        before: the content before; only empty metadata if the object is created.
+        after: the content after.
         shape: the shape of both.
-        author: who wrote; everything that changed is taken by force.
+        author: the writer, which takes every field that changed.
         now: the time.
     """
     changes = structure.compare(before, after, shape)
@@ -175,12 +174,12 @@ def updated(
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The outcome of an apply.
+    """The result of an apply.
 
     Attributes:
         content: the object's new content.
-        managed: who owns what now.
-        conflicts: what others own and this would change, unless it was forced.
+        managed: the owners of fields after it.
+        conflicts: the fields of other managers that it would change; empty if it was forced.
     """
 
     content: JSONObject
@@ -198,16 +197,16 @@ def applied(
     api_version: str,
     now: str,
 ) -> Applied:
-    """Lay a configuration over an object, and remove what its author no longer asks for.
+    """Merge a configuration into an object, and remove fields that its author dropped.
 
     Args:
-        managed: who owns what so far.
-        live: the object's content; nothing but empty metadata if it is created.
-        wanted: the configuration's content.
+        managed: the owners before.
+        live: the content before; only empty metadata if the object is created.
+        wanted: the content of the configuration.
         shape: the shape of both.
-        author: who applies.
-        api_version: through which version.
-        now: the time.
+        author: the applier.
+        api_version: the version of the configuration.
+        now: the current time.
     """
     claimed = frozenset(structure.fields_of(wanted, shape)) - {_METADATA}
     last = managed.get(author)
@@ -227,7 +226,7 @@ def applied(
     result = _without(others, changes.written | changes.removed)
     if claimed:
         time = now
-        if after == live:  # a new claim to what is there already has no time
+        if after == live:  # a claim that changes nothing has no time
             time = last.time if last is not None and last.paths == claimed else ""
         result[author] = Owned(claimed, api_version, time)
     return Applied(after, result, conflicts)

@@ -1,8 +1,7 @@
-"""Sets of fields: what somebody owns in an object, and how that is written and shown.
+"""Sets of fields, and their encoding as FieldsV1.
 
-What enters and leaves are paths, tuples of elements as Kubernetes writes them: `f:spec` for a
-field, `k:{"name":"a"}` for an item of a keyed list, `v:"x"` for one of a set. A set of paths
-becomes the nested FieldsV1 of `metadata.managedFields` and back.
+A path is a tuple of elements as Kubernetes writes them: `f:spec` for a field, `k:{"name":"a"}` for
+an item of a keyed list, `v:"x"` for an item of a set.
 
 Source:
     sigs.k8s.io/structured-merge-diff, fieldpath/serialize.go and path.go.
@@ -22,8 +21,8 @@ Path: TypeAlias = tuple[str, ...]
 Paths: TypeAlias = frozenset[Path]
 
 ITSELF = "."
-"""In FieldsV1, where a field is owned and something below it too: the field itself."""
-_KEPT = 1024  # kinds of objects in a test, times their authors
+"""The FieldsV1 entry of a field that is owned together with fields below it."""
+_KEPT = 1024  # more than the kinds of objects in a test times their authors
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -43,11 +42,11 @@ def valued(value: JSONValue) -> str:
 
 
 def to_fields(paths: Iterable[Path]) -> JSONObject:
-    """Write a set as FieldsV1, which is shared and not to be changed."""
+    """Encode a set as FieldsV1; the result is shared and must not be changed."""
     return _written(frozenset(paths))
 
 
-@lru_cache(_KEPT)  # objects of a test are much alike
+@lru_cache(_KEPT)  # the objects of a test are similar
 def _written(paths: Paths) -> JSONObject:
     root: JSONObject = {}
     members = sorted(paths)
@@ -61,7 +60,7 @@ def _written(paths: Paths) -> JSONObject:
 
 
 def _shorten(node: JSONObject) -> None:
-    """Leave out the dots of leaves, which go without saying."""
+    """Remove the redundant dots of leaves."""
     for element, child in node.items():
         if element != ITSELF:
             if list(child) == [ITSELF]:
@@ -70,7 +69,7 @@ def _shorten(node: JSONObject) -> None:
 
 
 def from_fields(fields: JSONValue) -> Paths:
-    """Read FieldsV1; what is malformed in it is left out."""
+    """Decode FieldsV1; malformed parts are left out."""
     return _from_encoded(msgspec.json.encode(fields))
 
 
@@ -92,12 +91,12 @@ def _from_encoded(raw: bytes) -> Paths:
 
 
 def with_parents(paths: Iterable[Path]) -> set[Path]:
-    """Return a set and everything above its members but the root."""
+    """Return a set together with all parents of its members but the root."""
     return {path[:length] for path in paths for length in range(1, len(path) + 1)}
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:
-    """Sort paths as Kubernetes lists them: at each level members first, then what is below."""
+    """Sort paths as Kubernetes lists them: the members of each level before those below."""
 
     def place(path: Path) -> list[tuple[bool, str]]:
         return [(length < len(path), element) for length, element in enumerate(path, 1)]
@@ -106,12 +105,12 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
 
 
 def path_text(path: Path) -> str:
-    """Show a path as conflicts name it: `.spec.containers[name="a"].image`."""
+    """Format a path as conflicts name it: `.spec.containers[name="a"].image`."""
     return "".join(map(element_text, path))
 
 
 def element_text(element: str) -> str:
-    """Show one element of a path: `.image` or `[name="a"]`."""
+    """Format one element of a path: `.image` or `[name="a"]`."""
     kind, _, text = element.partition(":")
     if kind == "f":
         return f".{text}"

@@ -1,8 +1,7 @@
-"""Objects as server-side apply sees them: owned, compared, merged and pruned along their shape.
+"""Compare, merge and prune objects along their merge schema, as server-side apply does.
 
-What enters are plain JSON values and a Shape; what leaves are sets of paths, or new values. Nothing
-that enters is changed. A list whose items cannot be told apart, though its shape says they can, is
-taken as one value.
+No argument is changed. A keyed list whose items lack their keys, or repeat them, is treated as one
+value.
 
 Source:
     sigs.k8s.io/structured-merge-diff, typed/tofieldset.go, compare.go, merge.go and remove.go.
@@ -23,12 +22,12 @@ from pyinformer.testing.apiserver.resources import Shape, identity_of
 class _Part(NamedTuple):
     value: JSONValue
     shape: Shape
-    is_declared: bool  # a field of the type; items of lists and keys of maps are not
+    is_declared: bool  # whether it is a field of the type, not an item or a map key
 
 
 @dataclass(slots=True)
 class Changes:
-    """What differs between two versions of an object."""
+    """The differences between two versions of an object."""
 
     added: set[Path] = field(default_factory=set)
     modified: set[Path] = field(default_factory=set)
@@ -36,12 +35,12 @@ class Changes:
 
     @property
     def written(self) -> set[Path]:
-        """What was given a value."""
+        """The paths that were added or changed."""
         return self.added | self.modified
 
 
 def _parts(value: JSONValue, shape: Shape) -> dict[str, _Part] | None:
-    """Return what a value consists of, by path element; None if it is one value."""
+    """Return the parts of a value by path element; None if the value is atomic."""
     if isinstance(value, dict):
         if shape.is_atomic_map:
             return None
@@ -69,7 +68,7 @@ def _element(item: JSONValue, keys: tuple[str, ...]) -> str | None:
 
 
 def fields_of(value: JSONValue, shape: Shape) -> set[Path]:
-    """Return what the author of a configuration claims by it."""
+    """Return the fields that a configuration claims for its author."""
     found: set[Path] = set()
 
     def walk(part: _Part, path: Path) -> None:
@@ -85,10 +84,10 @@ def fields_of(value: JSONValue, shape: Shape) -> set[Path]:
 
 
 def fields_of_new(content: JSONObject, shape: Shape) -> JSONObject:
-    """Return, as FieldsV1, what the author of a new object owns.
+    """Return, as FieldsV1, the fields of a new object.
 
-    It is what `compare` finds added to nothing but empty metadata, without a detour over paths:
-    most writes of a test are these.
+    The result is that of `compare` with empty metadata, but faster: most writes of a test are
+    creates.
     """
     return {
         field_sets.field(name): _new_fields(content[name], shape.field(name), shape.declares(name))
@@ -121,7 +120,7 @@ def _new_fields(value: JSONValue, shape: Shape, is_declared: bool) -> JSONObject
 
 
 def compare(before: JSONValue, after: JSONValue, shape: Shape) -> Changes:
-    """Return what differs between two versions of an object."""
+    """Return the differences between two versions of an object."""
     changes = Changes()
     _compare(_Part(before, shape, True), _Part(after, shape, True), (), changes)
     return changes
@@ -157,7 +156,7 @@ def _one_sided(before: _Part | None, after: _Part | None, path: Path, changes: C
 
 
 def merge(live: JSONValue, wanted: JSONValue, shape: Shape) -> JSONValue:
-    """Return what is there with what is wanted laid over it."""
+    """Return the live value with the wanted one merged into it."""
     old, new = _parts(live, shape), _parts(wanted, shape)
     if old is None or new is None or type(live) is not type(wanted):
         return wanted
@@ -175,14 +174,14 @@ def merge(live: JSONValue, wanted: JSONValue, shape: Shape) -> JSONValue:
 
 
 def _order(old: list[str], new: Collection[str]) -> list[str]:
-    """Lay out the items of both lists: the wanted order, and the others where they were."""
+    """Order the items of both lists: wanted items in their order, the others in place."""
     order: list[str] = []
     waiting = list(new)
     shared = [element for element in new if element in old]
     for element in old:
         if element not in new:
             order.append(element)
-        elif element == shared[0]:  # others that are wanted too find their place later
+        elif element == shared[0]:  # wanted items are placed later
             length = waiting.index(element) + 1
             order += waiting[:length]
             del waiting[:length], shared[0]
@@ -192,11 +191,11 @@ def _order(old: list[str], new: Collection[str]) -> list[str]:
 
 
 def ambiguity(value: JSONValue, shape: Shape) -> tuple[Path, str | None] | None:
-    """Find a keyed list whose items cannot be told apart.
+    """Find a keyed list whose items lack their keys or repeat them.
 
     Returns:
-        Where the list is and which item it has twice; None for an item without its keys, and None
-        at all if there is no such list.
+        The path of the list and the repeated item, or None for an item without its keys; None if
+        there is no such list.
     """
 
     def walk(part: _Part, path: Path) -> tuple[Path, str | None] | None:

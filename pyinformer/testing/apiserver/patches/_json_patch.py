@@ -1,9 +1,8 @@
-"""JSON patches (RFC 6902), as Kubernetes reads them.
+"""JSON patches (RFC 6902), as Kubernetes applies them.
 
-What enters is an object and a list of operations; what leaves is the new object, or PatchError.
-Nothing that enters is changed. Where the real server is laxer than the RFC, so is this: replacing
-an absent member adds it, an absent member equals null, a missing value is null, and index -1 is
-the last one. Its verdicts are why this is no library: those keep to the RFC.
+No argument is changed. Like the real server this is laxer than the RFC, and therefore not a
+library: replacing an absent member adds it, an absent member equals null, a missing value is null,
+and index -1 is the last one.
 
 Source:
     gopkg.in/evanphx/json-patch.v4, which kube-apiserver uses.
@@ -20,14 +19,14 @@ _APPEND = "-"
 
 
 class PatchError(Exception):
-    """An operation cannot be carried out; nothing has been."""
+    """An operation of a JSON patch is malformed or does not fit; the object is unchanged."""
 
 
 def json_patch(body: JSONValue, operations: Sequence[JSONObject]) -> JSONValue:
-    """Carry out all operations in order.
+    """Return a document with all operations of a patch applied in order.
 
     Raises:
-        PatchError: one of them is malformed, does not fit, or tests something that is not so.
+        PatchError: an operation is malformed, does not fit, or is a test that fails.
     """
     root: dict[str, JSONValue] = {"": copy.deepcopy(body)}
     for operation in operations:
@@ -55,7 +54,7 @@ def json_patch(body: JSONValue, operations: Sequence[JSONObject]) -> JSONValue:
 
 def _parsed(pointer: JSONValue) -> list[str]:
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise PatchError(f"no JSON pointer: {pointer}")
+        raise PatchError(f"not a JSON pointer: {pointer}")
     parts = pointer.split("/")[1:]
     return [part.replace("~1", "/").replace("~0", "~") for part in parts]
 
@@ -67,7 +66,7 @@ def _parent(root: JSONValue, path: Sequence[str]) -> JSONValue:
 
 
 def _index(container: Sequence[JSONValue], part: str, *, length: int) -> int:
-    """Return the position that a part names in a list of so many places."""
+    """Return the list index that a part of a JSON pointer names."""
     digits = part.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise PatchError(f"no index: {part}")
@@ -122,7 +121,7 @@ def _test(root: JSONValue, path: Sequence[str], wanted: JSONValue) -> None:
 
 
 def _equal(one: JSONValue, other: JSONValue) -> bool:
-    """Compare as JSON does, where true is not 1."""
+    """Compare as JSON does: true does not equal 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):

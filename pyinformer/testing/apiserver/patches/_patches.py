@@ -1,8 +1,7 @@
-"""Patches: the edits that a PATCH request asks for.
+"""Parse the body of a PATCH request into an edit of an object.
 
-What enters is the content type and body of a request; what leaves is an Edit that makes the new
-object of the stored one, or for server-side apply the configuration itself. Bodies that cannot be
-read are Failures; nothing that enters an Edit is changed.
+For server-side apply the result is the configuration. A body that cannot be parsed is a Failure;
+an edit does not change its argument.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Edit: TypeAlias = Callable[[JSONObject], JSONObject]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: a time is a string."""
+    """A YAML loader that reads times as strings, as Kubernetes does."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -41,10 +40,10 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def json_object(raw: bytes) -> JSONObject:
-    """Read a JSON object.
+    """Parse a JSON object.
 
     Raises:
-        Failure: it is none (400).
+        Failure: it is not a JSON object (400).
     """
     try:
         return msgspec.json.decode(raw, type=JSONObject)
@@ -53,14 +52,14 @@ def json_object(raw: bytes) -> JSONObject:
 
 
 def parse_configuration(raw: bytes) -> JSONObject:
-    """Read the body of a server-side apply, which is YAML and so perhaps JSON.
+    """Parse the body of a server-side apply, which is YAML or JSON.
 
     Raises:
-        Failure: it is no object (400).
+        Failure: it is not an object (400).
     """
     try:
         found: object = yaml.load(raw, _Loader)  # noqa: S506 - a SafeLoader
-        text = json.dumps(found)  # keys become strings, as in Kubernetes
+        text = json.dumps(found)  # converts keys to strings, as Kubernetes does
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         reason = getattr(error, "problem", None) or error
         raise Failure(400, f"error encoding patch: yaml: {reason}") from None
@@ -71,10 +70,10 @@ def parse_configuration(raw: bytes) -> JSONObject:
 
 
 def parse_patch(content_type: str, raw: bytes, resource: ResourceType) -> Edit:
-    """Read the body of any other patch.
+    """Parse the body of any other patch.
 
     Raises:
-        Failure: it cannot be read (400), or this kind of patch does not fit the resource (415).
+        Failure: it cannot be parsed (400), or the resource does not support this format (415).
     """
     shape = resource.shape
     if content_type == MERGE:
@@ -102,7 +101,7 @@ def _json_patch_edit(raw: bytes) -> Edit:
     def edit(body: JSONObject) -> JSONObject:
         try:
             patched = json_patch(body, operations)
-        except PatchError:  # the real server keeps the reason to itself, too
+        except PatchError:  # the real server does not send the reason, either
             message = "the server rejected our request due to an error in our request"
             raise Failure(422, message, details={}) from None
         return patched if isinstance(patched, dict) else {}

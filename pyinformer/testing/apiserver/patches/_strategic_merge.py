@@ -1,7 +1,6 @@
-"""Strategic merge patches: JSON merge patches that know which lists have items with identities.
+"""Strategic merge patches: JSON merge patches that merge keyed lists item by item.
 
-What enters is an object of a built-in type and a patch for it; what leaves is the new object.
-Nothing that enters is changed. Directives: `$patch` (replace, delete, merge), `$retainKeys`,
+No argument is changed. Directives: `$patch` (replace, delete, merge), `$retainKeys`,
 `$deleteFromPrimitiveList/<list>`, `$setElementOrder/<list>`.
 
 Source:
@@ -21,15 +20,15 @@ _ORDER = "$setElementOrder/"
 
 
 def strategic_merge(body: JSONObject, patch: JSONObject, shape: BuiltInShape) -> JSONObject:
-    """Apply a patch to a map.
+    """Return a map with a patch applied.
 
     Args:
         body: the map.
         patch: the patch of it.
-        shape: where the map is.
+        shape: the merge rules of the map.
 
     Raises:
-        Failure: a directive makes no sense (400), or an item of the patch lacks its key (500).
+        Failure: a directive is invalid (400), or an item of the patch lacks its key (500).
     """
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
@@ -101,10 +100,10 @@ def _key_of(item: JSONObject, key: str) -> JSONValue:
 
 
 def _arranged(merged: JSONValue, order: JSONValue, old: JSONValue, key: str | None) -> JSONValue:
-    """Lay out the items of a merged list.
+    """Order the items of a merged list.
 
-    Those that an order or a patch names keep its order; the others stay before and behind them as
-    they were, and behind what is new.
+    Items that an order or a patch names are in its order. The others keep their places around
+    them, after new items.
     """
     if not (isinstance(merged, list) and isinstance(order, list)) or key is None:
         return merged
@@ -127,7 +126,7 @@ def _place(item: JSONValue, key: str) -> str:
 
 
 def _plain(patch: JSONObject) -> JSONObject:
-    """Return what a patch says without its directives, and without what it removes."""
+    """Return a patch without its directives and without the fields that it removes."""
     return {
         name: _plain(value) if isinstance(value, dict) else value
         for name, value in patch.items()

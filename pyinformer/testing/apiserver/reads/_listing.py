@@ -1,8 +1,8 @@
-"""Lists: which objects, as of which revision, and in which pages.
+"""Answer lists: the objects as of one revision, in pages.
 
-What enters are checked ListOptions, what leaves is a Page. Every page of one list shows the state
-of one revision; its continue token holds that revision and the key to go on with, and expires with
-the history or with its age. Nothing here waits: a revision of the future is the caller's to await.
+All pages of a list show one revision. The continue token holds this revision and the next key, and
+expires with the history or with its age. Nothing here waits: the caller first waits for a revision
+that does not exist yet.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import HistoryExpiredError, Record, Selection, Storage
 
 _INCONSISTENT = -1
-"""The revision in a token that goes on with whatever there is now."""
+"""The revision in a token that continues a list with the current objects."""
 
 _BLOCK_BYTES = 256 * 1024
-"""How much of a list is written at a time: few chunks, and no long block of the server's loop."""
+"""The bytes of a list per write: few chunks, and the server's loop is not blocked for long."""
 
 _METADATA = ResourceType("meta.k8s.io", "v1", "PartialObjectMetadata", "")
 
@@ -38,10 +38,10 @@ _decode_item = msgspec.json.Decoder(_Item).decode
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list, or all of it.
+    """One page of a list.
 
     Attributes:
-        remaining: how many objects follow; None where the real server does not say.
+        remaining: the number of objects that follow; None where the real server omits it.
     """
 
     records: Sequence[Record]
@@ -69,15 +69,15 @@ def list_page(
     """Answer a list.
 
     Args:
-        storage: what there is.
-        resource: what to list.
-        selection: which objects.
-        options: checked options; their revision has been reached.
+        storage: holds the objects.
+        resource: the resource of the list.
+        selection: selects objects.
+        options: the checked options; the storage has reached their revision.
         now: monotonic seconds.
         token_lifetime_seconds: the age at which a continue token expires.
 
     Raises:
-        Failure: the token is malformed (400), or the token or the revision too old (410).
+        Failure: the token is malformed (400), or the token or the revision is too old (410).
     """
     limit = 0 if selection.names_one else options.limit
     if options.continue_token:
@@ -85,7 +85,7 @@ def list_page(
         records, revision = _state_of_token(storage, resource, token)
         return _cut(records, token, limit, selection, revision)
     if options.revision and (options.match == "Exact" or (limit and not options.match)):
-        # A limit and a revision without a match is Exact, for reasons of history.
+        # For compatibility, a limit with a revision and without a match means Exact.
         records, revision = _exact_state(storage, resource, options.revision)
     else:
         records, revision = storage.state(resource)
@@ -117,7 +117,7 @@ def render_page(
 
 
 def list_metadata(resource: ResourceType, page: Page) -> JSONObject:
-    """Return the metadata of a list; the dict is the caller's own."""
+    """Return the metadata of a list; the caller owns the dict."""
     version: JSONObject = {"resourceVersion": str(page.revision)}
     metadata: JSONObject = {}
     if page.continue_token or resource.list_shape == "custom":
@@ -152,7 +152,7 @@ def _cut(
 ) -> Page:
     prefix = f"{selection.namespace}/" if selection.namespace else ""
     first = bisect_left(records, max(token.start, prefix), key=_key)
-    # "0" follows "/" in ASCII: the first key behind the namespace.
+    # "0" follows "/" in ASCII: the first key after those of the namespace.
     last = bisect_left(records, f"{selection.namespace}0", key=_key) if prefix else len(records)
     chosen: list[Record] = []
     for index in range(first, last):

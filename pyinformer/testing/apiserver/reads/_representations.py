@@ -1,8 +1,7 @@
-"""How objects are shown to who reads them: whole, as metadata only, or as rows of a table.
+"""The representations of objects: whole, metadata only, or rows of a table.
 
-What enters is an Accept header and records; what leaves are the bytes of objects, lists and
-bookmarks. The first representation of the header that is known wins. Protobuf and YAML are not
-known: who asks for nothing else gets JSON, and is told so by the content type.
+The first known media type of the Accept header wins. Protobuf and YAML are not supported: a client
+that accepts nothing else gets JSON, as the content type states.
 """
 
 from __future__ import annotations
@@ -29,37 +28,37 @@ _GROUP_VERSION: Final = ("meta.k8s.io", "v1")
 _PARTIAL: Final = {"kind": "PartialObjectMetadata", "apiVersion": "/".join(_GROUP_VERSION)}
 _JSON_TYPES: Final = ("application/json", "*/*")  # and no application/*, as on a real server
 _OTHER_TYPES: Final = ("application/yaml", "application/vnd.kubernetes.protobuf")
-"""What a real server knows, too; a watch of the second adds `;stream=watch`."""
+"""Media types that a real server also supports; a protobuf watch adds `;stream=watch`."""
 _AVAILABLE: Final = ", ".join((_JSON_TYPES[0], *_OTHER_TYPES))
 
 
 class Representation(Protocol):
-    """A way to show objects of one resource other than whole."""
+    """A representation of the objects of one resource other than whole objects."""
 
     def one(self, record: Record) -> bytes:
-        """Return an object by itself."""
+        """Return the representation of a single object."""
         ...
 
     def page(self, page: Page) -> Iterator[bytes]:
-        """Return a list, in blocks."""
+        """Return the representation of a list, in blocks."""
         ...
 
     def bookmark(self, metadata: JSONObject) -> JSONObject:
-        """Return what a bookmark shows."""
+        """Return the object of a bookmark."""
         ...
 
 
 def negotiate(
     accept: str, resource: ResourceType, *, is_list: bool, include: str, now: Callable[[], str]
 ) -> Representation | None:
-    """Choose how a request is answered.
+    """Choose the representation for an Accept header.
 
     Args:
-        accept: the header; "" takes all.
-        resource: whose objects.
-        is_list: whether a list is asked for; watches show objects.
+        accept: the Accept header; "" accepts all.
+        resource: the resource of the objects.
+        is_list: whether the request is a list; watches send single objects.
         include: the query's `includeObject`: None, Metadata or Object; for tables.
-        now: tells the time, as Kubernetes writes it.
+        now: the current time, as Kubernetes writes it.
 
     Returns:
         The representation; None for whole objects.
@@ -94,7 +93,7 @@ def negotiate(
 
 @final
 class _Metadata:
-    """What a metadata-only client reads."""
+    """PartialObjectMetadata, for metadata-only clients."""
 
     def __init__(self, resource: ResourceType) -> None:
         self._resource = resource
@@ -114,7 +113,7 @@ class _Metadata:
 
 @final
 class _Table:
-    """What kubectl prints; of a watch, only the first table says what its columns are."""
+    """Table, for kubectl; only the first table of a watch has column definitions."""
 
     def __init__(self, resource: ResourceType, include: str, now: Callable[[], str]) -> None:
         self._resource = resource

@@ -1,7 +1,6 @@
-"""Objects as rows: the columns that a kube-apiserver shows to `kubectl get`.
+"""Objects as table rows, with the columns that a kube-apiserver sends to `kubectl get`.
 
-What enters is a resource, an object of it and what time it is; what leaves are column definitions
-and the cells of one row. Resources without columns of their own show name and age.
+A resource without columns of its own has name and age.
 
 Source:
     kubernetes pkg/printers/internalversion/printers.go, apiextensions-apiserver
@@ -29,12 +28,12 @@ _STEP: Final = re.compile(
 )
 
 Cell: TypeAlias = Callable[[JSONObject, datetime], JSONValue]
-"""Reads one cell of an object; the time is now."""
+"""Returns one cell of an object, given the current time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: `priority` 0 is always shown, 1 by `-o wide`."""
+    """One column; `priority` 0 is always shown, 1 only by `-o wide`."""
 
     name: str
     cell: Cell
@@ -44,7 +43,7 @@ class Column:
     priority: int = 0
 
     def definition(self) -> JSONObject:
-        """Return the column's definition, which is the caller's own."""
+        """Return the column definition; the caller owns the dict."""
         return {
             "name": self.name,
             "type": self.type,
@@ -63,7 +62,7 @@ def columns_of(resource: ResourceType) -> Sequence[Column]:
 
 
 def human_duration(seconds: float) -> str:
-    """Write a duration as kubectl does: two units at most, and the smaller one only if it counts.
+    """Format a duration as kubectl does: at most two units, the smaller one only if it matters.
 
     Source:
         apimachinery pkg/util/duration/duration.go, HumanDuration.
@@ -91,7 +90,7 @@ _DURATIONS: Final = (
 
 
 def find_all(value: JSONValue, path: str) -> list[JSONValue]:
-    """Return what a simple JSON path leads to: fields, indexes, `[*]`, `[?(@.type=="Ready")]`."""
+    """Return the values at a simple JSON path: fields, indexes, `[*]`, `[?(@.type=="Ready")]`."""
     found = [value]
     for step in _STEP.finditer(path.strip("{}")):
         found = [one for each in found for one in _walk(each, step)]
@@ -141,7 +140,7 @@ def _joined(path: str, default: str = _NONE) -> Cell:
 
 
 def _of(one: str, other: str) -> Cell:
-    """Read two numbers as `1/3`."""
+    """Format two numbers as `1/3`."""
     first, second = _at(one, 0), _at(other, 0)
     return lambda obj, now: f"{first(obj, now)}/{second(obj, now)}"
 

@@ -1,9 +1,8 @@
-"""Watches: the log of a resource as a stream of lines, one chunk per event.
+"""Serve watches: the log of a resource as a stream of lines, one chunk per event.
 
-What enters are checked options and a Reply; what leaves are ADDED, MODIFIED, DELETED, BOOKMARK
-and ERROR lines as a real server sends them: initial events in key order, objects that leave the
-selection as DELETED, a clean end at the timeout. Invariant: a bookmark never names a revision
-whose events have not been sent.
+As in a real server, initial events come in key order, objects that leave the selection are sent as
+DELETED, and a watch ends normally at its timeout. A bookmark never names a revision whose events
+have not been sent.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ from pyinformer.testing.apiserver.storage import (
 )
 
 ExpiredWatch: TypeAlias = Literal["event", "status"]
-"""How a watch at a forgotten position learns of it: ERROR event (a real server), or HTTP 410."""
+"""The answer to a watch at an expired position: an ERROR event (real server), or HTTP 410."""
 
 _END_ANNOTATION = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """How watches behave.
+    """The settings of all watches of a server.
 
     Attributes:
         bookmark_interval_seconds: the time between bookmarks.
-        final_bookmark_lead_seconds: how long before its timeout a watch gets a last one.
-        default_timeout_seconds: the timeout of watches that ask for none.
+        final_bookmark_lead_seconds: how long before its timeout a watch gets a last bookmark.
+        default_timeout_seconds: the timeout of watches without one.
         expired_watch: see ExpiredWatch.
-        patience_seconds: how long to wait for a revision of the future.
+        patience_seconds: how long to wait for a revision that does not exist yet.
     """
 
     bookmark_interval_seconds: float
@@ -70,7 +69,7 @@ class _Wakeup:
         self._event = asyncio.Event()
 
     def __call__(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so no watch waits
             self._loop.call_soon_threadsafe(self._event.set)
 
     def clear(self) -> None:
@@ -83,10 +82,10 @@ class _Wakeup:
 
 
 async def await_revision(storage: Storage, revision: int, patience_seconds: float) -> None:
-    """Wait until a revision exists.
+    """Wait until the storage has reached a revision.
 
     Raises:
-        Failure: it does not in time (504, too large).
+        Failure: it is not reached in time (504, too large).
 
     Cancellation:
         Safe.
@@ -121,17 +120,17 @@ class Watch:
         self._selection = selection
         self._options = options
         self._settings = settings
-        self._representation = representation  # None: as objects are, encoded once for all
+        self._representation = representation  # None: whole objects, encoded once for all watches
         self._wakeup = _Wakeup()
-        self._floor = 0  # events and bookmarks up to here are not for this client
+        self._floor = 0  # events and bookmarks up to this revision are not sent
         timeout = options.timeout_seconds or settings.default_timeout_seconds
         self._deadline = asyncio.get_running_loop().time() + timeout
 
     async def serve(self, reply: Reply) -> None:
-        """Send the stream.
+        """Send the whole stream.
 
         Raises:
-            Failure: the request cannot be served and nothing has been sent.
+            Failure: the request cannot be served; nothing has been sent.
 
         Cancellation:
             Safe; the client is gone then.
@@ -246,7 +245,7 @@ class Watch:
 def bookmark_line(
     resource: ResourceType, revision: int, *, ends_initial_events: bool = False
 ) -> bytes:
-    """Return a BOOKMARK as a line of a watch."""
+    """Return the watch line of a BOOKMARK."""
     metadata = _bookmark_metadata(revision, ends_initial_events=ends_initial_events)
     order: Literal["sorted"] | None = None
     bookmark = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}

@@ -1,8 +1,7 @@
-"""The fault script: which requests are answered wrongly, and how.
+"""The fault script: which requests get a faulty response, and what is wrong with it.
 
-What enters are Faults in the order of their priority; what leaves is, for each request, the first
-Fault that applies, with its chances drawn from one seeded generator: the same seed and the same
-requests give the same faults. Any thread may add, clear and release.
+Each request gets the first Fault that applies to it. All chances come from one seeded generator,
+so the same seed and the same requests give the same faults. Any thread may add, clear and release.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from pyinformer.testing.apiserver.requests._journal import RequestRecord
 from pyinformer.testing.apiserver.requests.failures import Failure
 
 Cut: TypeAlias = Literal["reset", "close", "end"]
-"""How a response breaks off: RST, FIN without the end of the body, or a proper but early end."""
+"""How a response ends early: with RST, with FIN inside the body, or with a proper end."""
 
 Chance: TypeAlias = int | tuple[int, int]
-"""A number of bytes, or a range (both ends included) to draw one from."""
+"""A number of bytes, or an inclusive range from which a number is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +33,22 @@ class Fault:
         resource: only of this resource (`pods`, `deployments.apps`); None is any.
         namespace: only in this namespace ("" is across namespaces); None is any.
         match: only requests for which this returns true; called in the server's thread.
-        skip: let so many matching requests pass first.
-        times: how often it strikes; None is always.
-        probability: the chance to strike, drawn from the script's seed.
-        delay_seconds: wait before answering; without anything else the answer is then right.
-        hang: never answer, until the script releases it.
-        refuse: cut the connection instead of answering.
+        skip: the number of matching requests that are answered normally first.
+        times: how many requests it affects; None is all.
+        probability: the chance that it applies, drawn from the script's seed.
+        delay_seconds: the wait before the answer, which is correct unless another option is set.
+        hang: do not answer until the script releases the request.
+        refuse: cut the connection without an answer.
         status: answer with this HTTP status and, without `body`, a Status object.
         reason: the Status's reason; None is the usual one.
         message: the Status's message.
-        retry_after_seconds: sent as Retry-After and in the Status's details.
-        body: answer with these bytes instead (status 200 if `status` is None).
+        retry_after_seconds: sent as Retry-After and in the details of the Status.
+        body: answer with these bytes (status 200 if `status` is None).
         content_type: of `body`.
-        frames: bytes sent at the start of the (otherwise right) body, each in a chunk of its own.
-        cut_after_bytes: break off after so many bytes of the body.
-        cut: how; see Cut.
-        stall_after_bytes: send nothing more after so many bytes until the script releases it.
+        frames: bytes sent before the correct body, each in its own chunk.
+        cut_after_bytes: the number of body bytes after which the response ends early.
+        cut: how it ends early; see Cut.
+        stall_after_bytes: the number of bytes after which the response waits for a release.
     """
 
     verb: str | None = None
@@ -84,7 +83,7 @@ class Fault:
                 raise InvalidArgumentError(name, "must not be negative")
 
     def applies_to(self, request: RequestRecord) -> bool:
-        """Tell whether a request is one of those this fault is for."""
+        """Return whether this fault is meant for a request."""
         return (
             self.verb in (None, request.verb)
             and self.resource in (None, request.resource)
@@ -114,7 +113,7 @@ class FaultScript:
     """The faults of one server.
 
     Args:
-        seed: what every chance is drawn from.
+        seed: the seed of the generator for all chances.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -126,27 +125,27 @@ class FaultScript:
 
     @property
     def struck(self) -> int:
-        """How many requests met a fault so far."""
+        """The number of requests that a fault has affected."""
         return self._struck
 
     @property
     def held(self) -> int:
-        """How many responses stall or hang now."""
+        """The number of responses that stall or hang now."""
         with self._changed:
             return len(self._held)
 
     def add(self, *faults: Fault) -> None:
-        """Append faults; for each request the first one that is due strikes."""
+        """Append faults; each request gets the first one that applies."""
         with self._changed:
             self._entries.extend(_Entry(fault) for fault in faults)
 
     def clear(self) -> None:
-        """Remove all faults; responses that stall now go on stalling."""
+        """Remove all faults; responses that stall now stay stalled until `release`."""
         with self._changed:
             self._entries.clear()
 
     def release(self) -> int:
-        """Let every response that stalls or hangs go on, and return how many did."""
+        """Continue every response that stalls or hangs, and return their number."""
         with self._changed:
             held, self._held = self._held, []
         for loop, released in held:
@@ -154,10 +153,10 @@ class FaultScript:
         return len(held)
 
     def wait_for_held(self, count: int = 1, *, timeout_seconds: float = 10.0) -> None:
-        """Block until so many responses stall or hang.
+        """Block until this number of responses stall or hang.
 
         Raises:
-            TimeoutError: they did not in time.
+            TimeoutError: the number was not reached in time.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._held) >= count, timeout_seconds):
@@ -165,7 +164,7 @@ class FaultScript:
                 raise TimeoutError(message)
 
     def pick(self, request: RequestRecord) -> Fault | None:
-        """Return the fault that strikes a request, its chances drawn; for the server."""
+        """Draw the chances for a request and return its fault or None; called by the server."""
         with self._changed:
             for entry in self._entries:
                 if entry.fault.applies_to(request) and entry.is_due(self._rng):
@@ -178,10 +177,10 @@ class FaultScript:
             return None
 
     async def hold(self) -> None:
-        """Wait for `release`; for the server.
+        """Wait for `release`; called by the server.
 
         Cancellation:
-            Safe; a response that is gone is no longer held.
+            Safe; a cancelled response does not count as held.
         """
         entry = (asyncio.get_running_loop(), asyncio.Event())
         with self._changed:
@@ -199,8 +198,8 @@ class FaultScript:
 
 
 def scripted_failure(fault: Fault, status: int) -> Failure:
-    """Return the refusal that a fault asks for."""
+    """Return the failure that a fault asks for."""
     seconds = fault.retry_after_seconds
     details = {} if seconds is None else {"retryAfterSeconds": seconds}
-    message = fault.message or "the fault script says so"
+    message = fault.message or "a fault of the fault script"
     return Failure(status, message, reason=fault.reason, details=details)

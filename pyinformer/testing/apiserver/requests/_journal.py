@@ -1,7 +1,7 @@
-"""What the embedded server was asked, for tests to look at.
+"""The requests that the embedded server has received, for tests to inspect.
 
-Requests enter when their head has been read and are completed when they are answered; any thread
-may read them, or wait for one. The oldest are dropped beyond a bound.
+A request is recorded when its head has been read, and completed when its answer ends. Any thread
+may read the records or wait for one. Beyond a bound, the oldest records are dropped.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class RequestRecord:
     Attributes:
         method: the HTTP method.
         path: the decoded path.
-        query: the query's parameters; of repeated ones the last.
+        query: the query's parameters; the last value of a repeated one.
         verb: list, watch, get, create, update, patch, delete, deletecollection; the lower-case
             method outside the resource API.
         resource: `pods` or `deployments.apps`; "" outside the resource API.
         namespace: "" across namespaces and for cluster-scoped resources.
         name: "" for collections.
-        headers: by lower-case name, without the credentials.
-        status: the HTTP status of the answer; None before it, or if there is none.
+        headers: the headers by lower-case name, without credentials.
+        status: the HTTP status of the answer; None if no answer has begun.
         arrived_at: monotonic seconds.
         is_finished: whether the answer has ended; a watch is open until then.
     """
@@ -84,11 +84,11 @@ class Journal:
             return number
 
     def answer(self, number: int, status: int) -> None:
-        """Note the status that was sent."""
+        """Record the status that was sent."""
         self._replace(number, status=status)
 
     def finish(self, number: int) -> None:
-        """Note that the answer has ended, however it did."""
+        """Record that the answer has ended, normally or not."""
         self._replace(number, is_finished=True)
 
     def records(self) -> tuple[RequestRecord, ...]:
@@ -105,7 +105,7 @@ class Journal:
         """Block until a request satisfies the predicate, now or later.
 
         Raises:
-            TimeoutError: none did in time.
+            TimeoutError: no request satisfied it in time.
         """
         with self._changed:
             found = self._changed.wait_for(lambda: self._find(predicate), timeout_seconds)

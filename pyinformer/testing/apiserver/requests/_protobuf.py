@@ -1,8 +1,8 @@
-"""Objects in protobuf, as clients in Go send those of built-in resources: read, and never written.
+"""Decode protobuf request bodies, which Go clients send for built-in resources.
 
-What enters is the body of a request; what leaves is the same as JSON, as Go would have written it:
-zero values are left out, unless a pointer led to them. Which field has which number is a table that
-client-go's own types print (`client_go fields` in tests/foreign).
+The result is the JSON that Go would have written: zero values are left out unless a pointer led to
+them. The server never writes protobuf. Field numbers are in a table printed from client-go's types
+(`client_go fields` in tests/foreign).
 
 Source:
     apimachinery pkg/runtime/serializer/protobuf/protobuf.go: the envelope, runtime.Unknown.
@@ -29,24 +29,24 @@ _TABLE: Final = Path(__file__).with_name("protobuf_fields.json")
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5  # wire types
 _SIGN: Final = 1 << 63
 _RANGE: Final = 1 << 64
-_MORE: Final = 0x80  # a byte of a varint that is not its last
+_MORE: Final = 0x80  # set in every byte of a varint but the last
 
 _Wire: TypeAlias = int | bytes
 _Field: TypeAlias = tuple[str, str, str]  # name, type, flags
 
 
 class _Tables(msgspec.Struct):
-    """The table: types by kind, and fields by type and number."""
+    """The parsed table: types by kind, and fields by type and number."""
 
     kinds: dict[str, str]
     types: dict[str, dict[str, _Field]]
 
 
 def json_of(raw: bytes) -> bytes:
-    """Turn a body in protobuf into JSON.
+    """Convert a protobuf body to JSON.
 
     Raises:
-        Failure: it is none (400), or of a kind that is not known (415).
+        Failure: the body is not protobuf (400), or its kind is unknown (415).
     """
     if not raw:
         return b""
@@ -100,7 +100,7 @@ def _add(found: JSONObject, field: _Field, value: _Wire) -> None:
     elif "i" in flags:
         found.update(_message(_bytes(value), kind))
     elif "p" in flags or value or "." in kind or kind == "intorstring":
-        found[name] = _value(value, kind)  # Go writes structs even if they are empty
+        found[name] = _value(value, kind)  # Go writes empty structs, too
 
 
 def _value(value: _Wire, kind: str) -> JSONValue:
@@ -153,12 +153,12 @@ def _zero(kind: str) -> _Wire:
 
 def _bytes(value: _Wire) -> bytes:
     if isinstance(value, int):
-        raise ValueError("a number stands where a message has to be")  # noqa: TRY004 - as the rest
+        raise ValueError("a field must hold a message, but holds a number")  # noqa: TRY004 - as the rest
     return value
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, _Wire]]:
-    """Take a message apart: numbers of fields, and what stands there."""
+    """Split a message into field numbers and their encoded values."""
     at = 0
     while at < len(raw):
         tag, at = _varint(raw, at)

@@ -1,7 +1,6 @@
-"""The query of a list or a watch, parsed and checked as the real server checks it.
+"""Parse the query of a list or a watch, and check it as the real server does.
 
-What enters is the query of a URL; what leaves are ListOptions, or the Failure that the real server
-would answer: 400 for what cannot be parsed, 422 for combinations that are not allowed.
+What cannot be parsed is refused with 400, an invalid combination of parameters with 422.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _NUMBERS = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """What a list or a watch asks for.
+    """The parsed query of a list or a watch.
 
     Attributes:
         resource_version: the text; "" if unset.
         match: "", "Exact" or "NotOlderThan".
         limit: objects per page; 0 means all.
-        timeout_seconds: how long a watch shall last; 0 means that the server chooses.
+        timeout_seconds: the duration of a watch; 0 means that the server chooses.
         send_initial_events: None if unset.
     """
 
@@ -49,7 +48,7 @@ class ListOptions:
         """The resource version as a number; 0 if unset.
 
         Raises:
-            Failure: it is no number (500, as the real server).
+            Failure: it is not a number (500, as in the real server).
         """
         return parse_revision(self.resource_version)
 
@@ -58,7 +57,7 @@ def parse_revision(text: str) -> int:
     """Parse a resource version; 0 if unset.
 
     Raises:
-        Failure: it is no number (500, as the real server).
+        Failure: it is not a number (500, as in the real server).
     """
     if not text:
         return 0
@@ -73,7 +72,7 @@ def parse_options(query: Mapping[str, str]) -> ListOptions:
     """Parse a query.
 
     Raises:
-        Failure: a number is none (400).
+        Failure: a numeric parameter is not a number (400).
     """
     sends = query.get("sendInitialEvents")
     return ListOptions(
@@ -91,11 +90,11 @@ def parse_options(query: Mapping[str, str]) -> ListOptions:
 
 
 def check_options(options: ListOptions, *, watch_list: bool) -> None:
-    """Refuse combinations that the API does not allow.
+    """Refuse combinations of parameters that the API does not allow.
 
     Args:
         options: the parsed query.
-        watch_list: whether the server offers watch-list.
+        watch_list: whether the server supports `sendInitialEvents`.
 
     Raises:
         Failure: 422 with the field and the reason.
@@ -115,7 +114,7 @@ def _check_revision(options: ListOptions) -> None:
     try:
         _ = options.revision
     except Failure as failure:
-        # Lists refuse this with another status than watches do.
+        # Lists and watches refuse this with different statuses.
         raise Failure(400, f"invalid resource version: {failure.message}") from None
 
 
@@ -175,10 +174,10 @@ def _number(query: Mapping[str, str], name: str) -> int:
 
 
 def parse_number(text: str) -> int:
-    """Parse a number of a query.
+    """Parse a numeric query parameter.
 
     Raises:
-        Failure: it is none (400).
+        Failure: it is not a number (400).
     """
     why = "invalid syntax"
     try:

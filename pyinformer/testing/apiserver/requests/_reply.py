@@ -1,4 +1,4 @@
-"""What an answer is given to, however it travels: HTTP, or a hand-over in memory."""
+"""The interface through which a handler answers, over HTTP or in memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pyinformer.testing.apiserver.requests.failures import Failure
 
 
 class Reply(Protocol):
-    """One answer: `send` or `fail`, or `start`, any number of `write` and `finish`."""
+    """One answer: `send`, or `fail`, or `start` with any number of `write` and a `finish`."""
 
     async def begin_faulty(self) -> bool:
-        """Do what the fault script wants instead of answering.
+        """Carry out the scripted fault of this request, if it has one.
 
         Returns:
-            Whether that was the whole answer.
+            Whether the fault was the whole answer.
 
         Cancellation:
             Safe; the client is gone then.
@@ -39,14 +39,14 @@ class Reply(Protocol):
         headers: Mapping[str, str] | None = None,
         length: int | None = None,
     ) -> None:
-        """Answer with a whole body.
+        """Send a whole answer.
 
         Args:
             status: the HTTP status.
-            body: its pieces.
-            content_type: its type.
+            body: the pieces of the body.
+            content_type: the media type of the body.
             headers: further headers.
-            length: its length in bytes if known.
+            length: the length of the body in bytes, if known.
 
         Cancellation:
             Safe; the client is gone then.
@@ -54,7 +54,7 @@ class Reply(Protocol):
         ...
 
     async def start(self, status: int) -> None:
-        """Send the head.
+        """Send the status and the headers.
 
         Cancellation:
             Safe; the client is gone then.
@@ -70,7 +70,7 @@ class Reply(Protocol):
         ...
 
     async def finish(self) -> None:
-        """End the body properly.
+        """End the body normally.
 
         Cancellation:
             Safe; the client is gone then.

@@ -1,7 +1,6 @@
-"""URLs of the Kubernetes API: what a method and a path ask for.
+"""Parse URLs of the Kubernetes API into Routes.
 
-What enters is a method, a raw path and whether the query asks for a watch; what leaves is a Route.
-Whether the resource exists is not decided here.
+A Route says what a request asks for; whether the resource exists is decided later.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a request asks for.
+    """The verb and the place that a request names.
 
     Attributes:
         verb: list, watch, get, create, update, patch, delete, deletecollection; the lower-case
@@ -37,7 +36,7 @@ class Route:
 
 
 def parse_route(method: str, raw_path: str, *, watch: bool) -> Route:
-    """Parse a request line."""
+    """Parse the method and path of a request."""
     parts = tuple(unquote(part) for part in raw_path.strip("/").split("/"))
     root = parts[0]
     if root == "api" and len(parts) > 2:  # noqa: PLR2004 - /api/v1/pods

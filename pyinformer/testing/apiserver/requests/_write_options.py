@@ -1,7 +1,7 @@
-"""The terms of a write: who makes it, whether by force, and whether it only pretends.
+"""The options of a write: field manager, force and dry run.
 
-What enters is the query of a URL and the client's name for itself; what leaves are WriteOptions, or
-the 422 that the real server would answer.
+They are parsed from the query and the User-Agent; invalid ones are refused with 422, as in the
+real server.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _KINDS = {
 _PROPAGATIONS = ("", "Foreground", "Background", "Orphan")
 _LONGEST_MANAGER_BYTES = 128
 KIT_MANAGER = "pyinformer-testing"
-"""Who writes through the kit's own calls, as the User-Agent of its HTTP client says too."""
+"""The field manager of writes by the kit itself; its HTTP client sends it as User-Agent, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The terms of one write.
+    """The options of one write.
 
     Attributes:
         manager: the field manager.
-        force: take fields from other managers; for server-side apply only.
-        dry_run: decide everything, store nothing.
-        whole: write spec and status together, which a client cannot.
+        force: take fields from other managers (server-side apply only).
+        dry_run: check the write completely, and store nothing.
+        whole: write spec and status together, which a client cannot do.
     """
 
     manager: str = KIT_MANAGER
@@ -50,15 +50,15 @@ def parse_write_options(
     dry_run: Sequence[str] = (),
     propagation: str = "",
 ) -> WriteOptions:
-    """Parse the terms of a write.
+    """Parse the options of a write.
 
     Args:
         verb: create, update, patch, delete or deletecollection.
-        query: of the URL.
-        user_agent: names the manager if the query does not.
+        query: the query of the URL.
+        user_agent: the User-Agent header; it names the manager if the query does not.
         is_apply: whether it is a server-side apply.
-        dry_run: what the body of a deletion says about it.
-        propagation: what a deletion says about dependents.
+        dry_run: the `dryRun` of DeleteOptions in the body.
+        propagation: the `propagationPolicy` of a deletion.
 
     Raises:
         Failure: 422.

@@ -1,7 +1,7 @@
-"""A request that the embedded server refuses, as the `Status` that Kubernetes would send.
+"""Refusals of the embedded server, as the `Status` objects that Kubernetes sends.
 
-What enters is the situation, what leaves is the Status body for HTTP clients, an ERROR event for
-watches, or the typed error of `pyinformer.apimachinery` for callers of control methods.
+A Failure becomes the body of an HTTP answer, the ERROR event of a watch, or the typed error that a
+test catches when it calls the server directly.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _REASONS = {
 }
 
 
-class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error only for its receiver
-    """A refusal with everything that its Status says.
+class Failure(Exception):  # noqa: N818 - the server answers with it; only the client sees an error
+    """A refused request, with the content of its Status.
 
     Attributes:
         code: the HTTP status.
-        reason: the machine-readable reason; None takes the usual one of the code, "" sends none.
-        details: the Status's details; None sends none.
-        continue_token: what an expired list offers for going on inconsistently.
+        reason: the machine-readable reason; None uses the code's usual reason, "" sends none.
+        details: the details of the Status; None sends none.
+        continue_token: the token with which an expired list can be continued inconsistently.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error 
 
     @property
     def retry_after_seconds(self) -> int | None:
-        """What the client is asked to wait, or None."""
+        """The seconds that the client is asked to wait, or None."""
         seconds = (self.details or {}).get("retryAfterSeconds")
         return seconds if isinstance(seconds, int) else None
 
     def status(self) -> JSONObject:
-        """Return the Status object; the dict is the caller's own."""
+        """Return the Status object; the caller owns the dict."""
         metadata = {"continue": self.continue_token} if self.continue_token else {}
         status: JSONObject = {
             "kind": "Status",
@@ -94,7 +94,7 @@ class Failure(Exception):  # noqa: N818 - it is an answer, and becomes an error 
         return msgspec.json.encode({"type": "ERROR", "object": self.status()}) + b"\n"
 
     def typed(self, request: str) -> APIStatusError:
-        """Return the error that a caller of a control method catches."""
+        """Return the typed error for a caller in the same process."""
         found: Sequence[JSONObject] = (self.details or {}).get("causes", ())
         causes = [str(cause.get("reason", "")) for cause in found]
         return status_error_class(self.code, causes)(
@@ -115,19 +115,19 @@ def _details(resource: ResourceType, name: str = "") -> JSONObject:
 
 
 def not_found(resource: ResourceType, name: str) -> Failure:
-    """No object has this name."""
+    """Return the 404 for a name that no object has."""
     message = f'{resource.qualified_name} "{name}" not found'
     return Failure(404, message, details=_details(resource, name))
 
 
 def already_exists(resource: ResourceType, name: str) -> Failure:
-    """An object with this name exists."""
+    """Return the 409 for a name that an object already has."""
     message = f'{resource.qualified_name} "{name}" already exists'
     return Failure(409, message, reason="AlreadyExists", details=_details(resource, name))
 
 
 def terminating(resource: ResourceType, namespace: str, name: str) -> Failure:
-    """Its namespace is being deleted."""
+    """Return the 403 for an object whose namespace is being deleted."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     cause = {
         "reason": "NamespaceTerminating",
@@ -139,16 +139,16 @@ def terminating(resource: ResourceType, namespace: str, name: str) -> Failure:
 
 
 def conflict(resource: ResourceType, name: str, why: str) -> Failure:
-    """A precondition of a write does not hold."""
+    """Return the 409 for a write whose precondition does not hold."""
     message = f'Operation cannot be fulfilled on {resource.qualified_name} "{name}": {why}'
     return Failure(409, message, details=_details(resource, name))
 
 
 def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> Failure:
-    """An apply would change what others own.
+    """Return the 409 for an apply that would change fields of other managers.
 
     Args:
-        conflicts: each owner as messages name it, and the field.
+        conflicts: each owner, as messages name it, and the field.
     """
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}
@@ -166,13 +166,13 @@ def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> Failure:
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[tuple[str, str, str]]) -> Failure:
-    """The request is understood and its content refused.
+    """Return the 422 for a request with invalid content.
 
     Args:
-        kind: the kind of what is invalid.
+        kind: the kind of the invalid object.
         group: its API group.
         name: its name; may be empty.
-        causes: for each the machine-readable reason, the field, and the sentence.
+        causes: the machine-readable reason, the field and the sentence of each cause.
     """
     sentences = [f"{field}: {sentence}" for _, field, sentence in causes]
     text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
@@ -189,18 +189,18 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[tuple[str, str, s
 
 
 def no_such_resource() -> Failure:
-    """A path below a known API names no resource."""
+    """Return the 404 for a path that does not name a resource."""
     return Failure(404, "the server could not find the requested resource", details={})
 
 
 def no_such_method() -> Failure:
-    """A resource does not know this verb."""
+    """Return the 405 for a verb that a resource does not have."""
     message = "the server does not allow this method on the requested resource"
     return Failure(405, message, details={})
 
 
 def resource_version_too_large(wanted: int, current: int) -> Failure:
-    """The server has not seen this resource version yet."""
+    """Return the 504 for a resource version that the server has not reached."""
     return Failure(
         504,
         f"Timeout: Too large resource version: {wanted}, current: {current}",
@@ -214,7 +214,7 @@ def resource_version_too_large(wanted: int, current: int) -> Failure:
 
 
 def malformed_resource_version(text: str, why: str = "invalid syntax") -> Failure:
-    """A resource version is no number; the real server answers 500 without a reason."""
+    """Return the 500 without a reason for a resource version that is not a number."""
     message = (
         f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
     )

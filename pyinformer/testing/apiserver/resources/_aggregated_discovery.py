@@ -1,7 +1,6 @@
-"""All that a server serves in one document: what clients of today ask for first.
+"""Aggregated discovery: all served resources in one document, which current clients request first.
 
-What enters are the path and the Accept header of a request; what leaves is the document of
-apidiscovery.k8s.io/v2 with its entity tag, or None where the client asks for the older documents.
+The document has the form of apidiscovery.k8s.io/v2 and an entity tag.
 """
 
 from __future__ import annotations
@@ -29,12 +28,15 @@ _WANTED: Final = {"g": "apidiscovery.k8s.io", "v": "v2", "as": "APIGroupDiscover
 def aggregated(
     parts: Sequence[str], accept: str, resources: Sequence[ResourceType]
 ) -> tuple[bytes, str] | None:
-    """Return the document of a path and its entity tag, if that is what a client would rather have.
+    """Return the aggregated document of a path and its entity tag, if the client prefers it.
 
     Args:
         parts: the path's parts.
         accept: the Accept header.
-        resources: what is served.
+        resources: the served resources.
+
+    Returns:
+        None if the client prefers the older documents, or the path is another one.
     """
     if tuple(parts) not in (("api",), ("apis",)) or not _wants_aggregated(accept):
         return None
@@ -51,7 +53,7 @@ def aggregated(
 
 
 def _wants_aggregated(accept: str) -> bool:
-    """Tell which comes first: the one document, or plain JSON."""
+    """Return whether the Accept header prefers the aggregated document to plain JSON."""
     for clause in accept.replace(" ", "").split(","):
         media_type, *parameters = clause.split(";")
         asked = dict(parameter.partition("=")[::2] for parameter in parameters)
@@ -82,7 +84,7 @@ def _group(group: str, resources: Sequence[ResourceType]) -> JSONObject:
 
 
 def _resource(resource: ResourceType) -> JSONObject:
-    # The real server leaves group and version empty where its Go types say them.
+    # The real server leaves group and version empty for its built-in types.
     is_custom = resource.list_shape == "custom"
     here = (resource.group, resource.version) if is_custom else ("", "")
     entry: JSONObject = {

@@ -1,7 +1,6 @@
-"""What a server says about itself: version, health, groups and resources.
+"""Discovery: version, health, groups and resources.
 
-What enters is the path of a request outside the resource API, what leaves is an answer or None.
-Definitions that come and go are seen at once: each answer is made of what is served now.
+Each answer is built from the resources served at that moment, so changed definitions show at once.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def discover(parts: Sequence[str], resources: Sequence[ResourceType]) -> JSONObj
 
     Args:
         parts: the path's parts.
-        resources: what is served.
+        resources: the served resources.
 
     Returns:
         A JSON object, a plain text, or None if there is nothing at this path.
@@ -55,7 +54,7 @@ def discover(parts: Sequence[str], resources: Sequence[ResourceType]) -> JSONObj
         case ("",):
             return {"paths": _paths(resources)}
         case ("openapi", "v3"):
-            return {"paths": {}}  # no schemas: clients then check nothing themselves
+            return {"paths": {}}  # without schemas clients validate nothing themselves
         case ("api",):
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ("apis",):
@@ -71,7 +70,7 @@ def discover(parts: Sequence[str], resources: Sequence[ResourceType]) -> JSONObj
 
 
 def groups_of(resources: Sequence[ResourceType]) -> list[str]:
-    """Return the groups that are served, each once."""
+    """Return the served groups, each once."""
     return list(dict.fromkeys(resource.group for resource in resources))
 
 
@@ -82,7 +81,7 @@ def versions_of(group: str, resources: Sequence[ResourceType]) -> list[str]:
 
 
 def verbs_of(resource: ResourceType) -> list[str]:
-    """Return what can be done with a resource, in the order of the real server."""
+    """Return the verbs of a resource, in the order of the real server."""
     if resource.is_virtual:
         return ["create"]
     if resource.qualified_name == "namespaces":
@@ -91,12 +90,12 @@ def verbs_of(resource: ResourceType) -> list[str]:
 
 
 def subresource_kind(resource: ResourceType, subresource: str) -> tuple[str, str, str]:
-    """Return group, version and kind of a subresource; group and version "" are the resource's."""
+    """Return group, version and kind of a subresource; "" stands for those of the resource."""
     return _SUBRESOURCE_KINDS.get(subresource, ("", "", resource.kind))
 
 
 def subresource_verbs(subresource: str) -> list[str]:
-    """Return what can be done with a subresource."""
+    """Return the verbs of a subresource."""
     return _SUBRESOURCE_VERBS.get(subresource, ["get", "patch", "update"])
 
 

@@ -1,8 +1,7 @@
-"""How server-side apply and strategic merge see an object: which maps and lists are one value.
+"""The merge schema of objects: which maps and lists are atomic, and the keys of list items.
 
-What enters is a place in an object, step by step from its root; what leaves says whether the map
-there is one value, and by which keys the items of the list there are told apart. Built-in types
-are known by a table of field names, custom ones by their OpenAPI schema.
+Server-side apply and strategic merge need it for every field. Built-in types are described by a
+table of field names, custom ones by their OpenAPI schema.
 
 Source:
     x-kubernetes-list-type, -list-map-keys, -map-type, -patch-strategy and -patch-merge-key in the
@@ -40,7 +39,7 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
     "volumeMounts": ("mountPath",),
     "volumes": _NAME,
 }
-"""Lists of built-in types whose items have identities, by the end of their path; () is a set."""
+"""The item keys of keyed lists in built-in types, by the end of their path; () is a set."""
 _ATOMIC_LISTS = {"jobs.batch": ("status.conditions",)}
 _ATOMIC_MAPS = frozenset(
     (
@@ -69,37 +68,37 @@ _ATOMIC_MAPS = frozenset(
         "targetRef",
     )
 )
-"""Maps and items of built-in types that are one value, by the end of their path."""
+"""Atomic maps and items of built-in types, by the end of their path."""
 _OTHER_MERGE_KEYS = {"status.hostIPs": "ip", "resources.claims": None}
-"""Where strategic merge does not follow the first of the keys."""
+"""Lists whose strategic merge key is not the first of the list keys."""
 _KEPT_FIELDS = 128  # more than any type has
 _WITHOUT_OWNER = frozenset(
     ("metadata", "spec", "status", "template", "jobTemplate", "containers", "resources", "strategy")
 )
-"""Fields that a Go struct always has, so that writing below them does not mean writing them."""
+"""Fields that a Go struct always has: a write below them does not write the field itself."""
 _KEY_DEFAULTS: dict[str, JSONValue] = {"protocol": "TCP"}
 
 
 class Shape(Protocol):
-    """One place in an object."""
+    """The merge rules of one place in an object."""
 
     @property
     def is_atomic_map(self) -> bool:
-        """Whether a map here is one value, owned and replaced as a whole."""
+        """Whether a map here is atomic: owned and replaced as a whole."""
         ...
 
     @property
     def list_keys(self) -> tuple[str, ...] | None:
-        """The fields that tell items of a list here apart; () for a set; None: it is one value."""
+        """The fields that identify items of a list here; () for a set, None for an atomic list."""
         ...
 
     @property
     def is_implied(self) -> bool:
-        """Whether this place has no owner of its own, only what is below it."""
+        """Whether only the fields below this place have owners."""
         ...
 
     def declares(self, name: str) -> bool:
-        """Tell whether a field here is a field of the type, and no key of a free map."""
+        """Return whether a name here is a field of the type, not a key of a free map."""
         ...
 
     def field(self, name: str) -> Shape:
@@ -113,17 +112,17 @@ class Shape(Protocol):
 
 @final
 class BuiltInShape:
-    """A place in an object of a built-in type.
+    """The merge rules of one place in an object of a built-in type.
 
-    Each write asks for the same places again, so they are kept, but for the keys of free maps.
+    Places are cached, since every write visits them again; keys of free maps are not.
 
     Args:
-        resource: `pods` or `deployments.apps`; "" if it makes no difference.
+        resource: `pods` or `deployments.apps`; "" if the rules do not depend on it.
         names: the fields that lead here.
 
     Attributes:
-        merge_key: what a strategic merge tells items apart by; "" for plain values; None: the list
-            is replaced.
+        merge_key: the field by which strategic merge identifies items; "" for plain values, None if
+            the list is replaced.
     """
 
     def __init__(self, resource: str, names: tuple[str, ...] = ()) -> None:
@@ -154,14 +153,14 @@ class BuiltInShape:
         return found
 
     def item(self) -> BuiltInShape:
-        """See Shape; the names say nothing of items."""
+        """See Shape; items add nothing to the names."""
         return self
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SchemaShape:
-    """A place in a custom resource, described by a part of its OpenAPI schema; {} knows nothing."""
+    """The merge rules of one place in a custom resource, from its OpenAPI schema; {} has none."""
 
     schema: JSONObject
     is_root: bool = False
@@ -208,7 +207,7 @@ _ROOT = ("apiVersion", "kind", "metadata")
 
 
 def identity_of(item: JSONValue, keys: tuple[str, ...]) -> JSONObject | None:
-    """Return the values that tell an item of a keyed list apart; None if it lacks one."""
+    """Return the key values of an item of a keyed list; None if one is missing."""
     if not isinstance(item, dict):
         return None
     found = {key: item.get(key, _KEY_DEFAULTS.get(key)) for key in sorted(keys)}

@@ -1,8 +1,4 @@
-"""How people call the built-in resources: short names, categories, and what can be scaled.
-
-What enters is a resource's qualified name, what leaves are the words that a real server's discovery
-has for it, by which `kubectl get po` and its like find their way.
-"""
+"""Short names, categories and scale paths of the built-in resources, as discovery lists them."""
 
 from __future__ import annotations
 
@@ -12,13 +8,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where an object keeps what its scale subresource shows.
+    """The paths in an object that its scale subresource reads and writes.
 
     Attributes:
-        spec: path of the wanted number, its parts.
-        status: path of the present number.
-        selector: path of the selector; None shows none.
-        default: the number where the object says none.
+        spec: the parts of the path of the wanted number.
+        status: the path of the current number.
+        selector: the path of the selector; None if there is none.
+        default: the number if the object has none.
     """
 
     spec: tuple[str, ...] = ("spec", "replicas")

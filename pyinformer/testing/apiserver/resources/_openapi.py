@@ -1,9 +1,7 @@
-"""Where clients ask for schemas: they learn that objects have none, and that dry runs work.
+"""The OpenAPI document: a PATCH with `dryRun` for each resource, and no schemas.
 
-What enters is an Accept header and what is served, what leaves is an OpenAPI document in the form
-asked for: a PATCH of each resource with its `dryRun`, and no definitions, so that clients check
-nothing themselves. kubectl takes no other form than protobuf, and makes no dry run of what is not
-in it.
+Without schemas clients validate nothing themselves. kubectl accepts only the protobuf form, and
+refuses a dry run of a resource that is not listed.
 
 Source:
     kubectl pkg/cmd/util/openapi/dryrun.go; the message numbers of gnostic-models OpenAPIv2.proto.
@@ -22,8 +20,8 @@ from pyinformer.testing.apiserver.resources._resource_types import ResourceType
 _PROTOBUF_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _KIND: Final = "x-kubernetes-group-version-kind"
 _INFO: Final = {"title": "Kubernetes", "version": "1.37"}
-_SMALL: Final = 0x80  # what fits into one byte of a length
-_BYTES: Final = 2  # the wire type of what has a length
+_SMALL: Final = 0x80  # a varint byte holds 7 bits
+_BYTES: Final = 2  # the wire type of length-delimited fields
 
 
 def openapi_v2(accept: str, resources: Sequence[ResourceType]) -> tuple[bytes, str]:
@@ -61,7 +59,7 @@ def _protobuf(resources: Sequence[ResourceType]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """Encode a field of a protobuf message that has a length."""
+    """Encode a length-delimited field of a protobuf message."""
     length, size = len(content), bytearray()
     while length >= _SMALL:
         size.append(length % _SMALL + _SMALL)

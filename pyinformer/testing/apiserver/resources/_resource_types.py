@@ -1,8 +1,6 @@
-"""The resources that the embedded server serves.
+"""The resources that the embedded server serves: built-in ones, and custom ones by registration.
 
-What enters is a path's group, version and plural, or an object's apiVersion and kind; what leaves
-is the ResourceType that says how its objects are stored, selected and written. Built-in resources
-are there from the start, custom ones by registration.
+A ResourceType says how the objects of one resource are stored, selected and written.
 """
 
 from __future__ import annotations
@@ -41,26 +39,26 @@ _WITH_GENERATION = frozenset(
         "customresourcedefinitions.apiextensions.k8s.io",
     )
 )
-"""The built-in resources whose objects count the changes of their spec."""
+"""The built-in resources whose objects have a metadata.generation."""
 _COMMON_FIELDS = ("metadata.name", "metadata.namespace")
 
 
 @dataclass(frozen=True)
 class ResourceType:
-    """One resource, as a client sees it.
+    """One served resource.
 
     Attributes:
         list_shape: "built-in" writes metadata first and list items without kind and apiVersion,
             as Go structs do; "custom" sorts all keys and writes full items, as for a CRD.
         field_labels: the field selectors beyond metadata.name and metadata.namespace.
-        has_status: whether status is a subresource, which plain creates and updates leave alone.
-        is_watch_cached: False for events: no periodic bookmarks, and no window but the history.
-        schema: the OpenAPI schema of a custom resource; {} knows nothing of its fields.
-        singular: its singular; "" is the kind in lower case.
-        short_names: what people call it, such as `po`.
-        categories: the groups of resources it belongs to, such as `all`.
-        scale: what its scale subresource shows; None serves none.
-        is_virtual: whether it only answers to creates, and stores nothing.
+        has_status: whether status is a subresource, which plain creates and updates do not change.
+        is_watch_cached: False for events, which get no periodic bookmarks.
+        schema: the OpenAPI schema of a custom resource; {} describes no fields.
+        singular: the singular name; "" is the kind in lower case.
+        short_names: abbreviations, such as `po`.
+        categories: the categories it belongs to, such as `all`.
+        scale: the paths of its scale subresource; None if it has none.
+        is_virtual: whether it only answers creates and stores nothing.
         printer_columns: the additionalPrinterColumns of a custom resource.
     """
 
@@ -74,7 +72,7 @@ class ResourceType:
     has_status: bool = field(default=False, compare=False)
     is_watch_cached: bool = True
     schema: JSONObject = field(default_factory=dict, compare=False, repr=False)
-    # Its objects stay its own, whatever else a new definition says about it.
+    # A changed definition of the same resource keeps its objects.
     singular: str = field(default="", compare=False)
     short_names: tuple[str, ...] = field(default=(), compare=False)
     categories: tuple[str, ...] = field(default=(), compare=False)
@@ -83,21 +81,21 @@ class ResourceType:
     printer_columns: tuple[JSONObject, ...] = field(default=(), compare=False, repr=False)
 
     def __hash__(self) -> int:
-        return hash(self.qualified_name)  # kept by the string: each write asks for it
+        return hash(self.qualified_name)  # cached, since each write needs it
 
     @cached_property
     def api_version(self) -> str:
-        """`v1` or `apps/v1`."""
+        """The apiVersion of its objects: `v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @cached_property
     def qualified_name(self) -> str:
-        """`pods` or `deployments.apps`, as messages name it."""
+        """The name in messages: `pods` or `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
     def subresources(self) -> tuple[str, ...]:
-        """The parts of its objects that have paths of their own."""
+        """The names of its subresources."""
         finalize = ("finalize",) if self.qualified_name == "namespaces" else ()
         scale = ("scale",) if self.scale else ()
         status = ("status",) if self.has_status else ()
@@ -106,29 +104,29 @@ class ResourceType:
 
     @cached_property
     def list_kind(self) -> str:
-        """`PodList`."""
+        """The kind of its lists, such as `PodList`."""
         return f"{self.kind}List"
 
     @cached_property
     def selectable_fields(self) -> tuple[str, ...]:
-        """Every field a field selector may name."""
+        """All fields that a field selector may name."""
         return _COMMON_FIELDS + self.field_labels
 
     @cached_property
     def has_generation(self) -> bool:
-        """Whether its objects count the changes of their spec."""
+        """Whether its objects have a metadata.generation."""
         return self.list_shape == "custom" or self.qualified_name in _WITH_GENERATION
 
     @cached_property
     def shape(self) -> Shape:
-        """How its objects are merged and owned."""
+        """The merge rules of its objects."""
         if self.list_shape == "custom":
             return SchemaShape(self.schema, is_root=True)
         return BuiltInShape(self.qualified_name)
 
     @cached_property
     def head(self) -> bytes:
-        """How a built-in object begins, up to its metadata."""
+        """The first bytes of a built-in object, up to its metadata."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
 
@@ -272,7 +270,7 @@ BUILT_IN: tuple[ResourceType, ...] = tuple(
 
 
 class Registry:
-    """The resources served now; reads and registrations may come from any thread."""
+    """The resources that are served now; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -303,7 +301,7 @@ class Registry:
         return self.find(group, version, plural)
 
     def find_kind(self, api_version: str, kind: str) -> ResourceType | None:
-        """Return the resource whose objects carry these two, or None."""
+        """Return the resource of this apiVersion and kind, or None."""
         return self._by_kind.get((api_version, kind))
 
     def all(self) -> tuple[ResourceType, ...]:

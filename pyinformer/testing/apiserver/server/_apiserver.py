@@ -1,8 +1,8 @@
-"""The embedded Kubernetes API server: real HTTP on loopback, a real log of changes, no etcd.
+"""The embedded Kubernetes API server: HTTP on loopback, with a log of changes instead of etcd.
 
-What enters are its settings and the calls of a test, from any thread; what leaves is a URL that
-behaves as a kube-apiserver does, faults included. It runs no controllers: nothing schedules pods,
-and garbage is collected and namespaces are emptied only for those who ask for it.
+It behaves as a kube-apiserver does, faults included, and can be changed from any thread. It runs
+no controllers: pods are not scheduled, and garbage is collected and namespaces are emptied only on
+request.
 """
 
 from __future__ import annotations
@@ -70,38 +70,39 @@ class APIServer(ObjectTestAPI):
     briefly. Objects may be created before `start`.
 
     Args:
-        watch_cache_size: how many changes per resource a watch may resume behind; older
+        watch_cache_size: how many changes per resource a watch may lag when it resumes; older
             positions get 410.
-        history_size: how many changes per resource exact lists and continue tokens reach back.
-        watch_buffer_events: how far an open watch may lag before it is closed.
+        history_size: how many changes per resource exact lists and continue tokens can go back.
+        watch_buffer_events: how many events an open watch may lag before it is closed.
         bookmark_interval_seconds: the time between bookmarks of a watch that asked for them.
         final_bookmark_lead_seconds: how long before its timeout a watch gets a last bookmark.
-        default_watch_timeout_seconds: the timeout of watches that name none; None draws one
+        default_watch_timeout_seconds: the timeout of watches without one; None draws one
             between 30 and 60 minutes, as a real server does.
         watch_list: whether `sendInitialEvents` works; can be changed later.
-        expired_watch: how a watch at a forgotten position learns of it: "event" is an ERROR event
+        expired_watch: the answer to a watch at an expired position: "event" is an ERROR event
             in a stream with status 200, as a real server does; "status" is HTTP 410.
-        patience_seconds: how long a request waits for a resource version of the future before
-            it fails with 504; a real server waits 3 s.
+        patience_seconds: how long a request waits for a resource version that does not exist yet
+            before it fails with 504; a real server waits 3 s.
         page_token_lifetime_seconds: the age at which continue tokens expire.
-        event_ttl_seconds: how long events live; None is for ever. Events written together expire
-            in one resource version.
+        event_ttl_seconds: how long Events live; None keeps them. Events that are written together
+            expire in one resource version.
         strict_namespaces: whether objects need their namespace to exist, as on a real server.
         tls: serve HTTPS with a certificate authority of its own (needs `trustme`).
-        tokens: bearer tokens; without any, everybody may do everything.
-        rbac: evaluate Roles, ClusterRoles and their bindings, at once when they change. What the
-            verbs of a `Token` allow is allowed besides; without any, there is an administrator's.
-        replicas: how many servers there are of the same data, this one included; see
-            `ServerReplica` for those beside it, which can be made to lag.
-        garbage_collection: collect the objects whose owners are gone, and empty the namespaces that
-            are deleted, soon after each write that may leave some; `collect_garbage()` does it at
-            once, and in any case.
-        seed: of uids, generated names, and the fault script.
-        port: 0 takes any free one.
+        tokens: bearer tokens; without tokens and roles every request is allowed.
+        rbac: evaluate Roles, ClusterRoles and their bindings, as they are at each request. The
+            verbs of a `Token` are allowed in addition; without `tokens` the server creates one
+            for an administrator.
+        replicas: the number of servers of the same data, this one included; the others can lag,
+            see `ServerReplica`.
+        garbage_collection: soon after each write, delete the objects whose owners are gone, and
+            empty namespaces that are deleted. `collect_garbage()` does so at once, with either
+            setting.
+        seed: the seed of uids, generated names and the fault script.
+        port: the TCP port; 0 takes any free one.
 
     Attributes:
         faults: the fault script.
-        watch_list: whether `sendInitialEvents` works now.
+        watch_list: whether `sendInitialEvents` works; may be changed at any time.
         replicas: the other servers of the same data.
     """
 
@@ -130,7 +131,7 @@ class APIServer(ObjectTestAPI):
     ) -> None:
         for name, least in (("watch_cache_size", watch_cache_size), ("replicas", replicas)):
             if least < 1:
-                raise InvalidArgumentError(name, "has to be at least 1")
+                raise InvalidArgumentError(name, "must be at least 1")
         rng = random.Random(seed)
         self.faults: FaultScript = FaultScript(seed)
         self.watch_list = watch_list
@@ -216,10 +217,10 @@ class APIServer(ObjectTestAPI):
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:port`, or https.
+        """The base URL: `http://127.0.0.1:port`, or https.
 
         Raises:
-            LifecycleError: the server was never started.
+            LifecycleError: the server has not been started.
         """
         if self._url is None:
             message = "the API server has no URL before start()"
@@ -228,12 +229,12 @@ class APIServer(ObjectTestAPI):
 
     @property
     def ca_pem(self) -> bytes | None:
-        """The certificate to trust, or None without TLS."""
+        """The CA certificate that clients must trust, or None without TLS."""
         return self._ca_pem
 
     @property
     def ca_file(self) -> Path | None:
-        """A file with that certificate, which lives until `stop`, or None without TLS."""
+        """A file with the CA certificate, deleted by `stop`; None without TLS."""
         if self._ca_pem is None:
             return None
         if self._ca_folder is None:
@@ -246,7 +247,7 @@ class APIServer(ObjectTestAPI):
         """Return a kubeconfig for this server as YAML text.
 
         Args:
-            token: the bearer token in it; None takes the first the server knows, if any.
+            token: the bearer token in it; None uses the first token of the server, if any.
         """
         return self._kubeconfig_of(self.url, token)
 
@@ -259,23 +260,23 @@ class APIServer(ObjectTestAPI):
         return write_private(Path(path), self.kubeconfig(token))
 
     def add_token(self, token: Token) -> None:
-        """Learn a bearer token, or new rights of a known one; from then on requests need one."""
+        """Add a bearer token, or replace its rights; from then on every request needs a token."""
         self._access.add(token, now=monotonic())
 
     @property
     def token(self) -> str | None:
-        """The bearer token that the server knew first, the administrator's; None without tokens."""
+        """The first bearer token of the server, the administrator's; None without tokens."""
         return self._access.first()
 
     def token_for(self, user: str, groups: Sequence[str] = ()) -> str:
-        """Return a new bearer token of a user who may do what roles allow, and nothing else.
+        """Return a new bearer token of a user, with the rights that roles give, and no others.
 
         Args:
-            user: such as `jane`.
-            groups: such as `developers`; `system:authenticated` is always there.
+            user: the user name, such as `jane`.
+            groups: the groups, such as `developers`; `system:authenticated` is always one.
 
         Raises:
-            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
+            LifecycleError: the server was not created with `rbac=True`.
         """
         self._check_roles()
         value = secrets.token_urlsafe(16)
@@ -283,10 +284,10 @@ class APIServer(ObjectTestAPI):
         return value
 
     def token_for_service_account(self, name: str, namespace: str = "default") -> str:
-        """Return a new bearer token of a service account, which is created if it is not there.
+        """Return a new bearer token of a service account, which is created if it does not exist.
 
         Raises:
-            LifecycleError: the server evaluates no roles: `APIServer(rbac=True)`.
+            LifecycleError: the server was not created with `rbac=True`.
         """
         self._check_roles()
         with contextlib.suppress(ConflictError):
@@ -303,18 +304,18 @@ class APIServer(ObjectTestAPI):
 
     def _check_roles(self) -> None:
         if not self._access.has_roles:
-            message = "this API server evaluates no roles: make it as APIServer(rbac=True)"
+            message = "this API server does not evaluate roles: create it as APIServer(rbac=True)"
             raise LifecycleError(message)
 
     def expire_token(self, value: str) -> None:
-        """Answer 401 to a token from now on; open watches stay."""
+        """Answer 401 to a token from now on; open watches continue."""
         self._access.expire(value)
 
     def start(self) -> None:
-        """Listen on loopback, in a thread of its own.
+        """Listen on loopback, in a separate thread.
 
         Raises:
-            OSError: the port cannot be had.
+            OSError: the port is not available.
         """
         self._port = self._thread.start(self._port)
         scheme = "http" if self._ca_pem is None else "https"
@@ -322,10 +323,10 @@ class APIServer(ObjectTestAPI):
         for replica in self.replicas:
             replica.start()
         if self._storage.on_write is not None:
-            self._thread.call_soon(self._collect)  # of what was made before
+            self._thread.call_soon(self._collect)  # for objects that were created before
 
     def _written(self, record: Record | None) -> None:
-        """Collect garbage soon if a write may have left some; many writes are one occasion."""
+        """Schedule a garbage collection if a write needs one; writes soon after share it."""
         if (record is None or concerns(record)) and not self._is_collecting.is_set():
             self._is_collecting.set()
             self._thread.call_soon(self._collect)
@@ -335,7 +336,7 @@ class APIServer(ObjectTestAPI):
         self.collect_garbage()
 
     def stop(self) -> None:
-        """Cut every connection and stop listening; harmless if it does not run."""
+        """Cut every connection and stop listening; does nothing if the server does not run."""
         for replica in self.replicas:
             replica.stop()
         self._thread.stop()
@@ -344,7 +345,7 @@ class APIServer(ObjectTestAPI):
             self._ca_folder = None
 
     def restart(self, *, keep_history: bool) -> None:
-        """Come back on the same port, with every connection cut.
+        """Cut every connection, and listen on the same port again.
 
         Args:
             keep_history: False forgets the watch windows, as a new kube-apiserver process does:
@@ -357,7 +358,7 @@ class APIServer(ObjectTestAPI):
         self.accept_again()
 
     def stop_accepting(self) -> None:
-        """Refuse new connections; those that are open stay."""
+        """Refuse new connections; open ones stay."""
         self._thread.close_port()
 
     def accept_again(self) -> None:
@@ -365,26 +366,26 @@ class APIServer(ObjectTestAPI):
         self._thread.listen()
 
     def drop_connections(self, *, reset: bool = True) -> None:
-        """Cut every open connection: with RST, or with FIN in the middle of a body."""
+        """Cut every open connection with RST, or with FIN inside a body."""
         self._thread.cut(reset=reset)
 
     def save(self) -> SavedState:
-        """Return all objects and the resource version, as a backup of etcd would."""
+        """Return all objects and the resource version, like a backup of etcd."""
         return self._storage.save()
 
     def restore(self, saved: SavedState, *, bump_revision: int = 0) -> None:
-        """Go back to a saved state, resource version included, with every connection cut.
+        """Cut every connection and restore a saved state, its resource version included.
 
         Args:
             saved: what `save()` returned.
-            bump_revision: how far the resource version is moved on, with everything before it
-                forgotten, as `etcdutl snapshot restore --bump-revision N --mark-compacted` does.
+            bump_revision: the number to add to the resource version; if not 0, all older history is
+                forgotten, as by `etcdutl snapshot restore --bump-revision N --mark-compacted`.
 
         Raises:
-            InvalidArgumentError: it is to be moved back.
+            InvalidArgumentError: `bump_revision` is negative.
         """
         if bump_revision < 0:
-            raise InvalidArgumentError("bump_revision", "has to be 0 or more")
+            raise InvalidArgumentError("bump_revision", "must be at least 0")
         self.stop_accepting()
         self.drop_connections()
         for replica in self.replicas:
@@ -407,26 +408,26 @@ class APIServer(ObjectTestAPI):
         """Block until a request satisfies the predicate, now or later.
 
         Raises:
-            TimeoutError: none did in time.
+            TimeoutError: no request satisfied it in time.
         """
         return self._journal.wait_for(predicate, timeout_seconds)
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open now."""
+        """The number of open watches."""
         return len(self._storage.subscriptions())
 
     def wait_for_watches(self, count: int, *, timeout_seconds: float = 10.0) -> None:
-        """Block until exactly so many watches are open.
+        """Block until exactly this number of watches is open.
 
         Raises:
-            TimeoutError: there were not in time.
+            TimeoutError: the number was not reached in time.
         """
         self._storage.wait_for_subscriptions(count, timeout_seconds)
 
 
 def _administrator() -> Token:
-    # Not of `rng`, whose seed is known: any program on the host could use the token.
+    # Not from `rng`: with its known seed any program on the host could guess the token.
     value = f"admin-{secrets.token_urlsafe(24)}"
     return Token(value=value, user="admin", groups=(MASTERS,), verbs=())
 

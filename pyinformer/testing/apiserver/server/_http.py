@@ -1,7 +1,6 @@
-"""HTTP at the door of the embedded server.
+"""HTTP for the request handler of the embedded server.
 
-What enters are aiohttp requests, what leaves are aiohttp responses; everything between is the
-door's. A response that breaks off on purpose, or whose client has gone, ends here and nowhere else.
+Only here is a response that was broken off on purpose, or whose client has disconnected, dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pyinformer.testing.apiserver.server._responses import Response, ResponseCut
 
 
 class HTTPHandler:
-    """Answers HTTP requests from a backend."""
+    """Handles aiohttp requests with a RequestHandler."""
 
     def __init__(self, backend: Backend) -> None:
         self._door = RequestHandler(backend)
@@ -27,17 +26,17 @@ class HTTPHandler:
         """Answer one request.
 
         Cancellation:
-            The client is gone: a watch ends, a write that has begun is complete.
+            The client has disconnected: a watch ends, a write that has begun is completed.
         """
         response: Response | None = None
 
         def reply_with(fault: Fault | None, answered: Callable[[int], None]) -> Response:
-            """Keep the response: aiohttp wants it at the end."""
+            """Create the response, and keep it for aiohttp."""
             nonlocal response
             response = Response(request, fault, self._faults, answered)
             return response
 
-        # Broken off on purpose, or the client went while its answer was being written.
+        # It was broken off on purpose, or the client disconnected during the answer.
         with contextlib.suppress(ResponseCut, ConnectionResetError):
             await self._door.serve(_call(request), reply_with)
         begun = None if response is None else response.begun
@@ -49,7 +48,7 @@ def _call(request: web.Request) -> Call:
         method=request.method,
         raw_path=request.rel_url.raw_path,
         path=request.path,
-        query=dict(reversed(list(request.query.items()))),  # of what comes twice, the first counts
+        query=dict(reversed(list(request.query.items()))),  # the first of equal names counts
         headers=_headers(request),
         content_type=request.content_type,
         read=request.read,
@@ -57,7 +56,7 @@ def _call(request: web.Request) -> Call:
 
 
 def _headers(request: web.Request) -> dict[str, str]:
-    """Return the headers by their names in lower case; what came several times is joined."""
+    """Return the headers by lower-case name; repeated headers are joined."""
     found = {name.lower(): value for name, value in request.headers.items()}
     groups = request.headers.getall("Impersonate-Group", [])
     return {**found, "impersonate-group": ", ".join(groups)} if groups else found

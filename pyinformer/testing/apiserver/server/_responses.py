@@ -1,8 +1,7 @@
-"""One HTTP response, with whatever the fault script does to it.
+"""One HTTP response, with the scripted fault of its request applied.
 
-What enters are a status and pieces of a body; what leaves is HTTP, cut, stalled or replaced as the
-request's fault says. Each piece is written as one chunk. `ResponseCut` ends the handling of a
-request whose connection was cut on purpose.
+Each piece of the body is written as one chunk. `ResponseCut` ends the handling of a request whose
+connection was cut on purpose.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _JSON = "application/json"
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER, zero seconds: closing sends RST
 
 
-class ResponseCut(Exception):  # noqa: N818 - it ends a request, nobody reports it
+class ResponseCut(Exception):  # noqa: N818 - it ends a request and is never reported
     """The response was broken off on purpose."""
 
 
 def cut_transport(transport: asyncio.BaseTransport | None, *, reset: bool) -> None:
-    """Break a connection: with RST, or with FIN in the middle of whatever it sends."""
+    """Cut a connection with RST, or with FIN inside the current response."""
     if not isinstance(transport, asyncio.WriteTransport):
         return
     raw = transport.get_extra_info("socket")
@@ -35,13 +34,13 @@ def cut_transport(transport: asyncio.BaseTransport | None, *, reset: bool) -> No
 
 
 class Response:
-    """What a handler answers with.
+    """The answer to one HTTP request.
 
     Args:
         request: aiohttp's request.
-        fault: what strikes it, or None.
-        script: holds stalls.
-        answered: told the HTTP status when it is sent.
+        fault: the fault of this request, or None.
+        script: holds a response that stalls.
+        answered: called with the HTTP status when it is sent.
     """
 
     def __init__(
@@ -62,10 +61,10 @@ class Response:
         self._cut_at = cut if isinstance(cut, int) else None
 
     async def begin_faulty(self) -> bool:
-        """Do what the fault does instead of answering.
+        """Carry out the fault, if there is one.
 
         Returns:
-            Whether that was the whole response.
+            Whether the fault was the whole response.
 
         Raises:
             ResponseCut: the connection was cut.
@@ -107,14 +106,14 @@ class Response:
         headers: Mapping[str, str] | None = None,
         length: int | None = None,
     ) -> None:
-        """Answer with a whole body.
+        """Send a whole answer.
 
         Args:
             status: the HTTP status.
-            body: its pieces.
-            content_type: its type.
+            body: the pieces of the body.
+            content_type: the media type of the body.
             headers: further headers.
-            length: its length in bytes if known; None sends chunks.
+            length: the length of the body in bytes; None sends it in chunks.
 
         Cancellation:
             Safe; the client is gone then.
@@ -132,7 +131,7 @@ class Response:
         headers: Mapping[str, str] | None = None,
         length: int | None = None,
     ) -> None:
-        """Send the head, and the frames that the fault injects.
+        """Send the status, the headers, and the frames that the fault injects.
 
         Cancellation:
             Safe; the client is gone then.
@@ -150,7 +149,7 @@ class Response:
         await stream.prepare(self._request)
         transport = self._request.transport
         if is_faulty and transport is not None:
-            transport.set_write_buffer_limits(0)  # a cut must not take earlier bytes with it
+            transport.set_write_buffer_limits(0)  # a cut must not discard earlier bytes
         for frame in (b"", *self._fault.frames):
             await self.write(frame)
 
@@ -158,7 +157,7 @@ class Response:
         """Send a piece of the body as one chunk.
 
         Raises:
-            ResponseCut: the fault broke it off.
+            ResponseCut: the fault ended the response.
 
         Cancellation:
             Safe; the client is gone then.
@@ -176,11 +175,11 @@ class Response:
 
     @property
     def begun(self) -> web.StreamResponse | None:
-        """The response, as soon as its head is on the way."""
+        """The aiohttp response; None before its head is sent."""
         return self._stream
 
     async def finish(self) -> None:
-        """End the body properly.
+        """End the body normally.
 
         Cancellation:
             Safe; the client is gone then.

@@ -1,8 +1,7 @@
-"""One more address of an embedded server, whose reads may be of the past.
+"""A second address of an embedded server, with a watch cache that may lag.
 
-What enters are a test's wishes about its lag, from any thread; what leaves is a URL that behaves as
-a second kube-apiserver over the same etcd: writes and consistent reads are those of the server
-itself, lists from the cache and watches are as far as this replica has got.
+It behaves as another kube-apiserver of the same etcd: writes and consistent reads are current,
+while lists from the cache and watches are as far as this replica has got.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _HOST = "127.0.0.1"
 class ServerReplica:
     """A replica of an embedded server; `APIServer(replicas=3).replicas` are two of them.
 
-    It starts and stops with its server, and shares with it everything but the address, the
-    connections and what its watch cache has heard of.
+    It starts and stops with its server, and shares everything with it but the address, the
+    connections and the watch cache.
     """
 
     def __init__(
@@ -50,10 +49,10 @@ class ServerReplica:
 
     @property
     def url(self) -> str:
-        """Where it listens.
+        """The base URL of this replica.
 
         Raises:
-            LifecycleError: the server was never started.
+            LifecycleError: the server has not been started.
         """
         if not self._port:
             message = "the replica has no URL before its server was started"
@@ -65,15 +64,15 @@ class ServerReplica:
         return self._kubeconfig(self.url, token)
 
     def hold(self) -> None:
-        """Hear of nothing from now on: what this replica shows of its cache stays as it is."""
+        """Stop applying changes: the watch cache of this replica stays as it is."""
         self._follower.hold()
 
     def release(self, changes: int | None = None) -> None:
-        """Hear of what was missed.
+        """Apply the changes that `hold` kept back.
 
         Args:
-            changes: how many, oldest first, and stay behind after them; None hears of all, and
-                from then on of everything at once.
+            changes: how many to apply, oldest first, before it holds again; None applies all, and
+                every later change at once.
 
         Raises:
             InvalidArgumentError: a negative number.
@@ -84,40 +83,40 @@ class ServerReplica:
 
     @property
     def lag(self) -> int:
-        """How many changes it has not heard of."""
+        """The number of changes that it has not applied."""
         return self._follower.lag
 
     @property
     def resource_version(self) -> str:
-        """How far it has got."""
+        """The resource version of its watch cache."""
         return str(self._follower.storage.revision)
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open here."""
+        """The number of watches that are open here."""
         return len(self._follower.storage.subscriptions())
 
     def wait_for_watches(self, count: int, *, timeout_seconds: float = 10.0) -> None:
-        """Block until exactly so many watches are open here.
+        """Block until exactly this number of watches is open here.
 
         Raises:
-            TimeoutError: there were not in time.
+            TimeoutError: the number was not reached in time.
         """
         self._follower.storage.wait_for_subscriptions(count, timeout_seconds)
 
     def drop_connections(self, *, reset: bool = True) -> None:
-        """Cut every open connection: with RST, or with FIN in the middle of a body."""
+        """Cut every open connection with RST, or with FIN inside a body."""
         self._thread.cut(reset=reset)
 
     def end_watches(self) -> None:
-        """End every watch that is open here cleanly, as at its timeout."""
+        """End every watch that is open here normally, as at its timeout."""
         storage = self._follower.storage
         with storage.lock:
             for subscription in storage.subscriptions():
                 subscription.end()
 
     def restart(self, *, keep_history: bool) -> None:
-        """Come back at the same address, with every connection cut; as `APIServer.restart`.
+        """Cut every connection, and listen at the same address again; as `APIServer.restart`.
 
         Args:
             keep_history: False forgets the watch windows: a watch at an older position gets 410.
@@ -129,9 +128,9 @@ class ServerReplica:
         self._thread.listen()
 
     def start(self) -> None:
-        """Listen; for the server."""
+        """Listen; called by the server."""
         self._port = self._thread.start(self._port)
 
     def stop(self) -> None:
-        """Stop listening; for the server."""
+        """Stop listening; called by the server."""
         self._thread.stop()

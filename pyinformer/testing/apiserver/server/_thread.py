@@ -1,8 +1,7 @@
-"""The thread and the event loop that an embedded server lives in.
+"""The thread and the event loop that serve an embedded server.
 
-What enters are a handler of HTTP requests and commands from any thread; what leaves is a listening
-port. The loop is nobody else's, so that synchronous fixtures and every async plugin can use the
-server. Invariant: after `stop` neither thread, nor port, nor connection is left.
+The loop is its own, so that synchronous fixtures and every async plugin can use the server. After
+`stop` no thread, port or connection is left.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOOPBACK = "127.0.0.1"
 _LARGEST_BODY_BYTES = 512 * 1024 * 1024
 _COMMAND_SECONDS = 30.0
-_TURNS_TO_ACCEPT = 5  # of the loop; a connection needs two or three to be known
+_TURNS_TO_ACCEPT = 5  # loop iterations; a connection needs two or three to be registered
 _BACKLOG = 1024
 
 
 class ServerThread:
-    """Serves HTTP on loopback from a thread of its own.
+    """Serves HTTP on loopback from a separate thread.
 
     Args:
         handler: answers every request, in the thread's loop.
@@ -62,13 +61,13 @@ class ServerThread:
         """Start the thread and listen.
 
         Args:
-            port: 0 takes any free one.
+            port: the TCP port; 0 takes any free one.
 
         Returns:
             The port.
 
         Raises:
-            OSError: the port cannot be had.
+            OSError: the port is not available.
         """
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._port = port
@@ -87,7 +86,7 @@ class ServerThread:
         return self._port
 
     def stop(self) -> None:
-        """Cut every connection and end the thread; harmless if it does not run."""
+        """Cut every connection and end the thread; does nothing if it does not run."""
         if self._thread is None or self._loop is None or self._stopping is None:
             return
         self._loop.call_soon_threadsafe(self._stopping.set)
@@ -95,7 +94,7 @@ class ServerThread:
         self._thread = self._loop = None
 
     def call_soon(self, action: Callable[[], object]) -> None:
-        """Call something in the loop, soon; never if the thread does not run."""
+        """Schedule a call in the loop; it is dropped if the thread does not run."""
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has just been closed
@@ -106,11 +105,11 @@ class ServerThread:
         self._command(self._listen)
 
     def close_port(self) -> None:
-        """Accept no more connections; those that are open stay."""
+        """Refuse new connections; open ones stay."""
         self._command(self._close_port)
 
     def cut(self, *, reset: bool) -> None:
-        """Break every open connection."""
+        """Cut every open connection."""
         self._command(lambda: self._cut(reset=reset))
 
     def _command(self, action: Callable[[], Awaitable[None]]) -> None:
@@ -165,8 +164,8 @@ class ServerThread:
         listener, self._listener = self._listener, None
         if listener is None:
             return
-        # What was accepted a moment ago must become a connection first: asyncio forgets it, open,
-        # if the listener is closed meanwhile.
+        # A socket that was just accepted must become a connection first: asyncio leaks it open
+        # if the listener is closed before that.
         for accepting in listener.sockets:
             asyncio.get_running_loop().remove_reader(accepting.fileno())
         for _ in range(_TURNS_TO_ACCEPT):

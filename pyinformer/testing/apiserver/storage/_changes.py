@@ -1,8 +1,7 @@
-"""The log of one resource as its followers get it: changes, bookmarks, raw lines, in order.
+"""The log of one resource and its subscriptions: changes, bookmarks and raw lines, in order.
 
-What enters are records before and after a write; what leaves are the lines of a watch, encoded once
-however many watches send them, and subscriptions that never block the writer. A subscription is
-guarded by the storage's lock.
+A watch line is encoded once for all watches that send it. A subscription never blocks the writer,
+and is protected by the storage's lock.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pyinformer.testing.apiserver.storage._objects import Record
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """One entry of the log: what one revision did to one object.
+    """One entry of the log: the change of one object in one revision.
 
     Attributes:
         new: the object afterwards; None if it was deleted.
@@ -32,11 +31,11 @@ class Change:
     _lines: dict[str, bytes] = field(default_factory=dict)
 
     def line(self, event_type: str) -> bytes:
-        """Return the watch line of this change, encoded once however many watches send it.
+        """Return the watch line of this change, encoded once for all watches.
 
         Args:
             event_type: ADDED, MODIFIED, or DELETED (which carries the old content under this
-                change's revision, whether the object is gone or only no longer selected).
+                change's revision, for a deleted object and for one that left the selection).
         """
         line = self._lines.get(event_type)
         if line is None:
@@ -57,19 +56,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A place in a subscription where everything up to a revision has been said."""
+    """A bookmark in a subscription: all changes up to its revision come before it."""
 
     revision: int
 
 
 Pending: TypeAlias = Change | Bookmark | bytes
-"""What waits in a subscription: a change, a bookmark, or a line to send as it is."""
+"""An entry of a subscription: a change, a bookmark, or a line that is sent as it is."""
 
 
 class Subscription:
-    """Everything that happens to one resource from one moment on, in order.
+    """All changes of one resource after one revision, in order.
 
-    It never blocks the writer. A subscriber that lags too far is told to end.
+    It never blocks the writer; a subscription that lags too far is ended.
 
     Attributes:
         namespace: the namespace it follows; "" for all. Only `Storage.inject` looks at it.
@@ -87,7 +86,7 @@ class Subscription:
         self._is_woken = False
 
     def push(self, entry: Pending) -> None:
-        """Add something to send; for the storage."""
+        """Append an entry; called by the storage."""
         if len(self._pending) >= self._limit:
             self._is_over = True
         else:
@@ -95,21 +94,21 @@ class Subscription:
         self.signal()
 
     def end(self) -> None:
-        """Ask the subscriber to end after what is pending; for the storage."""
+        """End the subscription after the pending entries; called by the storage."""
         self._is_over = True
         self.signal()
 
     def signal(self) -> None:
-        """Wake the subscriber, once until it takes."""
+        """Wake the subscriber, once between two calls of `take`."""
         if not self._is_woken:
             self._is_woken = True
             self._wake()
 
     def take(self) -> tuple[list[Pending], bool]:
-        """Take all that is pending.
+        """Take all pending entries.
 
         Returns:
-            What was pending, the caller's own, and whether to end after it.
+            The pending entries, which the caller owns, and whether to end after them.
         """
         with self._lock:
             self._is_woken = False

@@ -1,8 +1,7 @@
-"""A second watch cache over the same data, which may lag behind.
+"""A second watch cache over the same data, which may lag.
 
-What enters are the changes of a storage, in order; what leaves is a storage of its own that has
-some or all of them. While it is held, changes wait, and all that is read from it is of the past: so
-do the kube-apiservers of one etcd differ for a moment, each consistent in itself.
+While it is held, changes wait, and reads from it are of the past. The kube-apiservers of one etcd
+differ in the same way for a moment, each consistent in itself.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ _Waiting: TypeAlias = tuple[ResourceType, Change] | int
 
 @final
 class Follower:
-    """Follows a storage into one of its own.
+    """Applies the changes of one storage to another one, at once or after a hold.
 
     Args:
-        leader: what is followed from now on.
-        storage: an empty one, which nobody else writes.
+        leader: the storage that is followed.
+        storage: an empty storage; the follower is its only writer.
     """
 
     def __init__(self, leader: Storage, storage: Storage) -> None:
@@ -37,16 +36,16 @@ class Follower:
 
     @property
     def lag(self) -> int:
-        """How many changes wait."""
+        """The number of changes that wait."""
         return len(self._waiting)
 
     def hold(self) -> None:
-        """Let changes wait from now on."""
+        """Keep changes back from now on."""
         with self._leader.lock:
             self._is_held = True
 
     def release(self, changes: int | None = None) -> None:
-        """Take some of the changes that wait; None takes all, and those to come at once."""
+        """Apply waiting changes; None applies all, and later ones at once."""
         with self._leader.lock:
             count = len(self._waiting) if changes is None else min(changes, len(self._waiting))
             for _ in range(count):
@@ -55,19 +54,19 @@ class Follower:
                 self._is_held = False
 
     def take(self, waiting: _Waiting) -> None:
-        """Take a change, or a revision without one; for the leader, under its lock."""
+        """Receive a change, or a revision without one; called by the leader under its lock."""
         if self._is_held:
             self._waiting.append(waiting)
         else:
             self._apply(waiting)
 
     def restore(self, saved: SavedState, bump_revision: int) -> None:
-        """Go back with the leader; for it, under its lock."""
+        """Restore a state together with the leader, which calls this under its lock."""
         self._waiting.clear()
         self.storage.restore(saved, bump_revision=bump_revision)
 
     def forget(self) -> None:
-        """Forget all history; under the lock of the leader."""
+        """Forget all history; called under the lock of the leader."""
         self.storage.forget(history=True)
 
     def _apply(self, waiting: _Waiting) -> None:

@@ -1,7 +1,7 @@
-"""Leases: the end of life that events share.
+"""Leases of Events: which Events expire together.
 
-What enters are keys of events as they are written; what leaves are groups of keys that expire in
-one revision, as a real server attaches many events to one etcd lease. Time is an argument.
+A real server attaches many Events to one etcd lease, whose end deletes them in one revision. Time
+is an argument.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyinformer.testing.apiserver.resources import ResourceType
 _REUSE_SHARE = 0.05
 _REUSE_SECONDS = 60.0
 _KEYS_PER_LEASE = 1000
-_REUSE_LEAST_SECONDS = 0.2  # what is created together shares a lease, even if the TTL is tiny
+_REUSE_LEAST_SECONDS = 0.2  # Events that are created together share a lease, even with a tiny TTL
 
 
 @dataclass(slots=True, eq=False)
@@ -24,10 +24,10 @@ class _Lease:
 
 
 class Leases:
-    """Which events end together; guarded by the storage's lock.
+    """The leases of all Events; protected by the storage's lock.
 
     Args:
-        ttl_seconds: how long an event lives; None is for ever.
+        ttl_seconds: how long an Event lives; None keeps it.
     """
 
     def __init__(self, ttl_seconds: float | None) -> None:
@@ -35,7 +35,7 @@ class Leases:
         self._leases: list[_Lease] = []
 
     def attach(self, resource: ResourceType, key: str, now: float) -> None:
-        """Give a written object the current lease."""
+        """Attach a written object to the current lease."""
         self.detach(resource, key)
         ttl = float("inf") if self.ttl_seconds is None else self.ttl_seconds
         reuse = max(min(_REUSE_SECONDS, ttl * _REUSE_SHARE), _REUSE_LEAST_SECONDS)
@@ -46,18 +46,18 @@ class Leases:
         lease.keys.add((resource, key))
 
     def detach(self, resource: ResourceType, key: str) -> None:
-        """Forget a deleted object."""
+        """Remove a deleted object from its lease."""
         for lease in self._leases:
             lease.keys.discard((resource, key))
 
     def take_expired(self, now: float) -> list[list[tuple[ResourceType, str]]]:
-        """Take the leases that have ended; each group is to be deleted in one revision."""
+        """Take the objects of ended leases; each group must be deleted in one revision."""
         ended = [lease for lease in self._leases if lease.expires <= now]
         self._leases = [lease for lease in self._leases if lease.expires > now]
         return [sorted(lease.keys, key=_by_key) for lease in ended if lease.keys]
 
     def take_all(self) -> list[list[tuple[ResourceType, str]]]:
-        """Take every lease, as if its time had come."""
+        """Take the objects of all leases, as if they had ended."""
         return self.take_expired(float("inf"))
 
 

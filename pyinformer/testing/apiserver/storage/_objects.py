@@ -1,8 +1,7 @@
-"""Objects as the embedded server stores them: the bytes it will send, and what selects them.
+"""Objects as the embedded server stores them: immutable Records with their encoded bytes.
 
-What enters is a JSON object with its server-side metadata set; what leaves is an immutable Record
-whose bytes have the shape of its resource (see ResourceType.list_shape). Each version of an object
-is encoded once, however many lists and watches send it.
+Each version of an object is encoded once, in the shape of its resource (see
+ResourceType.list_shape), for all lists and watches that send it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _FIELD_DEFAULTS = {
     "status.replicas": "0",
     "status.successful": "0",
 }
-"""What Go's zero values read as when the object says nothing."""
+"""The values of field labels that an object lacks, as Go's zero values read."""
 _BODY_ORDER = ("metadata", "spec", "status")
 _GO_ESCAPES = (
     (b"<", b"\\u003c"),
@@ -60,7 +59,7 @@ class Record:
     Attributes:
         key: `namespace/name`, or `name` if cluster-scoped.
         revision: its resource version as a number.
-        fields: the values that field selectors may ask for; absent ones are "".
+        fields: the values of the selectable fields; absent ones are "".
         item: the object as an item of a list.
     """
 
@@ -76,13 +75,13 @@ class Record:
 
     @property
     def full(self) -> bytes:
-        """The object by itself, with kind and apiVersion."""
+        """The encoded object with kind and apiVersion, as outside of a list."""
         if self.resource.list_shape == "custom":
             return self.item
         return self.resource.head + self.item[1:]
 
     def to_dict(self) -> JSONObject:
-        """Decode a private copy, with kind and apiVersion."""
+        """Return a new decoded copy, with kind and apiVersion."""
         return _decode(self.full)
 
     def at_revision(self, revision: int) -> Record:
@@ -96,7 +95,7 @@ def make_record(resource: ResourceType, body: JSONObject) -> Record:
     """Build the record of an object whose metadata is complete.
 
     Raises:
-        Failure: the labels are no mapping of strings (400).
+        Failure: the labels are not a mapping of strings (400).
     """
     metadata: JSONObject = body["metadata"]
     namespace = str(metadata.get("namespace") or "")
@@ -107,7 +106,7 @@ def make_record(resource: ResourceType, body: JSONObject) -> Record:
         namespace=namespace,
         name=name,
         uid=str(metadata["uid"]),
-        revision=int(metadata.get("resourceVersion") or 0),  # none yet in a dry run
+        revision=int(metadata.get("resourceVersion") or 0),  # a dry run has none
         labels=_labels(resource, metadata),
         fields={path: _field(body, path) for path in resource.selectable_fields},
         item=_item(resource, body),
@@ -139,7 +138,7 @@ def _labels(resource: ResourceType, metadata: JSONObject) -> Mapping[str, str]:
     raise Failure(
         400,
         f'{resource.kind} in version "{resource.version}" cannot be handled as a'
-        f" {resource.kind}: metadata.labels has to be a mapping of strings",
+        f" {resource.kind}: metadata.labels must be a mapping of strings",
     )
 
 
@@ -170,7 +169,7 @@ def _ordered(source: JSONObject, first: tuple[str, ...]) -> JSONObject:
 
 
 def _escaped(raw: bytes) -> bytes:
-    # Go's encoder escapes these inside strings, and nowhere else can they occur.
+    # Go's encoder escapes these; they can only occur inside strings.
     for plain, escape in _GO_ESCAPES:
         if plain in raw:
             raw = raw.replace(plain, escape)

@@ -1,8 +1,7 @@
-"""What a list or a watch asks for: a namespace, labels, fields.
+"""Selections: a namespace, a label selector and a field selector, compiled to a predicate.
 
-What enters are the texts of a query; what leaves is a compiled predicate over records. Selectors
-are parsed by `pyinformer.apimachinery`, so that server and client agree on their grammar; which
-fields a resource offers is decided here, as a real server decides it.
+`pyinformer.apimachinery` parses the selectors, so server and client share one grammar. Which
+fields a resource offers is decided here, as in a real server.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Selection:
     """A compiled predicate over the records of one resource.
 
     Args:
-        resource: whose records.
+        resource: the resource of the records.
         namespace: "" for all namespaces.
         label_selector: the query's text; "" selects all.
         field_selector: the query's text; "" selects all.
@@ -52,19 +51,19 @@ class Selection:
 
     @property
     def has_selectors(self) -> bool:
-        """Whether more than the namespace is asked for."""
+        """Whether there is a label selector or a field selector."""
         return not (self._labels.is_empty and self._fields.is_empty)
 
     @property
     def names_one(self) -> bool:
-        """Whether the field selector asks for one name, which makes a list a read of one key."""
+        """Whether the field selector selects one name, so that a list reads one key."""
         return any(
             each.path == "metadata.name" and each.operator == "="
             for each in self._fields.requirements
         )
 
     def matches(self, record: Record) -> bool:
-        """Tell whether a record is selected."""
+        """Return whether a record is selected."""
         if self.namespace and record.namespace != self.namespace:
             return False
         if not self._labels.is_empty and not self._labels.matches(record.labels):

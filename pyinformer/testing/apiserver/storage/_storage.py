@@ -1,9 +1,8 @@
-"""What etcd and the watch cache are to a real server: objects, revisions, and the log of changes.
+"""The storage of the embedded server: objects, revisions, and the log of changes.
 
-Writes enter and get the next revision; what leaves are records, states as of a revision, and
-subscriptions that receive every later change in order. One lock guards all of it, so that any
-thread may call; nothing here waits. Invariant: a state and the subscription taken with it miss
-nothing and repeat nothing.
+It stands for etcd and the watch cache. One lock protects it, so any thread may call; no method
+waits but `wait_for_subscriptions`. A state and the subscription taken with it miss nothing and
+repeat nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from pyinformer.testing.apiserver.storage._changes import Bookmark, Change, Subs
 from pyinformer.testing.apiserver.storage._objects import Record, make_record
 
 WATCH_BUFFER_EVENTS = 100_000
-"""What a watch may lag behind before it is closed, as a real server closes slow readers."""
+"""How many events a watch may lag before it is closed, as a real server closes slow readers."""
 
 
 class Follower(Protocol):
-    """Whoever takes over every change; see `_follower`."""
+    """The receiver of every change of a storage; see `_follower`."""
 
     def take(self, waiting: tuple[ResourceType, Change] | int, /) -> None:
-        """Take a change, or a revision without one."""
+        """Receive a change, or a revision without one."""
         ...
 
     def restore(self, saved: SavedState, bump_revision: int, /) -> None:
-        """Go back."""
+        """Restore a state."""
         ...
 
     def forget(self) -> None:
@@ -41,7 +40,7 @@ class Follower(Protocol):
 
 
 class HistoryExpiredError(Exception):
-    """A revision was asked for that is older than what is remembered.
+    """A requested revision is older than the remembered history.
 
     Attributes:
         oldest: the oldest revision that still works.
@@ -60,8 +59,8 @@ class _Collection:
         self.order: list[str] = []
         self.window: deque[Change] = deque()
         self.history: deque[Change] = deque()
-        self.window_start = revision  # a watch may resume here, and not before
-        self.history_start = revision  # the oldest state that can be told
+        self.window_start = revision  # the oldest revision at which a watch may resume
+        self.history_start = revision  # the oldest state that can be computed
         self.subscriptions: list[Subscription] = []
         self._window_size = window_size
         self._history_size = history_size
@@ -119,14 +118,14 @@ class _Collection:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """All objects and the revision at one moment, to restore later."""
+    """All objects and the revision of one moment, for `restore`."""
 
     revision: int
     records: Mapping[ResourceType, Mapping[str, Record]]
 
 
 class Storage:
-    """All objects, one global revision, and the log. See the module's docstring."""
+    """All objects, one global revision, and the log of changes."""
 
     def __init__(
         self,
@@ -141,13 +140,13 @@ class Storage:
         self._watch_buffer_events = watch_buffer_events
         self._collections: dict[ResourceType, _Collection] = {}
         self._revision = 1
-        self._start = 1  # collections that are made later begin here
+        self._start = 1  # new collections begin here
         self._revision_waiters: dict[Callable[[], None], int] = {}
         self._subscriptions_changed = threading.Condition(self.lock)
         self.on_write: Callable[[Record | None], None] | None = None
-        """Is told under the lock of each object that was stored, and None of deletions."""
+        """Called under the lock with each stored object, and with None after a deletion."""
         self.followers: tuple[Follower, ...] = ()
-        """Are told under the lock of every change."""
+        """The receivers of every change, called under the lock."""
 
     @property
     def revision(self) -> int:
@@ -159,12 +158,12 @@ class Storage:
         return self._collection(resource).records.get(key)
 
     def state(self, resource: ResourceType) -> tuple[list[Record], int]:
-        """Return all objects in key order, and the revision of this moment."""
+        """Return all objects in key order, and the current revision."""
         with self.lock:
             return self._collection(resource).state(), self._revision
 
     def state_at(self, resource: ResourceType, revision: int) -> list[Record]:
-        """Return all objects in key order as they were at a revision.
+        """Return all objects in key order, as of a revision.
 
         Raises:
             HistoryExpiredError: the revision is older than the history.
@@ -180,7 +179,7 @@ class Storage:
             body: the object with complete metadata; its resourceVersion is set here.
 
         Returns:
-            What is stored now.
+            The stored record.
         """
         with self.lock:
             revision = self._revision + 1
@@ -196,7 +195,7 @@ class Storage:
             return record
 
     def remove(self, doomed: Iterable[tuple[ResourceType, str]]) -> list[Record]:
-        """Delete objects, all in one revision, as the end of an etcd lease does.
+        """Delete objects in one revision, as the end of an etcd lease does.
 
         Args:
             doomed: resources and keys; absent ones are ignored.
@@ -229,14 +228,14 @@ class Storage:
                 subscription.end()
 
     def follow(self, resource: ResourceType, change: Change) -> None:
-        """Take over a change of another storage, whose every change comes here in order."""
+        """Apply a change of another storage; all its changes must come here in order."""
         with self.lock:
             self._revision = change.revision
             self._commit(resource, change)
             self._wake_revision_waiters()
 
     def advance(self, by: int) -> None:
-        """Let revisions pass that touch no object, as writes elsewhere would."""
+        """Advance the revision without a change, as writes to other data would."""
         with self.lock:
             self._revision += by
             self._wake_revision_waiters()
@@ -244,14 +243,14 @@ class Storage:
                 follower.take(self._revision)
 
     def forget(self, *, history: bool) -> None:
-        """Forget the watch windows, and the history of states too if asked."""
+        """Forget the watch windows, and on request the history of states."""
         with self.lock:
             self._start = self._revision
             for collection in self._collections.values():
                 collection.forget(self._revision, history=history)
 
     def save(self) -> SavedState:
-        """Return the present state, for `restore`."""
+        """Return the current state, for `restore`."""
         with self.lock:
             records = {
                 resource: dict(collection.records)
@@ -260,7 +259,7 @@ class Storage:
             return SavedState(self._revision, records)
 
     def restore(self, saved: SavedState, *, bump_revision: int = 0) -> None:
-        """Put a saved state back, its revision included, without telling any watch."""
+        """Restore a saved state, its revision included, without notifying watches."""
         with self.lock:
             self._revision = saved.revision + bump_revision
             for resource in {*self._collections, *saved.records}:
@@ -283,16 +282,16 @@ class Storage:
 
         Args:
             resource: what to follow.
-            wake: called under the lock, from any thread, when something is pending.
-            after: the revision to resume after; None starts with the present state.
+            wake: called under the lock, from any thread, when an entry is pending.
+            after: the revision to resume after; None starts with the current state.
             namespace: for `inject` only; changes of all namespaces are delivered.
 
         Returns:
-            The present state (empty when resuming), the present revision, and the subscription,
-            which holds the changes after `after` already.
+            The current state (empty when resuming), the current revision, and the subscription,
+            which already holds the changes after `after`.
 
         Raises:
-            HistoryExpiredError: `after` is older than what is remembered.
+            HistoryExpiredError: `after` is older than the remembered history.
         """
         with self.lock:
             collection = self._collection(resource)
@@ -319,15 +318,15 @@ class Storage:
                 self._subscriptions_changed.notify_all()
 
     def bookmark(self, subscription: Subscription) -> None:
-        """Put a bookmark of the present revision behind what is pending."""
+        """Append a bookmark of the current revision to a subscription."""
         with self.lock:
             subscription.push(Bookmark(self._revision))
 
     def inject(self, resource: ResourceType, line: bytes, *, namespace: str = "") -> int:
-        """Send a line to open watches without touching any object.
+        """Send a line to open watches without changing an object.
 
         Args:
-            resource: whose watches.
+            resource: the resource whose watches send it.
             line: the bytes, sent as they are.
             namespace: if not "", only watches of this namespace and of all namespaces.
 
@@ -351,10 +350,10 @@ class Storage:
             return [s for one in chosen for s in self._collection(one).subscriptions]
 
     def wait_for_subscriptions(self, count: int, timeout_seconds: float) -> None:
-        """Block until exactly so many subscriptions are open.
+        """Block until exactly this number of subscriptions is open.
 
         Raises:
-            TimeoutError: there were not in time.
+            TimeoutError: the number was not reached in time.
         """
         with self._subscriptions_changed:
             if not self._subscriptions_changed.wait_for(
@@ -364,13 +363,13 @@ class Storage:
                 raise TimeoutError(message)
 
     def when_revision(self, revision: int, wake: Callable[[], None]) -> None:
-        """Call `wake` under the lock once a revision is reached, at once if it has been."""
+        """Call `wake` under the lock when a revision is reached, or at once if it already is."""
         with self.lock:
             self._revision_waiters[wake] = revision
             self._wake_revision_waiters()
 
     def forget_waiter(self, wake: Callable[[], None]) -> None:
-        """Undo `when_revision`."""
+        """Cancel a `when_revision`."""
         with self.lock:
             self._revision_waiters.pop(wake, None)
 

@@ -1,7 +1,6 @@
 """The rules of server-side apply: which configurations are refused, and what they may claim.
 
-What enters is a configuration as a client sent it; what leaves is the part of it that counts where
-it is applied, or a Failure. Nothing is stored here, and no argument is changed.
+Nothing is stored here, and no argument is changed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pyinformer.testing.apiserver.writes._rules import (
 def check_configuration(
     resource: ResourceType, namespace: str, name: str, wanted: JSONObject
 ) -> JSONObject:
-    """Refuse a configuration that names another object, or owners; return what identifies it."""
+    """Refuse a configuration with another name or with managedFields; return its metadata."""
     kind, api_version = str(wanted.get("kind", "")), str(wanted.get("apiVersion", ""))
     if (kind, api_version) != (resource.kind, resource.api_version):
         group, _, version = api_version.rpartition("/")
@@ -38,7 +37,7 @@ def check_configuration(
 
 
 def check_new_uid(resource: ResourceType, name: str, metadata: JSONObject) -> None:
-    """Refuse to create by a configuration that means an object that is gone."""
+    """Refuse to create an object from a configuration that names a uid."""
     uid = metadata.get("uid")
     if uid:
         why = (
@@ -51,7 +50,7 @@ def check_new_uid(resource: ResourceType, name: str, metadata: JSONObject) -> No
 def claims(
     resource: ResourceType, wanted: JSONObject, subresource: str, *, whole: bool
 ) -> JSONObject:
-    """Return what a configuration may write where it is applied; what is null says nothing."""
+    """Return the part of a configuration that may be applied here; null fields are ignored."""
     content = field_managers.content(
         _without_nulls({**wanted, "metadata": wanted.get("metadata") or {}})
     )
@@ -66,12 +65,12 @@ def claims(
 def check_unambiguous(
     resource: ResourceType, name: str, namespace: str, content: JSONObject
 ) -> None:
-    """Refuse a configuration with a keyed list whose items cannot be told apart."""
+    """Refuse a configuration with a keyed list whose items lack their keys or repeat them."""
     found = structure.ambiguity(content, resource.shape)
     if found is None:
         return
     path, element = field_sets.path_text(found[0]), found[1]
-    if element is None and resource.list_shape != "custom":  # Go's type has an empty key then
+    if element is None and resource.list_shape != "custom":  # Go's type then has an empty key
         cause = ("FieldValueRequired", path.lstrip("."), "Required value: a key of the list")
         raise failures.invalid(resource.kind, resource.group, name, [cause])
     problem = "associative list with keys has an element that omits its key fields"

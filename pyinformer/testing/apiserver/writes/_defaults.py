@@ -1,8 +1,7 @@
-"""What a real server fills in on creation, as far as clients select by it or wait for it.
+"""Defaults that a real server sets on creation, as far as clients select by them or wait for them.
 
-What enters is a new object, changed in place: pods get their phase and the fields that selectors
-know, namespaces their finalizer and label, secrets their data, definitions of custom resources the
-conditions that say they are served.
+Pods get a phase and selectable fields, namespaces their finalizer and label, secrets their data,
+and CustomResourceDefinitions the conditions of a served one. The object is changed in place.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
 
 
 def apply(resource: ResourceType, body: JSONObject) -> None:
-    """Fill in the defaults of a new object, in place."""
+    """Set the defaults of a new object, in place."""
     default = _DEFAULTS.get(resource.qualified_name)
     if default is not None:
         default(body)
 
 
 def refill(resource: ResourceType, body: JSONObject) -> None:
-    """Fill in what a later write has left out, in place."""
+    """Set the defaults that a later write has left out, in place."""
     if resource.qualified_name == "pods":
         _pod(body)
     elif resource.qualified_name == "secrets":
@@ -30,9 +29,9 @@ def refill(resource: ResourceType, body: JSONObject) -> None:
 
 
 def custom_resources(definition: JSONObject) -> list[ResourceType]:
-    """Return the resources that a CustomResourceDefinition asks to serve.
+    """Return the resources that a CustomResourceDefinition defines.
 
-    Each served version is a resource with objects of its own: nothing is converted.
+    Each served version is a separate resource with its own objects: nothing is converted.
     """
     spec = definition.get("spec") or {}
     names = spec.get("names") or {}
@@ -62,7 +61,7 @@ def custom_resources(definition: JSONObject) -> list[ResourceType]:
 
 
 def _scale(wanted: JSONObject | None) -> ScalePaths | None:
-    """Read where a custom resource keeps its numbers."""
+    """Return the scale paths of a custom resource version, or None."""
     if not wanted:
         return None
     selector = str(wanted.get("labelSelectorPath") or "")
@@ -89,7 +88,7 @@ def _pod(body: JSONObject) -> None:
 
 
 def _secret(body: JSONObject) -> None:
-    """Take in the plain text that clients may send; the server stores and shows data only."""
+    """Move the plain `stringData` of a secret into `data`, in place."""
     plain = body.pop("stringData", None) or {}
     if plain:
         encoded = {name: b64encode(str(text).encode()).decode() for name, text in plain.items()}

@@ -1,8 +1,6 @@
-"""What a cluster's controllers do with objects whose owners are gone, or whose namespace goes.
+"""Garbage collection and the emptying of namespaces, as a cluster's controllers do them.
 
-What enters is the storage as it is at this moment; what leaves are deletions, references that are
-removed, and finalizers that have waited long enough. It runs until there is nothing more to do,
-under the storage's lock, so that nobody sees it half done.
+It runs under the storage's lock until there is nothing left to do, so no reader sees it half done.
 
 Source:
     k8s.io/kubernetes/pkg/controller/garbagecollector/garbagecollector.go, attemptToDeleteItem;
@@ -29,7 +27,7 @@ _AS_COLLECTOR: Final = WriteOptions(manager="kube-controller-manager", whole=Tru
 
 
 def concerns(record: Record) -> bool:
-    """Tell whether a new version of an object may be of interest to a collector."""
+    """Return whether a new version of an object may need garbage collection."""
     return b'"ownerReferences"' in record.item or b'"deletionTimestamp"' in record.item
 
 
@@ -62,12 +60,12 @@ class _Item:
 
 
 class GarbageCollector:
-    """Collects what nobody owns any more, and empties the namespaces that are to go.
+    """Deletes objects whose owners are gone, and empties deleted namespaces.
 
     Args:
-        storage: where objects live.
-        registry: what is served; owners of other kinds are taken to exist.
-        writes: carries out what is decided.
+        storage: holds the objects.
+        registry: the served resources; owners of other kinds are assumed to exist.
+        writes: carries out the decisions.
     """
 
     def __init__(self, storage: Storage, registry: Registry, writes: Writes) -> None:
@@ -76,10 +74,10 @@ class GarbageCollector:
         self._writes = writes
 
     def collect(self) -> int:
-        """Do all there is to do, and what follows from it.
+        """Collect until there is nothing left to do.
 
         Returns:
-            How many objects were deleted, or told to go.
+            The number of objects that were deleted, or marked for deletion.
         """
         deleted = 0
         with self._storage.lock:
@@ -100,7 +98,7 @@ class GarbageCollector:
     def _attend(self, item: _Item) -> int:
         record = item.record
         if self._storage.get(record.resource, record.key) is not record:
-            return 0  # something that was done before has changed it: the next round sees to it
+            return 0  # an earlier step has changed it: the next round handles it
         if item.waits_for(_ORPHAN):
             for dependent in self._dependents(item):
                 self._disown(dependent, {record.uid})
@@ -115,7 +113,7 @@ class GarbageCollector:
         return 0 if item.is_doomed or not item.owners else self._judge(item)
 
     def _empty(self, namespace: _Item) -> int:
-        """Delete what is in a namespace, and then the namespace, unless finalizers hold either."""
+        """Delete the objects in a namespace, then the namespace, unless finalizers hold them."""
         name, deleted, is_empty = namespace.record.name, 0, True
         for resource in self._registry.all():
             for record in self._storage.state(resource)[0] if resource.namespaced else ():
@@ -135,9 +133,9 @@ class GarbageCollector:
         return deleted
 
     def _judge(self, item: _Item) -> int:
-        """Delete an object that has owners, unless one of them is there to stay."""
+        """Delete an object that has owners, unless one of them stays."""
         if not all(self._can_be_looked_up(item, reference) for reference in item.owners):
-            return 0  # nobody can tell, so nothing is done
+            return 0  # it is unknown whether the owner exists, so nothing is done
         found = [(reference, self._owner(item, reference)) for reference in item.owners]
         gone = {
             str(reference.get("uid"))
@@ -148,10 +146,10 @@ class GarbageCollector:
             if gone:
                 self._disown(item, gone)
             return 0
-        # Somebody waits for this one, which in turn waits for its dependents.
+        # An owner waits for this object, which in turn waits for its dependents.
         dependents = self._dependents(item) if any(owner for _, owner in found) else []
         for dependent in dependents:
-            if dependent.waits_for(_FOREGROUND):  # owners in a circle would wait for each other
+            if dependent.waits_for(_FOREGROUND):  # owners in a cycle would wait for each other
                 self._unblock(dependent, item)
         kept = next((_POLICIES[one] for one in item.finalizers if one in _POLICIES), "Background")
         record = item.record
@@ -168,12 +166,12 @@ class GarbageCollector:
         return self._registry.find_kind(api_version, kind)
 
     def _can_be_looked_up(self, item: _Item, reference: JSONObject) -> bool:
-        """Tell whether the owner's kind is served, and has a namespace only if the item has one."""
+        """Return whether the owner's kind is served, and namespaced only if the item is."""
         resource = self._resource(reference)
         return resource is not None and bool(item.record.namespace or not resource.namespaced)
 
     def _owner(self, item: _Item, reference: JSONObject) -> _Item | None:
-        """Return the owner that a reference means, None if it is gone."""
+        """Return the owner that a reference names; None if it does not exist."""
         resource = self._resource(reference)
         if resource is None:
             return None

@@ -1,7 +1,7 @@
-"""What a real server drops of an object since its type has no such field, without a word.
+"""Pruning: fields that the type of an object does not have are dropped without an error.
 
-Built-in types without a status drop that; of their other fields nothing is known here. A custom
-resource keeps what its structural schema names, and everything if it has no schema.
+A built-in type without a status drops the status; its other fields are not checked. A custom
+resource keeps the fields of its structural schema, or all fields if it has no schema.
 
 Source:
     apiextensions-apiserver pkg/apiserver/schema/pruning/algorithm.go.
@@ -17,7 +17,7 @@ from pyinformer.testing.apiserver.resources import BUILT_IN, ResourceType
 _WITHOUT_STATUS: Final = frozenset(
     one.qualified_name for one in BUILT_IN if not (one.has_status or one.is_virtual)
 )
-_IDENTITY: Final = ("apiVersion", "kind", "metadata")  # of each object, whatever its schema says
+_IDENTITY: Final = ("apiVersion", "kind", "metadata")  # kept in every object, with any schema
 _KEEPS_UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
 _HOLDS_OBJECT: Final = "x-kubernetes-embedded-resource"
 

@@ -1,7 +1,6 @@
-"""The rules of writes: which bodies and preconditions are refused, and what the server owns.
+"""The rules of writes: which bodies and preconditions are refused, what the server itself sets.
 
-What enters are the stored object and what a client sent; what leaves is the next content of the
-object, or a Failure. Nothing is stored here, and no argument is changed but where it says so.
+Nothing is stored here. No argument is changed, unless a docstring says "in place".
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _SERVER_OWNED = (
 
 _OMITTED_IF_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
 _CONDITIONAL = ("leases.coordination.k8s.io", "poddisruptionbudgets.policy")
-"""Built-in resources that are only updated by who names a resource version."""
+"""Built-in resources whose updates must name a resource version."""
 _PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 STATUS_KEEPS = {"pods": ("ownerReferences",), "deployments.apps": ("labels",)}
-"""What of the metadata a write of the status of a built-in object leaves alone."""
+"""The metadata of a built-in object that a write of its status does not change."""
 
 
 def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONObject:
-    """Check that a body fits its URL, and return a copy of its metadata, namespace filled in."""
+    """Check that a body fits its URL; return a copy of its metadata with the namespace set."""
     metadata = body.get("metadata", {})
     if not isinstance(metadata, dict):
         raise Failure(400, f"metadata of a {resource.kind} has to be an object")
@@ -61,7 +60,7 @@ def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONOb
 
 
 def _without_nulls(resource: ResourceType, metadata: JSONObject) -> JSONObject:
-    """Return a copy of metadata in which labels and annotations are text; null is empty text."""
+    """Return a copy of metadata without null labels and annotations: they become empty text."""
     copied = dict(metadata)
     for name in ("labels", "annotations"):
         given = metadata.get(name) or {}
@@ -71,7 +70,7 @@ def _without_nulls(resource: ResourceType, metadata: JSONObject) -> JSONObject:
         if not all(isinstance(value, str) for value in found.values()):
             message = (
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a'
-                f" {resource.kind}: metadata.{name} has to be a mapping of strings"
+                f" {resource.kind}: metadata.{name} must be a mapping of strings"
             )
             raise Failure(400, message)
         if name in metadata:
@@ -82,8 +81,8 @@ def _without_nulls(resource: ResourceType, metadata: JSONObject) -> JSONObject:
 def typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSONObject:
     """Return a copy of a body with this metadata and the resource's kind and apiVersion.
 
-    Fields that the type does not have are left out.
-    What is empty in the metadata is left out, in place: Go's types do not know it from absence.
+    Fields that the type does not have are left out. Empty metadata is removed in place, since
+    Go's types do not distinguish it from absent metadata.
     """
     for name in _OMITTED_IF_EMPTY:
         if not metadata.get(name, True):
@@ -93,7 +92,7 @@ def typed(resource: ResourceType, body: JSONObject, metadata: JSONObject) -> JSO
 
 
 def check_name(metadata: JSONObject, name: str) -> None:
-    """Refuse a body that names another object than the URL; fill in the name, in place."""
+    """Refuse a body whose name is not that of the URL; set a missing name in place."""
     if metadata.setdefault("name", name) != name:
         message = (
             f"the name of the object ({metadata['name']}) does not match the name on the URL"
@@ -108,24 +107,24 @@ def without_status(body: JSONObject) -> JSONObject:
 
 
 def with_status_of(body: JSONObject, other: JSONObject) -> JSONObject:
-    """Return a copy of an object with the status of another one, or none."""
+    """Return a copy of an object with the status of another one, or without a status."""
     return with_fields_of(body, other, ("status",))
 
 
 def with_fields_of(body: JSONObject, other: JSONObject, names: Sequence[str]) -> JSONObject:
-    """Return a copy of a map with some fields as in another one, or absent as there."""
+    """Return a copy of a map with some fields taken from another map, or removed as there."""
     kept = {name: value for name, value in body.items() if name not in names}
     return kept | {name: other[name] for name in names if name in other}
 
 
 def keeps_metadata(resource: ResourceType) -> bool:
-    """Tell whether a write of the status leaves labels and the like alone."""
+    """Return whether a write of the status leaves the metadata unchanged."""
     is_custom = resource.list_shape == "custom"
     return is_custom or resource.group == "apiextensions.k8s.io"
 
 
 def owned_by(body: JSONObject, managed: Managed | list[JSONValue]) -> JSONObject:
-    """Return a copy of an object that says who owns its fields."""
+    """Return a copy of an object with these managedFields."""
     metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
     if managed:
         entries = managed if isinstance(managed, list) else field_managers.write(managed)
@@ -136,7 +135,7 @@ def owned_by(body: JSONObject, managed: Managed | list[JSONValue]) -> JSONObject
 def check_unconditional(
     resource: ResourceType, metadata: JSONObject, name: str, *, whole: bool
 ) -> None:
-    """Refuse a client's update of a resource that wants to be told its resource version."""
+    """Refuse an update without a resource version if the resource requires one."""
     is_strict = resource.list_shape == "custom" or resource.qualified_name in _CONDITIONAL
     if is_strict and not whole and not metadata.get("resourceVersion"):
         sentence = "Invalid value: 0: must be specified for an update"
@@ -156,7 +155,7 @@ def check_update(resource: ResourceType, old: Record, wanted: JSONObject) -> Non
 def check_absent_uid(
     resource: ResourceType, namespace: str, name: str, metadata: JSONObject
 ) -> None:
-    """Refuse to create by an update that means an object that is gone."""
+    """Refuse to create an object by an update that names a uid."""
     if metadata.get("uid"):
         key = key_of(namespace, name)
         raise _other_uid(resource, key, name, str(metadata["uid"]), "")
@@ -172,7 +171,7 @@ def _other_uid(resource: ResourceType, key: str, name: str, wanted: str, found: 
 
 
 def check_named(metadata: JSONValue, name: str) -> None:
-    """Refuse a body that does not say what it is called."""
+    """Refuse a body without a name."""
     if not isinstance(metadata, dict) or not metadata.get("name"):
         message = (
             f"the name of the object ({name} based on URL) was undeterminable: name must be"
@@ -182,7 +181,7 @@ def check_named(metadata: JSONValue, name: str) -> None:
 
 
 def check_uid(resource: ResourceType, old: Record, metadata: JSONObject) -> None:
-    """Refuse a patch that means another object of this name."""
+    """Refuse a patch that names another uid."""
     uid = metadata.get("uid")
     if uid not in (None, old.uid):
         sentence = f'Invalid value: "{uid}": field is immutable'
@@ -191,7 +190,7 @@ def check_uid(resource: ResourceType, old: Record, metadata: JSONObject) -> None
 
 
 def check_patched(resource: ResourceType, old: Record, body: JSONObject) -> None:
-    """Refuse a patch that leaves the object without a name, or means another one."""
+    """Refuse a patch that removes the name of the object, or changes it."""
     metadata: JSONObject = body.get("metadata") or {}
     check_named(metadata, old.name)
     check_uid(resource, old, metadata)
@@ -221,14 +220,14 @@ def replaced(
     subresource: str,
     whole: bool,  # noqa: FBT001
 ) -> JSONObject:
-    """Return what an object becomes: its server-owned metadata stays, whatever the body says.
+    """Return the next content of an object: a body with the server-owned metadata of the old one.
 
     Args:
         resource: its resource.
         before: the stored object.
-        body: the new one, its metadata checked by `identity`.
+        body: the new object, with metadata checked by `identity`.
         subresource: "", "status", "finalize" or "scale".
-        whole: take the status with the rest.
+        whole: write the status with the rest.
     """
     if subresource in ("finalize", "scale"):
         return {**before, "spec": body["spec"]} if "spec" in body else before
@@ -253,7 +252,7 @@ def replaced(
 
 
 def check_finalizers(resource: ResourceType, before: JSONObject, after: JSONObject) -> None:
-    """Refuse to hold an object by something new once it is being deleted.
+    """Refuse new finalizers of an object that is being deleted.
 
     Source:
         k8s.io/apimachinery/pkg/api/validation/objectmeta.go, ValidateObjectMetaUpdate.
@@ -271,14 +270,14 @@ def check_finalizers(resource: ResourceType, before: JSONObject, after: JSONObje
 
 
 def held_for_dependents(before: JSONObject, options: JSONObject) -> JSONObject:
-    """Return an object that is being deleted, held as long as its dependents ask for.
+    """Return an object that is being deleted, with the finalizer of its propagation policy.
 
-    Nobody collects them here, as beside a lone kube-apiserver: whoever asks for that has to remove
-    the finalizer too.
+    Without a garbage collector, as beside a lone kube-apiserver, a client must remove the
+    finalizer itself.
     """
     policy = str(options.get("propagationPolicy") or "")
     orphans = options.get("orphanDependents")
-    if not policy and orphans is not None:  # what older clients say
+    if not policy and orphans is not None:  # sent by older clients
         policy = "Orphan" if orphans else "Background"
     if not policy:
         return before
@@ -291,7 +290,7 @@ def held_for_dependents(before: JSONObject, options: JSONObject) -> JSONObject:
 
 
 def check_dependents(options: JSONObject) -> None:
-    """Refuse a deletion that says in two ways what becomes of dependents."""
+    """Refuse a deletion with both orphanDependents and a propagation policy."""
     if options.get("orphanDependents") is not None and options.get("propagationPolicy"):
         sentence = (
             f'Invalid value: "{options["propagationPolicy"]}": orphanDependents and'
@@ -302,7 +301,7 @@ def check_dependents(options: JSONObject) -> None:
 
 
 def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
-    """Tell whether an update removed the last thing that a deletion waited for."""
+    """Return whether an update removed the last finalizer of an object being deleted."""
     if "deletionTimestamp" not in before["metadata"]:
         return False
     if before["kind"] == "Namespace" and (after.get("spec") or {}).get("finalizers"):
@@ -312,10 +311,10 @@ def is_free_to_go(before: JSONObject, after: JSONObject) -> bool:
 
 
 def bump_generation(resource: ResourceType, before: JSONObject, after: JSONObject) -> None:
-    """Count a change of anything but metadata and status, in `after` itself.
+    """Increment the generation of `after` in place, if more than metadata and status changed.
 
-    The status of a custom resource counts if it has no subresource of its own, and of deployments
-    the annotations.
+    The status counts for custom resources without a status subresource, and annotations count
+    for deployments.
     """
     is_plain = resource.list_shape == "custom" and not resource.has_status
     apart = ("metadata",) if is_plain else ("metadata", "status")
@@ -330,10 +329,10 @@ def bump_generation(resource: ResourceType, before: JSONObject, after: JSONObjec
 
 
 def grace_seconds(resource: ResourceType, before: JSONObject, options: JSONObject) -> int:
-    """Return how long a deletion waits for a kubelet: 0 but for pods that somebody may run."""
+    """Return how long a deletion waits for a kubelet: 0, except for pods that may be running."""
     spec = before.get("spec") or {}
     if resource.qualified_name != "pods" or not spec.get("nodeName"):
-        return 0  # nobody runs it: it goes at once
+        return 0  # not running: it is deleted at once
     if (before.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0
     asked = options.get("gracePeriodSeconds")

@@ -1,8 +1,7 @@
-"""The scale subresource: the number of replicas of anything that has such a number.
+"""The scale subresource: the number of replicas of any resource that has one.
 
-What enters is a stored object, or what a client sent as its Scale; what leaves is the Scale to
-answer with, or the Edit that writes the wanted number through. Preconditions count as for the
-object itself; nothing is stored here.
+It converts a stored object to its Scale, and a written Scale to the edit of the object, with the
+preconditions of the object itself. Nothing is stored here.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def scale_of(resource: ResourceType, body: JSONObject) -> JSONObject:
     """Return the Scale of a stored object.
 
     Raises:
-        Failure: the resource has none (404), or a custom one does not say its number (500).
+        Failure: the resource has no scale (404), or a custom object lacks the number (500).
     """
     paths = _paths(resource)
     metadata = body["metadata"]
@@ -47,7 +46,7 @@ def scale_of(resource: ResourceType, body: JSONObject) -> JSONObject:
 
 
 def replace_scale(resource: ResourceType, name: str, scale: JSONObject) -> Edit:
-    """Return the edit of an object whose Scale a client replaces."""
+    """Return the edit of an object for a client that replaces its Scale."""
 
     def edit(body: JSONObject) -> JSONObject:
         namespace = str(body["metadata"].get("namespace", ""))
@@ -64,7 +63,7 @@ def replace_scale(resource: ResourceType, name: str, scale: JSONObject) -> Edit:
 
 
 def patch_scale(resource: ResourceType, name: str, change: Edit) -> Edit:
-    """Return the edit of an object whose Scale a client patches."""
+    """Return the edit of an object for a client that patches its Scale."""
 
     def edit(body: JSONObject) -> JSONObject:
         return replace_scale(resource, name, change(scale_of(resource, body)))(body)
@@ -81,7 +80,7 @@ def _paths(resource: ResourceType) -> ScalePaths:
 def _number(resource: ResourceType, name: str, scale: JSONObject) -> int:
     wanted: JSONValue = (scale.get("spec") or {}).get("replicas") or 0
     if not isinstance(wanted, int):
-        message = f'Scale in version "v1" cannot be handled as a Scale: {wanted!r} is no number'
+        message = f'Scale in version "v1" cannot be handled as a Scale: {wanted!r} is not a number'
         raise Failure(400, message)
     if wanted >= 0:
         return wanted
@@ -108,7 +107,7 @@ def _with(body: JSONObject, path: tuple[str, ...], value: JSONValue) -> JSONObje
 
 
 def _selector(found: JSONValue) -> str:
-    """Write a selector as text: what it is, or a map, or labels and expressions."""
+    """Return a selector as text; it may be text, a map, or labels and expressions."""
     if not isinstance(found, dict):
         return str(found or "")
     labels = found.get("matchLabels") or ({} if "matchExpressions" in found else found)

@@ -1,8 +1,6 @@
-"""What a real server refuses in the metadata of any object, as far as controllers get it wrong.
+"""Validation of metadata, as far as controllers get it wrong: finalizers and owner references.
 
-What enters is the metadata that a client wants to store, and what was there before; what leaves is
-nothing, or the 422 of the real server. What was there already is not looked at again: the kit may
-store what a client may not.
+Values that were stored before are not checked again, since a test may store what a client may not.
 
 Source:
     k8s.io/apimachinery/pkg/api/validation/objectmeta.go; pkg/apis/core/validation/names.go.
@@ -21,16 +19,16 @@ NOT_TAKEN = (
     "generation",
     "selfLink",
 )
-"""What a client says of a new object in vain."""
+"""Metadata of a new object that the server ignores."""
 _STANDARD_FINALIZERS = frozenset(("foregroundDeletion", "kubernetes", "orphan"))
 _NEEDED_OF_OWNERS = ("apiVersion", "kind", "name", "uid")
 
 
 def check_metadata(resource: ResourceType, name: str, old: JSONObject, new: JSONObject) -> None:
-    """Refuse finalizers without a domain, and owners that are incomplete or two controllers.
+    """Refuse finalizers without a domain, incomplete owners, and a second controller.
 
     Raises:
-        Failure: 422, with a cause for each.
+        Failure: 422, with one cause per finding.
     """
     is_custom = resource.list_shape == "custom"  # the real server only warns, in a header
     causes = [] if is_custom else _finalizers(old, new)

@@ -1,7 +1,6 @@
-"""A write as a client sent it, carried out: from the bytes of a request to those of its answer.
+"""Carry out a write request, from the bytes of its body to the bytes of the answer.
 
-What enters is a request that may be made, already routed; what leaves is an HTTP status and a
-body. Reading the request and sending the answer are the door's business.
+The request is already authorized and routed; the handler reads it and sends the answer.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from pyinformer.testing.apiserver.writes._writes import Writes
 _JSON = ("application/json", "application/octet-stream")
 _YAML = "application/yaml"
 _RETURNS_DELETED = ("pods", "serviceaccounts", "services")
-"""Resources whose deletion answers with the object; the others answer with a Status."""
+"""Resources whose deletion returns the object; all others return a Status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteCall:
-    """One request that writes.
+    """One write request.
 
     Attributes:
-        user_agent: names the field manager if the query does not.
-        body: the bytes as they came.
+        user_agent: the User-Agent header; it names the field manager if the query does not.
+        body: the bytes of the body.
     """
 
     resource: ResourceType
@@ -55,13 +54,13 @@ class WriteCall:
     body: bytes
 
     def perform(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
-        """Carry it out.
+        """Carry out the request.
 
         Returns:
             The HTTP status and the body of the answer.
 
         Raises:
-            Failure: it is refused.
+            Failure: the request is refused.
         """
         match self.route.verb, self.route.subresource:
             case (("update" | "patch"), "scale"):
@@ -143,12 +142,12 @@ class WriteCall:
         )
 
     def _deletion(self) -> tuple[JSONObject, bool]:
-        """Return the DeleteOptions, those of the query included, and whether it is dry."""
+        """Return the DeleteOptions, with those of the query, and whether it is a dry run."""
         wanted = self._object()
         if "gracePeriodSeconds" in self.query:
             seconds = parse_number(self.query["gracePeriodSeconds"])
             wanted.setdefault("gracePeriodSeconds", seconds)
-        if "orphanDependents" in self.query:  # what older clients say
+        if "orphanDependents" in self.query:  # sent by older clients
             orphans = self.query["orphanDependents"] in ("true", "1")
             wanted.setdefault("orphanDependents", orphans)
         if self.query.get("propagationPolicy"):
@@ -156,7 +155,7 @@ class WriteCall:
         return wanted, self._options(wanted).dry_run
 
     def _new_object(self) -> JSONObject:
-        """Return the body of a create, which has to be there, and of a custom one its kind, too."""
+        """Return the body of a create; refuse an empty one, and a custom one without a kind."""
         body = self._object()
         is_typed = self.resource.list_shape != "custom" or body.get("kind")
         if not self.body or not is_typed:

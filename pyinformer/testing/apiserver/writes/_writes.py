@@ -1,9 +1,8 @@
-"""Writes: what creating, updating, patching and deleting do, as upstream's registry does it.
+"""Create, update, patch, apply and delete objects, as upstream's registry does.
 
-What enters is a body as a client sent it, what leaves is the stored Record; refusals are Failures.
 Server-owned metadata (uid, timestamps, generation, resourceVersion) never comes from a client, and
-an update that changes nothing keeps its resource version. All of a write happens under the
-storage's lock.
+an update that changes nothing keeps its resource version. Each write happens under the storage's
+lock; refusals are Failures.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from pyinformer.testing.apiserver.storage import (
 from pyinformer.testing.apiserver.writes import _apply_rules, _defaults, _rules, _validation
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's: nothing that could spell a word
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's alphabet, which cannot spell words
 _CREATED_BY_UPDATE = frozenset(
     (
         "services",
@@ -44,20 +43,20 @@ _CREATED_BY_UPDATE = frozenset(
         "clusterrolebindings.rbac.authorization.k8s.io",
     )
 )
-"""Resources whose update creates what is absent, whatever resource version it names."""
+"""Resources whose update creates an absent object, with any resource version."""
 
 
 class Writes:
     """Creates, changes and deletes objects in a storage.
 
     Args:
-        storage: where objects live.
-        leases: which events expire together.
-        registry: what is served; definitions of custom resources change it.
-        rng: for uids and generated names.
-        monotonic: for leases.
-        timestamp: wall time, so many seconds later, as Kubernetes writes it.
-        strict_namespaces: whether objects need their namespace to exist.
+        storage: holds the objects.
+        leases: the leases of Events.
+        registry: the served resources; CustomResourceDefinitions change it.
+        rng: the generator of uids and generated names.
+        monotonic: the clock of leases.
+        timestamp: returns the wall time after a number of seconds, as Kubernetes writes it.
+        strict_namespaces: whether the namespace of a new object must exist.
     """
 
     def __init__(
@@ -80,10 +79,10 @@ class Writes:
         self._strict_namespaces = strict_namespaces
 
     def expire(self, *, everything: bool) -> int:
-        """Delete the events whose lease has ended, or all of them, one revision per lease.
+        """Delete the Events whose lease has ended, or all Events, in one revision per lease.
 
         Returns:
-            How many objects are gone.
+            The number of deleted objects.
         """
         with self._storage.lock:
             leases = self._leases
@@ -99,7 +98,7 @@ class Writes:
             resource: its resource.
             namespace: the namespace of the URL; "" if cluster-scoped.
             body: the object; it is not changed.
-            options: the terms; `whole` takes the status too, which clients write separately.
+            options: the options; `whole` writes the status, too, which clients write separately.
 
         Raises:
             Failure: 400, 404 (namespace), 409 (exists) or 422.
@@ -124,10 +123,10 @@ class Writes:
         *,
         subresource: str = "",
     ) -> tuple[Record, bool]:
-        """Replace an object as a client does, which creates absent ones of some resources.
+        """Replace an object as a client does; of some resources, an absent object is created.
 
         Returns:
-            As for `update`, and whether it is new.
+            The result of `update`, and whether the object is new.
 
         Raises:
             Failure: 400, 404, 409 or 422.
@@ -163,12 +162,12 @@ class Writes:
             namespace: its namespace; "" if cluster-scoped.
             name: its name.
             body: the new object; a resourceVersion or uid in it is a precondition.
-            options: the terms; `whole` replaces spec and status together.
+            options: the options; `whole` replaces spec and status together.
             subresource: "", "status" or "finalize".
 
         Returns:
-            What is stored now; what was asked for, under the old resource version, if the update
-            removed the last finalizer of an object that waited for it.
+            The stored object. If the update removed the last finalizer of an object that is being
+            deleted: the new content under the old resource version.
 
         Raises:
             Failure: 400, 404, 409 or 422.
@@ -197,7 +196,7 @@ class Writes:
         *,
         subresource: str = "",
     ) -> Record:
-        """Edit an object; the rest is as for `update`.
+        """Apply an edit to an object; otherwise as `update`.
 
         Raises:
             Failure: 400, 404, 409 or 422.
@@ -218,21 +217,21 @@ class Writes:
         *,
         subresource: str = "",
     ) -> tuple[Record, bool]:
-        """Apply a configuration: what it names is set, what its author named before is removed.
+        """Apply a configuration: set its fields, and remove fields that its author dropped.
 
         Args:
             resource: its resource.
             namespace: its namespace; "" if cluster-scoped.
             name: its name.
             wanted: the configuration; a resourceVersion or uid in it is a precondition.
-            options: the terms; `force` takes fields from their owners.
+            options: the options; `force` takes fields from their owners.
             subresource: "" or "status".
 
         Returns:
-            What is stored now, and whether it is new.
+            The stored object, and whether it is new.
 
         Raises:
-            Failure: 400, 404 (namespace, or status of nothing), 409 (conflicts) or 422.
+            Failure: 400, 404 (namespace, or the object of a status), 409 (conflicts) or 422.
         """
         metadata = _apply_rules.check_configuration(resource, namespace, name, wanted)
         claims = _apply_rules.claims(resource, wanted, subresource, whole=options.whole)
@@ -279,15 +278,15 @@ class Writes:
         at_once: bool = False,
         dry_run: bool = False,
     ) -> tuple[Record, bool]:
-        """Delete an object, or mark it if something has to happen first.
+        """Delete an object, or mark it for deletion if finalizers or a kubelet hold it.
 
         Args:
             resource: its resource.
             namespace: its namespace; "" if cluster-scoped.
             name: its name.
             options: DeleteOptions; preconditions and gracePeriodSeconds count.
-            at_once: wait for nothing but finalizers of the metadata.
-            dry_run: only tell what would happen.
+            at_once: wait only for the finalizers in the metadata.
+            dry_run: only return what would happen.
 
         Returns:
             The object's last state, and whether it is gone.
@@ -306,7 +305,7 @@ class Writes:
             )
             terms = WriteOptions(dry_run=dry_run)
             if not grace and not held:
-                if before["kind"] == "Pod" and not at_once:  # its kubelet is told first
+                if before["kind"] == "Pod" and not at_once:  # its kubelet stops it first
                     self._put(resource, self._doomed(before, 0), terms)
                 return old if dry_run else self._remove(resource, old.key), True
             left = before["metadata"].get("deletionGracePeriodSeconds", 0)
@@ -341,7 +340,7 @@ class Writes:
         metadata: JSONObject,
         options: WriteOptions,
     ) -> JSONObject:
-        """Return a new object with everything that the server gives it but its owners."""
+        """Return a new object with all server-set fields but managedFields."""
         self._check_namespace(resource, namespace, str(metadata.get("name") or ""))
         name = metadata["name"] = self._name(resource, metadata)
         if self._storage.get(resource, key_of(namespace, name)) is not None:
@@ -354,7 +353,7 @@ class Writes:
             _validation.check_metadata(resource, name, {}, metadata)
         created = _rules.typed(resource, body, metadata)
         if resource.has_status and not options.whole and resource.qualified_name != "nodes":
-            created.pop("status", None)  # kubelets create their nodes with it
+            created.pop("status", None)  # kubelets create their nodes with a status
         _defaults.apply(resource, created)
         if resource.has_generation:
             metadata["generation"] = 1
@@ -363,7 +362,7 @@ class Writes:
     def _creator(
         self, resource: ResourceType, body: JSONObject, options: WriteOptions
     ) -> list[JSONValue]:
-        """Return the managedFields of a new object; the same that `_owners` would find."""
+        """Return the managedFields of a new object, faster than `_owners` would."""
         content = field_managers.content(body)
         shape, now = resource.shape, self._timestamp(0.0)
         author = Author(operation="Update", name=options.manager, api_version=resource.api_version)
@@ -384,7 +383,7 @@ class Writes:
         options: WriteOptions,
         subresource: str = "",
     ) -> Managed:
-        """Return who owns what after anything but an apply."""
+        """Return the owners of fields after any write but an apply."""
         managed = field_managers.read(before)
         old = field_managers.content(before)
         new = field_managers.content(after)
@@ -459,7 +458,7 @@ class Writes:
         return record
 
     def _check_namespace(self, resource: ResourceType, namespace: str, name: str) -> None:
-        """Refuse what is to be created where nothing can be, or no longer."""
+        """Refuse a new object in a namespace that does not exist or is being deleted."""
         namespaces = self._registry.find("", "v1", "namespaces")
         if not namespace or namespaces is None:
             return
