@@ -623,15 +623,16 @@ def test_there_is_no_network(
 
 
 def test_a_test_takes_less_than_50_milliseconds() -> None:
+    """Of CPU time, so that other programs on the machine do not count."""
     took: list[float] = []
     for _ in range(9):
-        began_at = time.perf_counter()
+        began_at = time.process_time()
         with World([_database()]) as world:
             operator = _Operator(world.cluster, world.factory)
             world.reconcile(operator.controller, "default/a")
             world.delete("v1", "configmaps", "a")
             assert world.enqueued_by(operator.controller) == [Request("default/a")]
-        took.append(time.perf_counter() - began_at)
+        took.append(time.process_time() - began_at)
 
     assert statistics.median(took) < 0.05
 

@@ -29,7 +29,7 @@ from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.access import Access
 from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI, RequestHandler
 from pyinformer.testing.apiserver.reads import WatchSettings
-from pyinformer.testing.apiserver.requests import Fault, FaultScript, Journal, RequestRecord
+from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestLog, RequestRecord
 from pyinformer.testing.apiserver.resources import Registry
 from pyinformer.testing.apiserver.storage import Leases, Storage, key_of
 from pyinformer.testing.apiserver.writes import Writes
@@ -470,7 +470,7 @@ class World(ObjectTestAPI):
             registry=self._registry,
             writes=self._writes,
             access=Access((), now=monotonic()),
-            journal=Journal(),
+            request_log=RequestLog(),
             faults=self._faults,
             settings=WatchSettings(
                 bookmark_interval_seconds=60.0,

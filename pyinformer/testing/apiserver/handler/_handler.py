@@ -1,7 +1,7 @@
 """The request handler of the test servers, independent of how requests travel.
 
-Each request is recorded in the journal and checked against the fault script before it is answered.
-The decisions are made in the other packages; nothing here knows HTTP.
+Each request is recorded and checked against the fault script before it is answered. The decisions
+are made in the other packages; nothing here knows HTTP.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pyinformer.testing.apiserver.requests import (
     Failure,
     Fault,
     FaultScript,
-    Journal,
     ListOptions,
     Reply,
+    RequestLog,
     RequestRecord,
     Route,
     check_options,
@@ -70,7 +70,7 @@ class Backend:
     registry: Registry
     writes: Writes
     access: Access
-    journal: Journal
+    request_log: RequestLog
     faults: FaultScript
     settings: WatchSettings
     token_lifetime_seconds: float
@@ -152,16 +152,16 @@ class RequestHandler:
         is_watch = query.get("watch", "false").lower() not in ("false", "0")
         route = parse_route(call.method, call.raw_path, watch=is_watch)
         record = _record(call, route, query, backend.now())
-        number = backend.journal.open(record)
+        number = backend.request_log.open(record)
         fault = backend.faults.pick(record)
-        reply = reply_with(fault, partial(backend.journal.answer, number))
+        reply = reply_with(fault, partial(backend.request_log.answer, number))
         try:
             if not await reply.begin_faulty():
                 await self._answer(call, route, query, reply)
         except Failure as failure:
             await reply.fail(failure)
         finally:
-            backend.journal.finish(number)
+            backend.request_log.finish(number)
 
     async def _answer(self, call: Call, route: Route, query: dict[str, str], reply: Reply) -> None:
         access, wish = self._backend.access, wish_of(route, query)

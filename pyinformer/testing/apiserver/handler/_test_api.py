@@ -13,12 +13,12 @@ import msgspec
 
 from pyinformer.apimachinery import ConflictError, InvalidArgumentError, JSONObject
 from pyinformer.testing.apiserver.patches import merge_patch_edit
-from pyinformer.testing.apiserver.requests import Failure, WriteOptions, failures
+from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import ListShape, Registry, ResourceType, ScalePaths
 from pyinformer.testing.apiserver.storage import Selection, Storage, key_of
 from pyinformer.testing.apiserver.writes import GarbageCollector, Writes
 
-_WHOLE = WriteOptions(whole=True)
+_WHOLE = WriteParameters(whole=True)
 
 
 class ObjectTestAPI:

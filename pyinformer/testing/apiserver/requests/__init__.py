@@ -2,7 +2,6 @@
 
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.requests._faults import Cut, Fault, FaultScript, scripted_failure
-from pyinformer.testing.apiserver.requests._journal import Journal, RequestPredicate, RequestRecord
 from pyinformer.testing.apiserver.requests._protobuf import PROTOBUF, json_of
 from pyinformer.testing.apiserver.requests._query import (
     ListOptions,
@@ -12,8 +11,16 @@ from pyinformer.testing.apiserver.requests._query import (
     parse_revision,
 )
 from pyinformer.testing.apiserver.requests._reply import Reply
+from pyinformer.testing.apiserver.requests._request_log import (
+    RequestLog,
+    RequestPredicate,
+    RequestRecord,
+)
 from pyinformer.testing.apiserver.requests._routing import Route, parse_route
-from pyinformer.testing.apiserver.requests._write_options import WriteOptions, parse_write_options
+from pyinformer.testing.apiserver.requests._write_parameters import (
+    WriteParameters,
+    parse_write_parameters,
+)
 from pyinformer.testing.apiserver.requests.failures import Failure, resource_version_too_large
 
 __all__ = [
@@ -22,13 +29,13 @@ __all__ = [
     "Failure",
     "Fault",
     "FaultScript",
-    "Journal",
     "ListOptions",
     "Reply",
+    "RequestLog",
     "RequestPredicate",
     "RequestRecord",
     "Route",
-    "WriteOptions",
+    "WriteParameters",
     "check_options",
     "failures",
     "json_of",
@@ -36,7 +43,7 @@ __all__ = [
     "parse_options",
     "parse_revision",
     "parse_route",
-    "parse_write_options",
+    "parse_write_parameters",
     "resource_version_too_large",
     "scripted_failure",
 ]

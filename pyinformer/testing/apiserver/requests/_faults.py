@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from pyinformer.apimachinery import InvalidArgumentError
-from pyinformer.testing.apiserver.requests._journal import RequestRecord
+from pyinformer.testing.apiserver.requests._request_log import RequestRecord
 from pyinformer.testing.apiserver.requests.failures import Failure
 
 Cut: TypeAlias = Literal["reset", "close", "end"]

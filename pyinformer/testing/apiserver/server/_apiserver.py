@@ -35,7 +35,7 @@ from pyinformer.testing.apiserver.handler import Backend, ObjectTestAPI
 from pyinformer.testing.apiserver.reads import ExpiredWatch, WatchSettings
 from pyinformer.testing.apiserver.requests import (
     FaultScript,
-    Journal,
+    RequestLog,
     RequestPredicate,
     RequestRecord,
 )
@@ -138,7 +138,7 @@ class APIServer(ObjectTestAPI):
         self._port = port
         self._url: str | None = None
         self._ca_folder: tempfile.TemporaryDirectory[str] | None = None
-        self._journal = Journal()
+        self._request_log = RequestLog()
         new_storage = partial(
             Storage,
             window_size=watch_cache_size,
@@ -170,7 +170,7 @@ class APIServer(ObjectTestAPI):
             registry=self._registry,
             writes=self._writes,
             access=self._access,
-            journal=self._journal,
+            request_log=self._request_log,
             faults=self.faults,
             settings=WatchSettings(
                 bookmark_interval_seconds=bookmark_interval_seconds,
@@ -396,11 +396,11 @@ class APIServer(ObjectTestAPI):
     @property
     def requests(self) -> tuple[RequestRecord, ...]:
         """The requests since the start or the last `clear_requests`, oldest first."""
-        return self._journal.records()
+        return self._request_log.records()
 
     def clear_requests(self) -> None:
         """Forget the requests so far."""
-        self._journal.clear()
+        self._request_log.clear()
 
     def wait_for_request(
         self, predicate: RequestPredicate, *, timeout_seconds: float = 10.0
@@ -410,7 +410,7 @@ class APIServer(ObjectTestAPI):
         Raises:
             TimeoutError: no request satisfied it in time.
         """
-        return self._journal.wait_for(predicate, timeout_seconds)
+        return self._request_log.wait_for(predicate, timeout_seconds)
 
     @property
     def open_watches(self) -> int:

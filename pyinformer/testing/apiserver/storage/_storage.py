@@ -12,31 +12,18 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._changes import Bookmark, Change, Subscription
 from pyinformer.testing.apiserver.storage._objects import Record, make_record
 
+if TYPE_CHECKING:
+    from pyinformer.testing.apiserver.storage._follower import Follower
+
 WATCH_BUFFER_EVENTS = 100_000
 """How many events a watch may lag before it is closed, as a real server closes slow readers."""
-
-
-class Follower(Protocol):
-    """The receiver of every change of a storage; see `_follower`."""
-
-    def take(self, waiting: tuple[ResourceType, Change] | int, /) -> None:
-        """Receive a change, or a revision without one."""
-        ...
-
-    def restore(self, saved: SavedState, bump_revision: int, /) -> None:
-        """Restore a state."""
-        ...
-
-    def forget(self) -> None:
-        """Forget all history."""
-        ...
 
 
 class HistoryExpiredError(Exception):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.testing.apiserver.requests import WriteOptions
+from pyinformer.testing.apiserver.requests import WriteParameters
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import Record, Storage, key_of
 from pyinformer.testing.apiserver.writes._writes import Writes
@@ -23,7 +23,7 @@ _FOREGROUND: Final = "foregroundDeletion"
 _ORPHAN: Final = "orphan"
 _NAMESPACES: Final = "namespaces"
 _POLICIES: Final = {_ORPHAN: "Orphan", _FOREGROUND: "Foreground"}
-_AS_COLLECTOR: Final = WriteOptions(manager="kube-controller-manager", whole=True)
+_AS_COLLECTOR: Final = WriteParameters(manager="kube-controller-manager", whole=True)
 
 
 def concerns(record: Record) -> bool:

@@ -21,10 +21,10 @@ from pyinformer.testing.apiserver.reads import Page, render_page
 from pyinformer.testing.apiserver.requests import (
     Failure,
     Route,
-    WriteOptions,
+    WriteParameters,
     failures,
     parse_number,
-    parse_write_options,
+    parse_write_parameters,
 )
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import Record, Selection, Storage
@@ -129,10 +129,10 @@ class WriteCall:
     def _place(self) -> tuple[ResourceType, str, str]:
         return self.resource, self.route.namespace, self.route.name
 
-    def _options(self, deletion: Mapping[str, JSONValue] | None = None) -> WriteOptions:
+    def _options(self, deletion: Mapping[str, JSONValue] | None = None) -> WriteParameters:
         deletion = deletion or {}
         dry_run = deletion.get("dryRun")
-        return parse_write_options(
+        return parse_write_parameters(
             self.route.verb,
             self.query,
             user_agent=self.user_agent,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import Author, Managed, field_managers, field_sets
 from pyinformer.testing.apiserver.patches import Edit
-from pyinformer.testing.apiserver.requests import Failure, WriteOptions, failures
+from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import (
     Leases,
@@ -90,7 +90,7 @@ class Writes:
             return sum(len(self._storage.remove(group)) for group in groups)
 
     def create(
-        self, resource: ResourceType, namespace: str, body: JSONObject, options: WriteOptions
+        self, resource: ResourceType, namespace: str, body: JSONObject, options: WriteParameters
     ) -> Record:
         """Create an object.
 
@@ -119,7 +119,7 @@ class Writes:
         namespace: str,
         name: str,
         body: JSONObject,
-        options: WriteOptions,
+        options: WriteParameters,
         *,
         subresource: str = "",
     ) -> tuple[Record, bool]:
@@ -151,7 +151,7 @@ class Writes:
         namespace: str,
         name: str,
         body: JSONObject,
-        options: WriteOptions,
+        options: WriteParameters,
         *,
         subresource: str = "",
     ) -> Record:
@@ -192,7 +192,7 @@ class Writes:
         namespace: str,
         name: str,
         edit: Edit,
-        options: WriteOptions,
+        options: WriteParameters,
         *,
         subresource: str = "",
     ) -> Record:
@@ -213,7 +213,7 @@ class Writes:
         namespace: str,
         name: str,
         wanted: JSONObject,
-        options: WriteOptions,
+        options: WriteParameters,
         *,
         subresource: str = "",
     ) -> tuple[Record, bool]:
@@ -303,7 +303,7 @@ class Writes:
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
             )
-            terms = WriteOptions(dry_run=dry_run)
+            terms = WriteParameters(dry_run=dry_run)
             if not grace and not held:
                 if before["kind"] == "Pod" and not at_once:  # its kubelet stops it first
                     self._put(resource, self._doomed(before, 0), terms)
@@ -338,7 +338,7 @@ class Writes:
         namespace: str,
         body: JSONObject,
         metadata: JSONObject,
-        options: WriteOptions,
+        options: WriteParameters,
     ) -> JSONObject:
         """Return a new object with all server-set fields but managedFields."""
         self._check_namespace(resource, namespace, str(metadata.get("name") or ""))
@@ -360,7 +360,7 @@ class Writes:
         return created
 
     def _creator(
-        self, resource: ResourceType, body: JSONObject, options: WriteOptions
+        self, resource: ResourceType, body: JSONObject, options: WriteParameters
     ) -> list[JSONValue]:
         """Return the managedFields of a new object, faster than `_owners` would."""
         content = field_managers.content(body)
@@ -380,7 +380,7 @@ class Writes:
         resource: ResourceType,
         before: JSONObject,
         after: JSONObject,
-        options: WriteOptions,
+        options: WriteParameters,
         subresource: str = "",
     ) -> Managed:
         """Return the owners of fields after any write but an apply."""
@@ -404,7 +404,7 @@ class Writes:
         return field_managers.updated(managed, middle, new, resource.shape, author, now=now)
 
     def _replace(
-        self, old: Record, before: JSONObject, after: JSONObject, options: WriteOptions
+        self, old: Record, before: JSONObject, after: JSONObject, options: WriteParameters
     ) -> Record:
         resource = old.resource
         if after == before:
@@ -430,7 +430,7 @@ class Writes:
             metadata["deletionGracePeriodSeconds"] = grace
         return after
 
-    def _put(self, resource: ResourceType, body: JSONObject, options: WriteOptions) -> Record:
+    def _put(self, resource: ResourceType, body: JSONObject, options: WriteParameters) -> Record:
         if options.dry_run:
             return make_record(resource, body)
         record = self._storage.put(resource, body)

@@ -25,7 +25,7 @@ KIT_MANAGER = "pyinformer-testing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
+class WriteParameters:
     """The options of one write.
 
     Attributes:
@@ -41,7 +41,7 @@ class WriteOptions:
     whole: bool = False
 
 
-def parse_write_options(
+def parse_write_parameters(
     verb: str,
     query: Mapping[str, str],
     *,
@@ -49,7 +49,7 @@ def parse_write_options(
     is_apply: bool = False,
     dry_run: Sequence[str] = (),
     propagation: str = "",
-) -> WriteOptions:
+) -> WriteParameters:
     """Parse the options of a write.
 
     Args:
@@ -84,7 +84,7 @@ def parse_write_options(
         causes.append(("FieldValueNotSupported", "propagationPolicy", sentence))
     if causes:
         raise invalid(_KINDS[verb], "meta.k8s.io", "", causes)
-    return WriteOptions(
+    return WriteParameters(
         manager=manager or user_agent.partition("/")[0] or "unknown",
         force=force is not None and force.lower() not in ("false", "0"),
         dry_run=bool(asked),

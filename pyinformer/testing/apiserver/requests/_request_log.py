@@ -64,7 +64,7 @@ class RequestRecord:
 RequestPredicate: TypeAlias = Callable[[RequestRecord], bool]
 
 
-class Journal:
+class RequestLog:
     """The requests of one server, oldest first."""
 
     def __init__(self) -> None:
