@@ -5,11 +5,13 @@ No threshold is checked here: a slow machine fails no test.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from benchmarks.runs.against import ROOT
 from benchmarks.stations.__main__ import BASELINE, Baseline, main
 from benchmarks.stations.timing import Timing, load, time_stations
 
@@ -55,5 +57,7 @@ def test_a_station_that_an_earlier_package_does_not_have_is_a_line_that_says_so(
     package = tmp_path / "pyinformer" / "__init__.py"
     package.parent.mkdir()
     package.write_text("")
+    for programs in ("peers", "stations"):
+        shutil.copytree(ROOT / "benchmarks" / programs, tmp_path / "benchmarks" / programs)
     assert main(["view", *_TINY, "--rounds=1", "--against", str(tmp_path)]) == 0
     assert "then: ImportError" in capsys.readouterr().out
