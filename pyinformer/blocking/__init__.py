@@ -1,7 +1,7 @@
-"""The blocking face: the same informers and clusters, for programs without an event loop.
+"""The blocking API: the same informers and clusters, for programs without an event loop.
 
-`pyinformer.run_in_thread()` is where it begins. Everything has the names and the arguments of the
-asynchronous face; the Lister is the very same.
+Start with `pyinformer.run_in_thread()`. Methods have the names and the arguments of the
+asynchronous API, and the Lister is the same object.
 """
 
 from pyinformer.blocking._calls import timeout

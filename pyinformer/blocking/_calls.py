@@ -1,8 +1,7 @@
-"""One call from a thread to the event loop, and the time that a thread gives such calls.
+"""One call from a thread to the event loop, and the deadline of such calls.
 
-What enters is a function to be run on the loop; what leaves is its result or its own error, in the
-thread that waits. Whoever stops waiting cancels the work, once, and can wait for its end: nothing
-goes on behind somebody who has left.
+The waiting thread gets the result of the work, or its error. A caller that stops waiting cancels
+the work once and can wait for its end, so no work continues after its caller has returned.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from pyinformer._clock import monotonic
 from pyinformer.apimachinery import LifecycleError, check_seconds
 
 Work: TypeAlias = Callable[[], object]
-"""Is called on the loop; what it returns is awaited if it can be."""
+"""Is called on the loop; its result is awaited if it is awaitable."""
 
 
 @final
 class Call:
-    """A call in flight; `run` belongs to the loop, the rest may be used from any thread.
+    """A call in flight. Only the loop calls `run` and `refuse`; the rest works from any thread.
 
     Args:
         work: what to do on the loop.
@@ -31,8 +30,8 @@ class Call:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        # A bare lock, let go of at the end: a signal can interrupt the wait for an Event where
-        # that holds its own lock, and it costs a third of a call.
+        # A bare lock, released at the end: a signal can interrupt Event.wait() while it holds the
+        # event's own lock, and an Event costs a third of a call.
         self._ended = threading.Lock()
         self._ended.acquire()
         self._has_ended = False
@@ -42,26 +41,26 @@ class Call:
         self._error: BaseException | None = None
 
     async def run(self) -> None:
-        """Do it, as a task of its own, and keep what comes of it.
+        """Do the work in the current task, and keep its result or its error.
 
         Cancellation:
-            Cancels the work; it never leaves from here.
+            Cancels the work; CancelledError is kept and not raised.
         """
-        if self._is_cancelled:  # before its turn came
+        if self._is_cancelled:  # before it could start
             self.refuse(asyncio.CancelledError())
             return
         self._task = asyncio.current_task()
         try:
             outcome = self._work()
             self._result = await outcome if inspect.isawaitable(outcome) else outcome
-        except BaseException as error:  # noqa: BLE001 - a fence: raised in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - a fence: raised in the waiting thread
             self._error = error
         finally:
             self._task = None
             self._end()
 
     def cancel(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel the work, once; it may need a moment to end."""
+        """Cancel the work once, without waiting for its end."""
         if not self._is_cancelled:
             self._is_cancelled = True
             loop.call_soon_threadsafe(self._cancel_task)
@@ -69,11 +68,11 @@ class Call:
     def _cancel_task(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        else:  # its turn has not come, or never will: whoever handed it over was interrupted
+        else:  # not started, or never submitted since its caller was interrupted
             self.refuse(asyncio.CancelledError())
 
     def refuse(self, error: BaseException) -> None:
-        """Let it end with this error, since nobody will run it; on the loop."""
+        """End the call with this error, since the work will not run. Call it on the loop."""
         if not self._has_ended:
             self._error = error
             self._end()
@@ -83,9 +82,9 @@ class Call:
         self._ended.release()
 
     def wait(self, timeout_seconds: float | None) -> bool:
-        """Wait for the end, and tell whether it came; a signal interrupts the main thread's.
+        """Wait for the end, and return whether it came in time.
 
-        It is for the one thread that calls.
+        Only the calling thread may wait. In the main thread, a signal interrupts the wait.
         """
         if self._has_ended:
             return True
@@ -95,21 +94,21 @@ class Call:
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether it has ended, and not by an error."""
+        """Whether the work has ended without an error."""
         return self._has_ended and self._error is None
 
     def result(self) -> object:
-        """Return what came of it, or raise that; once it has ended.
+        """Return the result of the work, or raise its error; call it after the end.
 
         Raises:
-            LifecycleError: it was cancelled by somebody else than the one who waits.
+            LifecycleError: the work was cancelled, and not by the waiting thread.
         """
-        error, self._error = self._error, None  # else the error and its traceback hold each other
+        error, self._error = self._error, None  # otherwise the error and its traceback form a cycle
         try:
             if isinstance(error, asyncio.CancelledError):
                 raise LifecycleError(
-                    "the call was cancelled while it waited: the runner was closed, or what was"
-                    " called has cancelled itself"
+                    "the call was cancelled while it waited: the runner was closed, or the called"
+                    " function cancelled itself"
                 ) from error
             if error is not None:
                 raise error
@@ -119,7 +118,7 @@ class Call:
 
 
 class _Deadline(threading.local):
-    """Until when a thread waits. Of the thread: contexts are handed down to others."""
+    """The deadline of the thread; not a context variable, since other threads inherit contexts."""
 
     until: float | None = None
 
@@ -129,20 +128,20 @@ _deadline = _Deadline()
 
 @contextmanager
 def timeout(seconds: float) -> Iterator[None]:
-    """Bound every blocking call of this thread within a block, all of them together.
+    """Bound the total time of this thread's blocking calls within a block.
 
         with timeout(30.0):
             for event in events: ...
 
-    What was being waited for is cancelled. Closing is not cut off, and neither are calls of other
-    libraries. In a block within a block the nearer end counts.
+    At the deadline the call in flight is cancelled. Closing is not bounded, and neither are calls
+    of other libraries. In nested blocks the earlier deadline counts.
 
     Args:
         seconds: how long from now.
 
     Raises:
-        TimeoutError: by the call that was cut off, in the block.
-        InvalidArgumentError: it is no duration.
+        TimeoutError: raised by the call that reaches the deadline, in the block.
+        InvalidArgumentError: seconds is not a valid duration.
     """
     check_seconds("seconds", seconds)
     before = _deadline.until
@@ -155,6 +154,6 @@ def timeout(seconds: float) -> Iterator[None]:
 
 
 def seconds_left() -> float | None:
-    """Return how long this thread may still wait; None for ever."""
+    """Return how long this thread may still wait; None for no bound."""
     until = _deadline.until
     return None if until is None else max(0.0, until - monotonic())

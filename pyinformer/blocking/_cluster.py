@@ -1,7 +1,6 @@
-"""A cluster as a program reads and writes it that may block.
+"""The blocking twin of Cluster.
 
-What enters are the same objects, what leaves the same KubeObjects and the same errors, as of the
-asynchronous Cluster, on whose loop every request is made.
+Every request is made on the event loop, and objects and errors are those of the asynchronous API.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ if TYPE_CHECKING:
 
 @final
 class BlockingCluster(SyncProxy[Cluster]):
-    """An API server: informers are pointed at it, objects read and written; of `runner.connect()`.
+    """A connection to a cluster, for threads that may block; made by `runner.connect()`.
 
     Args:
-        thread: the loop that it lives on.
-        asynchronous: the cluster there.
+        thread: runs its event loop.
+        asynchronous: the cluster on that loop.
     """
 
     @property
     def name(self) -> str:
-        """What to call it beside others."""
+        """The name that distinguishes it from other clusters."""
         return self.asynchronous.name
 
     @property
@@ -50,19 +49,19 @@ class BlockingCluster(SyncProxy[Cluster]):
         audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
     ) -> BlockingInformerFactory:
-        """Return a new factory of informers of this cluster: SharedInformerFactory's twin.
+        """Return a new factory of informers of this cluster, as SharedInformerFactory(cluster).
 
         Use it as `with cluster.informer_factory() as factory`, or close it by close().
 
         Args:
-            options: how the server is talked to.
-            metrics: where occurrences are counted.
+            options: how the reflectors list and watch.
+            metrics: counts what happens.
             grace_seconds: how long closing waits for handlers.
             audit_period_seconds: the mean time between audits of each informer; 0 for none.
-            mutation_detector: watches over what informers share.
+            mutation_detector: detects edits of objects that readers share.
 
         Raises:
-            InvalidArgumentError: an argument that cannot work.
+            InvalidArgumentError: an argument is invalid.
             LifecycleError: the runner is closed.
         """
 

@@ -1,8 +1,7 @@
-"""The events of an informer as a plain iterator, for a thread that may block.
+"""The events of an informer as a plain iterator, for threads that may block.
 
-What enters is the asynchronous stream; what leaves are its events, in order and unmerged, taken
-from the loop several at a time, since each visit there costs more than an event does. What was
-taken is kept here: no timeout and no Ctrl-C loses an event.
+Several events are taken from the loop at a time, since a call to the loop costs more than an
+event. They are kept here until they are returned, so no timeout and no Ctrl-C loses an event.
 """
 
 from __future__ import annotations
@@ -19,20 +18,22 @@ if TYPE_CHECKING:
     from pyinformer.blocking._loop_thread import LoopThread
     from pyinformer.informer import EventStream
 
-AT_A_TIME: Final = 128  # a visit to the loop costs fifty times what taking an event does
+AT_A_TIME: Final = 128  # a call to the loop costs fifty times as much as taking an event
 
 
 @final
 class BlockingEventStream(Generic[V]):
-    """Made by `informer.events()`: `with pods.events() as events: for event in events: ...`.
+    """Iterates over events: `with pods.events() as events: for event in events: ...`.
 
-    It may be left by `break`, by Ctrl-C, and by `pyinformer.blocking.timeout`; it ends when the
-    informer is closed, or the runner. Up to 128 events beyond `max_events` may wait in it.
+    Made by `informer.events()`. `break`, Ctrl-C and `pyinformer.blocking.timeout` may end the loop;
+    the stream ends when the informer or the runner is closed. Up to 128 events beyond `max_events`
+    may wait in it.
 
     Args:
-        thread: the loop.
-        stream: the stream there.
-        is_coalesced: what waits is merged by key, so that nothing is taken before its time.
+        thread: runs the event loop of the informer.
+        stream: the asynchronous stream on that loop.
+        is_coalesced: whether waiting events are merged by key. Then events are taken one by one,
+            since an event that was taken can no longer be merged.
     """
 
     def __init__(
@@ -70,22 +71,22 @@ class BlockingEventStream(Generic[V]):
                     raise StopIteration from None
 
     def _has_more(self) -> bool:
-        """Wait for more, and tell whether it came."""
+        """Wait for more events, and return whether there are any."""
         if not self._was_entered:
             raise LifecycleError("enter the stream first: with informer.events() as events")
         try:
             return self._thread.call(self._take)
         except LifecycleError:
-            if self._thread.is_closed:  # and with it the informer: an end like any other
+            if self._thread.is_closed:  # and with it the informer: the stream has ended
                 return False
             raise
 
     async def _take(self) -> bool:
-        """Wait for an event, and take those behind it that are there; tell whether one came."""
+        """Wait for an event, take those already behind it, and return whether one came."""
         try:
             self._taken.append(await anext(self._stream))
             with anyio.CancelScope() as at_once:
-                at_once.cancel()  # a step that would wait ends, and has taken nothing
+                at_once.cancel()  # a step that would wait is cancelled, and takes nothing
                 while len(self._taken) < self._at_a_time:
                     self._taken.append(await anext(self._stream))
         except StopAsyncIteration:
@@ -93,4 +94,4 @@ class BlockingEventStream(Generic[V]):
         except Exception:
             if not self._taken:
                 raise
-        return True  # an error is raised again at the next step, behind what came before it
+        return True  # the next step raises the error again, after the events before it

@@ -1,8 +1,6 @@
-"""A factory of informers, for a thread that may block.
+"""The blocking twin of SharedInformerFactory.
 
-What enters are requests for informers, what leaves are their blocking faces: the same one for the
-same informer, with the same Lister. Settings that contradict each other are an error that names
-both places, as of the asynchronous factory.
+The same informer always has the same blocking twin, with the same Lister.
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ if TYPE_CHECKING:
 
 @final
 class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
-    """Makes informers and shares them: one for each resource, scope and set of selectors.
+    """Creates and shares informers: one for each resource, scope and set of selectors.
 
     Made by `cluster.informer_factory()`; use it as a `with`, or by start() and close().
 
     Args:
-        thread: the loop that it lives on.
-        asynchronous: the factory there.
+        thread: runs its event loop.
+        asynchronous: the factory on that loop.
     """
 
     def __init__(self, thread: LoopThread, asynchronous: SharedInformerFactory) -> None:
@@ -69,7 +67,7 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         site = call_site()
 
         def make() -> SharedInformer[V]:
-            with calling_from(site):  # here: Ctrl-C in the caller could not take it back
+            with calling_from(site):  # on the loop: Ctrl-C in the calling thread could not undo it
                 return self.asynchronous.informer(
                     api_version,
                     plural,
@@ -134,7 +132,7 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         self._thread.close_on_exit(self.asynchronous, self.asynchronous.aclose)
 
     def _stop_listening(self) -> None:
-        """Give signals back from the thread that took them: the loop's thread may not."""
+        """Remove the signal handlers in this thread: the loop's thread may not."""
         while self._listeners:
             self._listeners.pop()()
 

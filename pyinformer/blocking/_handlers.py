@@ -1,7 +1,6 @@
-"""Event handlers of a program that blocks: each runs in a thread, in order, never on the loop.
+"""Event handlers that may block: each runs in its own thread, in order, never on the loop.
 
-What enters is what `add_event_handler` takes; what leaves is the same, fit for the loop. Functions
-that are asynchronous already, or marked by `in_thread`, stay what they are.
+Functions that are asynchronous, or marked by `in_thread`, are left as they are.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ PARTS = ("on_add", "on_update", "on_delete")
 
 
 def threaded(function: F | None) -> F | None:
-    """Return a handler's function, to be called in a thread that belongs to it.
+    """Return a handler's function, marked to be called in its own thread.
 
-    What is no function at all is left to whoever checks handlers, and says so.
+    An argument that cannot be called is returned as it is: `add_event_handler` refuses it.
     """
     if function is None or not callable(function) or _is_asynchronous(function):
         return function
@@ -31,9 +30,9 @@ def threaded(function: F | None) -> F | None:
     def run(*args: object) -> object:
         try:
             return function(*args)
-        except SystemExit as error:  # on the loop it would end everything, and without a word
+        except SystemExit as error:  # on the loop it would end the thread without a message
             raise LifecycleError(
-                "a handler called sys.exit(), which ends a program in its main thread only"
+                "a handler called sys.exit(), which ends a program only from its main thread"
             ) from error
 
     return cast("F", in_thread(run))
@@ -45,7 +44,7 @@ def _is_asynchronous(function: Callable[..., object]) -> bool:
 
 
 class ThreadedHandler:
-    """An object with handlers' methods, each called in a thread.
+    """The methods of a handler object, each marked to be called in the handler's own thread.
 
     Args:
         handler: has on_add, on_update and on_delete.
@@ -58,7 +57,7 @@ class ThreadedHandler:
 
 
 def threaded_handler(handler: object) -> object:
-    """Return a handler, which is a function of an event or an object with methods, for the loop."""
+    """Return a handler, a function of an event or an object with methods, for use on the loop."""
     if handler is None:
         return None
     is_object = any(hasattr(handler, part) for part in PARTS)
@@ -66,4 +65,4 @@ def threaded_handler(handler: object) -> object:
         return threaded(cast("Callable[..., object]", handler))
     if all(callable(getattr(handler, part, None)) for part in PARTS):
         return ThreadedHandler(handler)
-    return handler  # refused, with what is missing
+    return handler  # add_event_handler refuses it and names the missing methods

@@ -1,7 +1,6 @@
-"""An informer, for a thread that may block: one resource followed, cached, and told to handlers.
+"""The blocking twin of SharedInformer.
 
-What enters are handlers that may block, each of which gets a thread; what leaves are the very same
-Lister as of the asynchronous informer, and its events as a plain iterator.
+Handlers may block: each runs in its own thread. The Lister is the one of the asynchronous informer.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
     """Follows one resource in one scope; made and shared by a factory: `factory.informer(...)`.
 
     Args:
-        thread: the loop that it lives on.
-        asynchronous: the informer there.
+        thread: runs its event loop.
+        asynchronous: the informer on that loop.
     """
 
     @property
@@ -67,10 +66,10 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
 
     @property
     def lister(self) -> Lister[V]:
-        """Reads the cache, and own writes that it has not heard of yet; from any thread.
+        """Reads the cache, and own writes that the watch has not delivered yet; from any thread.
 
         Raises:
-            LifecycleError: this is a forked child, whose copy of the cache nobody keeps up to date.
+            LifecycleError: this is a forked child, whose copy of the cache is not updated.
         """
         self._thread.refuse_other_process()
         return self.asynchronous.lister
@@ -155,25 +154,25 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
         """Call a handler for everything that exists, and then for every change.
 
         Handlers can be added before the informer is started, while it runs, and while it syncs.
-        Each is called in a thread, one call after the other and in order, and may block, and make
-        blocking calls; an asynchronous function runs on the event loop. Each has a mailbox of its
-        own; a slow or failing one harms nobody else.
+        Each handler runs in its own thread, one call at a time and in order. It may block, and make
+        blocking calls. An asynchronous function runs on the event loop. Each handler has its own
+        mailbox, so a slow or failing one does not affect the others.
 
         Args:
             handler: one function of an event, or an object with on_add, on_update and on_delete.
             on_add: called with an object that appeared.
             on_update: called with the old and the new object.
             on_delete: called with the last known state.
-            name: names it in logs and status; its own name if None.
-            mailbox_size: events kept in order; beyond, new ones are merged per key.
-            resync_period_seconds: how often to be reminded of every object; 0 for never.
-            log_exceptions: what logs show of an error that the handler raises: `classes`, which
-                hides its text because that may quote an object, or `full`, with the text and the
-                calls. One line per minute is logged for each kind of error.
+            name: its name in logs and status; None for the name of the function or class.
+            mailbox_size: how many events are kept in order; further ones are merged per key.
+            resync_period_seconds: how often on_update is called for every object; 0 for never.
+            log_exceptions: what logs show of an error that the handler raises: `classes` hides its
+                text, which may quote an object; `full` shows the text and the calls. One line per
+                minute is logged for each kind of error.
 
         Raises:
-            InvalidTypeError: it could not be called.
-            InvalidArgumentError: a negative number.
+            InvalidTypeError: the handler cannot be called.
+            InvalidArgumentError: a number is negative.
             LifecycleError: the informer is closed.
         """
         given: Any = threaded_handler(handler)
@@ -217,18 +216,18 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
     ) -> BlockingEventStream[V]:
         """Return the events as an iterator: `with pods.events() as events: for event in events`.
 
-        It may be left by `break`, by Ctrl-C, and by `pyinformer.blocking.timeout`.
+        `break`, Ctrl-C and `pyinformer.blocking.timeout` may end the loop.
 
         Args:
-            initial: begin with an Added for everything that exists.
-            delivery: `every_event`, or `coalesced`: of each key what has become of it since.
-            max_events: how far the consumer may be behind with `every_event`: then it gets
+            initial: begin with an Added for every existing object.
+            delivery: `every_event`, or `coalesced`, which merges the waiting events of each key.
+            max_events: how many events may wait with `every_event`; with more, the consumer gets
                 EventStreamOverflowError instead of a gap.
 
         Raises:
-            InvalidArgumentError: max_events is less than 1, or there is no such delivery.
-            InvalidTypeError: max_events is no whole number, or initial no bool.
-            LifecycleError: the informer is closed; or at entering the stream.
+            InvalidArgumentError: max_events is less than 1, or the delivery is unknown.
+            InvalidTypeError: max_events is not an integer, or initial is not a bool.
+            LifecycleError: the informer is closed; entering the stream may raise it, too.
         """
         stream = self._thread.do(
             lambda: self.asynchronous.events(

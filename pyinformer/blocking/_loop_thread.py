@@ -1,11 +1,10 @@
-"""A thread with an event loop, and the way into it for every other thread.
+"""A thread with an event loop, and the calls that other threads make to it.
 
-What enters are functions and lifetimes; what leaves are their results, or their errors, bare. It
-belongs to one process and is closed once: whatever was opened through it and forgotten is closed
-with it, in reverse order and within a bound, at the latest when the interpreter ends.
+It belongs to one process and is closed once. Closing it closes everything that was opened through
+it, newest first and within a bound; the end of the interpreter closes it at the latest.
 
-The loop is run here rather than by anyio's blocking portal: that one waits twice per call, cannot
-say when cancelled work has ended, and joins its thread without a bound.
+anyio's blocking portal is not used: it waits twice per call, does not report when cancelled work
+has ended, and joins its thread without a bound.
 """
 
 from __future__ import annotations
@@ -29,9 +28,11 @@ _log = get_logger("pyinformer.blocking")
 
 R = TypeVar("R")
 
-_ABANDON_SECONDS: Final = 15.0  # twice what informers take; who is more in a hurry repeats Ctrl-C
-_LAST_WORDS_SECONDS: Final = 1.0  # for the loop itself, once all in it has ended or was left
-_CUT_OFF: Final = "cut off: the time of the timeout() block is over"
+_ABANDON_SECONDS: Final = 15.0  # twice what informers need to stop; a second Ctrl-C ends the wait
+_LOOP_END_SECONDS: Final = (
+    1.0  # for the loop itself, after everything in it has ended or was abandoned
+)
+_CUT_OFF: Final = "the deadline of the timeout() block has passed"
 
 
 @final
@@ -40,7 +41,7 @@ class LoopThread:
 
     Args:
         name: names the thread.
-        grace_seconds: how long closing waits for what is still open, all of it together.
+        grace_seconds: how long closing waits for everything that is still open, in total.
     """
 
     def __init__(self, name: str, *, grace_seconds: float) -> None:
@@ -48,7 +49,7 @@ class LoopThread:
         self._grace_seconds = grace_seconds
         self._host = Host(name, grace_seconds=grace_seconds)
         self._process = os.getpid()
-        self._lock = threading.RLock()  # a signal's handler may call while its thread holds it
+        self._lock = threading.RLock()  # a signal handler may call while its thread holds the lock
         self._calls: set[Call] = set()
         self._open: dict[object, Callable[[], Awaitable[object]]] = {}
         self._ready = threading.Event()
@@ -57,52 +58,57 @@ class LoopThread:
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
-        self._interrupt: BaseException | None = None  # the Ctrl-C of somebody who waits no longer
+        self._interrupt: BaseException | None = (
+            None  # the Ctrl-C that ended a wait for the end of work
+        )
         self._is_closed = False
 
     @property
     def is_running(self) -> bool:
-        """Whether calls are taken: it was started in this process, and not closed."""
+        """Whether it accepts calls: it was started in this process, and not closed."""
         return self._ready.is_set() and not self._is_closed and self._process == os.getpid()
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, or began to be, in this process."""
+        """Whether closing has begun, in this process."""
         return self._is_closed and self._process == os.getpid()
 
     def start(self) -> None:
         """Start the thread and wait until its loop runs.
 
         Raises:
-            LifecycleError: it was started before, was closed, or is another process's.
+            LifecycleError: it was started before or closed, or another process made it.
         """
         self.refuse_other_process()
         with self._lock:
             if self._thread is not None or self._is_closed:
-                raise LifecycleError("a runner is started once: make a new one")
+                raise LifecycleError("a runner can be started only once: make a new one")
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
         atexit.register(self.close)
         self._thread.start()
         self._ready.wait()
         if self._crash is not None:
-            raise LifecycleError(f"no event loop could be started: {self._crash}") from self._crash
+            raise LifecycleError(
+                f"the event loop could not be started: {self._crash}"
+            ) from self._crash
 
     def call(self, work: Callable[[], Awaitable[R]], *, undo: Work | None = None) -> R:
-        """Do something on the loop and wait for what comes of it.
+        """Run an asynchronous function on the loop and wait for its result.
 
         Args:
-            work: what to do.
-            undo: takes it back, if it was done when nobody waited for it any more.
+            work: the function.
+            undo: reverts the work if it succeeds after this call was interrupted.
 
         Raises:
-            LifecycleError: the thread does not run, is the caller's own, or another process's.
-            TimeoutError: the time of this thread's `timeout` block is over.
+            LifecycleError: the thread does not run, it is the calling thread, or another process
+                made it.
+            TimeoutError: the deadline of this thread's `timeout` block has passed.
         """
         self._check()
         return cast("R", self._call(work, undo, seconds_left()))
 
     def do(self, step: Callable[[], R]) -> R:
-        """Do something on the loop that needs no await, and wait for what comes of it.
+        """Run a synchronous function on the loop and wait for its result.
 
         Raises:
             LifecycleError: as `call`.
@@ -112,10 +118,10 @@ class LoopThread:
         return cast("R", self._call(step, None, seconds_left()))
 
     def enter(self, lifetime: AbstractAsyncContextManager[R]) -> R:
-        """Enter an asynchronous lifetime; closing the thread leaves it, if nobody else has."""
+        """Enter an asynchronous context manager; closing the thread exits it if still open."""
 
         async def open_() -> R:
-            """Open it, on the loop."""
+            """Enter it on the loop."""
             value = await lifetime.__aenter__()
             self.adopt(lifetime, partial(lifetime.__aexit__, None, None, None))
             return value
@@ -123,7 +129,7 @@ class LoopThread:
         return self.call(open_, undo=partial(self._leave, lifetime))
 
     def adopt(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
-        """Close this when the thread is closed, unless it was closed before; on the loop."""
+        """Close this with the thread, unless it was closed before. Call it on the loop."""
         self._open[lifetime] = close
 
     def leave(
@@ -133,23 +139,23 @@ class LoopThread:
         exc: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Leave what was entered; nothing to do where the thread is closed, or in a forked child.
+        """Exit what was entered; do nothing if the thread is closed, or in a forked child.
 
         Raises:
             LifecycleError: called from the loop's own thread.
         """
-        if exc is None or exc is not self._interrupt:  # else the thread closes it with itself
+        if exc is None or exc is not self._interrupt:  # otherwise closing the thread closes it
             self.close_on_exit(lifetime, partial(self._leave, lifetime, exc_type, exc, traceback))
 
     def close_on_exit(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
-        """Close by this what was adopted, without a timeout; as `leave` where there is nothing.
+        """Close what was adopted, without a timeout; do nothing where `leave` does nothing.
 
         Raises:
             LifecycleError: called from the loop's own thread.
         """
 
         async def forget() -> None:
-            """Close it, on the loop, and not a second time."""
+            """Close it on the loop, and not a second time."""
             self._open.pop(lifetime, None)
             await close()
 
@@ -168,13 +174,14 @@ class LoopThread:
         await lifetime.__aexit__(exc_type, exc, traceback)
 
     def close(self, exc: BaseException | None = None) -> None:
-        """Close what is still open, end the loop, and wait for that, with a bound.
+        """Close everything that is still open, stop the loop, and wait for its end, with a bound.
 
-        Whoever waits in another thread gets LifecycleError. A second call only waits; in a forked
-        child there is nothing to do.
+        Calls that wait in other threads raise LifecycleError. A second call only waits. In a forked
+        child it does nothing.
 
         Args:
-            exc: why; the Ctrl-C of somebody who waits no longer is hardly waited for here either.
+            exc: the error that ends the `with` block. If it is the Ctrl-C that interrupted a wait,
+                this one is short, too.
 
         Raises:
             LifecycleError: called from the loop's own thread.
@@ -185,30 +192,30 @@ class LoopThread:
         self.stop_nowait()
         if exc is not None and exc is self._interrupt:
             self.abandon_nowait()
-        bound = _LAST_WORDS_SECONDS + self._grace_seconds
+        bound = _LOOP_END_SECONDS + self._grace_seconds
         is_begun = self._thread is not None and self._thread.is_alive()
         if is_begun and not self._over.wait(bound):
             _log.error("%s did not end in time and is left to itself", self._name)
-        atexit.unregister(self.close)  # not before: what was interrupted here goes on at exit
+        atexit.unregister(self.close)  # not earlier: at exit, an interrupted close is repeated
 
     def abandon_nowait(self) -> None:
-        """Tell everything to end, and let nobody wait long for it, not at exit either."""
+        """Stop everything, and shorten every wait for it, also the one at exit."""
         self._grace_seconds = 0.0
         self.stop_nowait()
 
     def stop_nowait(self) -> None:
-        """Tell everything to end, and wait for nothing; a second time it says nothing new."""
+        """Cancel the calls and stop the loop, without waiting; a second call does nothing."""
         with self._lock:
             self._is_closed = True
             calls = tuple(self._calls)
         loop, stopping = self._loop, self._stopping
         if loop is None or stopping is None or self._over.is_set():
-            return  # it looks itself whether it was closed before it ran
+            return  # a loop that starts later sees that it was closed
         try:
             for call in calls:
                 call.cancel(loop)
             loop.call_soon_threadsafe(stopping.set)
-        except RuntimeError:  # the loop has ended by itself in this moment
+        except RuntimeError:  # the loop has just ended by itself
             _log.debug("%s has ended by itself", self._name)
 
     def _check(self) -> None:
@@ -222,10 +229,10 @@ class LoopThread:
             )
 
     def refuse_other_process(self) -> None:
-        """Refuse a child process, which has no such thread, and say what to do instead.
+        """Raise in a forked child, which does not have the thread.
 
         Raises:
-            LifecycleError: this is another process than the one that made it.
+            LifecycleError: another process made it; the text says what to do.
         """
         if self._process != os.getpid():
             raise LifecycleError(
@@ -259,8 +266,8 @@ class LoopThread:
                 raise TimeoutError(_CUT_OFF)
         except LifecycleError:
             raise
-        except BaseException as error:  # the timeout, or Ctrl-C, which may come at any moment
-            if is_closing:  # which goes on: nothing that closes may be cut off, only not waited for
+        except BaseException as error:  # the timeout, or Ctrl-C, which may come at any time
+            if is_closing:  # closing continues: it is never cancelled, only no longer waited for
                 self._interrupt = error
             else:
                 self._abandon(call, undo)
@@ -284,18 +291,20 @@ class LoopThread:
             call.refuse(LifecycleError("the runner is closed: make a new one"))
 
     def _abandon(self, call: Call, undo: Work | None) -> None:
-        """Cancel what nobody waits for any more, wait for its end, and undo what it has done."""
+        """Cancel a call whose caller stopped waiting, wait for its end, and undo its work."""
         loop = self._loop
         if loop is None or self._over.is_set():
             return
         call.cancel(loop)
         try:
             has_ended = call.wait(_ABANDON_SECONDS)
-        except BaseException as error:  # once more
+        except BaseException as error:  # a second Ctrl-C
             self._interrupt = error
             raise
         if not has_ended:
-            _log.warning("a cancelled call of %s did not end and is left to itself", self._name)
+            _log.warning(
+                "a cancelled call of %s did not end in time and is left to itself", self._name
+            )
         elif call.has_succeeded and undo is not None:
             undoing = Call(undo)
             self._submit(undoing)
@@ -304,7 +313,7 @@ class LoopThread:
     def _serve(self) -> None:
         try:
             asyncio.run(self._main())
-        except BaseException as error:  # noqa: BLE001 - whatever ends a loop; nobody joins this
+        except BaseException as error:  # noqa: BLE001 - a fence: no thread joins this one
             self._crash = error
             _log.error("%s has crashed: %s\n%s", self._name, error_text(error), trace_text(error))
         finally:
@@ -320,15 +329,15 @@ class LoopThread:
         self._stopping = asyncio.Event()
         async with self._host:
             self._ready.set()
-            if not self._is_closed:  # by somebody who was interrupted while this started
+            if not self._is_closed:  # by a caller that was interrupted while the loop started
                 await self._stopping.wait()
             await self._close_all()
 
     async def _close_all(self) -> None:
-        """Close what was forgotten, the newest first."""
+        """Close everything that is still open, newest first."""
         while self._open:
             lifetime, close = self._open.popitem()
             try:
                 await close()
-            except Exception as error:  # noqa: BLE001 - one of them keeps no other open
-                _log.error("%r was not closed in order: %s", lifetime, error_text(error))
+            except Exception as error:  # noqa: BLE001 - a fence: the others are closed, too
+                _log.error("%r failed to close: %s", lifetime, error_text(error))

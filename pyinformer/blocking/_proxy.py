@@ -1,8 +1,8 @@
-"""What makes a method that waits of one that is awaited, so that the two cannot drift apart.
+"""Blocking methods made from asynchronous ones, so that the two cannot drift apart.
 
-An asynchronous method enters; what leaves runs it on the loop and waits. The blocking class only
-declares it: the signature for type checkers, and one sentence. Everything else of the docstring is
-taken from the original, without what it says of cancellation. tests/blocking compares the rest.
+A blocking class only declares each method: the signature and a summary, for type checkers and
+editors. The decorators here add the implementation and the docstring of the original, without its
+section on cancellation. tests/blocking/test_parity.py compares the signatures.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ T_co = TypeVar("T_co", covariant=True)
 F = TypeVar("F", bound=Callable[..., object])
 
 _CANCELLATION = re.compile(r"\n\nCancellation:\n(?: .*(?:\n|$)|\n(?= ))*")
-_AWAITS = re.compile(r"\bawait (?=[a-z_.]+\()|\basync (?=with |for )")  # in what it shows
+_AWAITS = re.compile(r"\bawait (?=[a-z_.]+\()|\basync (?=with |for )")  # in examples
 
 
 class SyncProxy(Generic[T_co]):
-    """The blocking face of something asynchronous.
+    """The base of blocking twins: an asynchronous object, and the thread that runs its loop.
 
     Args:
-        thread: the loop that it lives on.
-        asynchronous: what it is the face of.
+        thread: runs the event loop of the asynchronous object.
+        asynchronous: the object whose methods are called.
     """
 
     def __init__(self, thread: LoopThread, asynchronous: T_co) -> None:
         self._thread = thread
         self.asynchronous: T_co = asynchronous
-        """The same as it is on the event loop, to be used there: by `runner.call`, for example."""
+        """The asynchronous object, for use on the event loop: by `runner.call`, for example."""
 
 
 def synchronous(original: Callable[..., Any]) -> Callable[[F], F]:
-    """Let a method do what `original` does, on the loop, and wait for it.
+    """Implement a blocking method: run `original` on the loop and wait for its result.
 
     Args:
-        original: a method of what the face is of. A plain one is called on the loop, too: the
-            loop's objects are changed by its own thread only.
+        original: a method of the asynchronous class. A synchronous one runs on the loop, too, since
+            only the loop's thread may change the loop's objects.
 
     Returns:
-        A decorator; the body of what it decorates is never run.
+        A decorator; the body of the decorated function never runs.
     """
 
     def decorate(declared: F) -> F:
@@ -62,10 +62,10 @@ def synchronous(original: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def direct(original: Callable[..., Any]) -> Callable[[F], F]:
-    """Let a method be the `original`, called in the caller's thread: it may be called from any.
+    """Implement a method by calling `original` in the caller's thread; it must be thread-safe.
 
     Returns:
-        A decorator; the body of what it decorates is never run.
+        A decorator; the body of the decorated function never runs.
     """
 
     def decorate(declared: F) -> F:
@@ -73,7 +73,7 @@ def direct(original: Callable[..., Any]) -> Callable[[F], F]:
 
         @functools.wraps(declared)
         def call(self: SyncProxy[Any], /, *args: object, **kwargs: object) -> object:
-            self._thread.refuse_other_process()  # where nothing is kept up to date
+            self._thread.refuse_other_process()  # which has a copy that is not updated
             return getattr(self.asynchronous, name)(*args, **kwargs)
 
         return cast("F", documented_as(original)(call))
@@ -82,7 +82,7 @@ def direct(original: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def documented_as(original: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a function the docstring of another one, without what it says of cancellation."""
+    """Give a function the docstring of `original`, without its section on cancellation."""
 
     def decorate(function: F) -> F:
         function.__doc__ = blocking_doc(original)
@@ -92,6 +92,6 @@ def documented_as(original: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def blocking_doc(original: Callable[..., Any]) -> str:
-    """Return a function's docstring without the section on cancellation, and without its awaits."""
+    """Return a function's docstring without the section on cancellation and without `await`."""
     doc = _CANCELLATION.sub("\n\n", f"{inspect.getdoc(original) or ''}\n").strip()
     return _AWAITS.sub("", doc)

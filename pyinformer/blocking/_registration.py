@@ -1,4 +1,4 @@
-"""A handler's registration, for a thread that may block."""
+"""The blocking twin of Registration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pyinformer.tasks import DEFAULT_GRACE_SECONDS
 
 @final
 class BlockingRegistration(SyncProxy[Registration[V]]):
-    """Made by `add_event_handler`: tells whether a handler has heard of everything; removes it.
+    """A handler of an informer, to wait for or to remove; made by `add_event_handler`.
 
     Args:
-        thread: the loop that it lives on.
-        asynchronous: the registration there.
+        thread: runs its event loop.
+        asynchronous: the registration on that loop.
     """
 
     @property

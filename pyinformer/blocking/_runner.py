@@ -1,7 +1,6 @@
-"""The blocking face's beginning and end: a runner owns the thread with the event loop.
+"""The entry point of the blocking API: a runner owns the thread with the event loop.
 
-What enters are arguments of `connect`, or functions to be run on the loop; what leaves are blocking
-faces, and results. A runner belongs to the process that made it.
+A runner belongs to the process that made it.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ R = TypeVar("R")
 class Runner:
     """Runs an event loop in a thread, for a program that blocks; made by `run_in_thread()`.
 
-    It may be used from any number of threads, and by start() and close() as well as by a `with`.
-    What was opened by it and forgotten is closed with it, at the latest when the interpreter ends.
+    Any number of threads may use it, by a `with` block or by start() and close(). Closing it closes
+    everything that was opened by it; the end of the interpreter closes it at the latest.
 
     Args:
         name: names the thread.
         grace_seconds: how long closing waits for what is still open.
 
     Raises:
-        InvalidArgumentError: the grace is no duration.
+        InvalidArgumentError: grace_seconds is not a valid duration.
     """
 
     def __init__(
@@ -48,22 +47,22 @@ class Runner:
 
     @property
     def is_running(self) -> bool:
-        """Whether it takes calls: it was started in this process, and not closed."""
+        """Whether it accepts calls: it was started in this process, and not closed."""
         return self._thread.is_running
 
     def start(self) -> None:
         """Start the thread and wait until its loop runs.
 
         Raises:
-            LifecycleError: it was started before, was closed, or is another process's.
+            LifecycleError: the runner was started before or closed, or another process made it.
         """
         self._thread.start()
 
     def close(self) -> None:
-        """Close what is still open, end the loop, and wait for that, with a bound.
+        """Close everything that is still open, stop the loop, and wait for its end, with a bound.
 
-        Whoever waits in another thread gets LifecycleError. A second call only waits; in a forked
-        child there is nothing to do.
+        Calls that wait in other threads raise LifecycleError. A second call only waits. In a forked
+        child it does nothing.
 
         Raises:
             LifecycleError: called from the loop's own thread.
@@ -95,22 +94,21 @@ class Runner:
             context: the context in the kubeconfig; None for its current one.
             server: the URL of a server that asks for no credentials, instead of a kubeconfig.
             config: a configuration of your own, instead of a kubeconfig.
-            impersonate_user: the user whom the server is to see instead, on every request, as
-                kubectl's `--as`.
+            impersonate_user: the user that every request impersonates, as kubectl's `--as`.
             impersonate_groups: the groups of that user, as kubectl's `--as-group`.
             kubeconfig_policy: `data-only` is for a kubeconfig that another party wrote, a tenant
                 for example: entries in use that run a command, name a file of this host, or name
                 another host than the server are refused. `trusted` allows all that kubectl does.
-            name: what to call the cluster beside others, such as `prod`; requests carry it.
+            name: distinguishes the cluster from others, such as `prod`; requests carry it.
             options: the bounds of the connection.
-            write_options: how fast writes may leave, and how patient they are.
-            request_budget_options: how much its informers together may ask of the server at a time.
+            write_options: the rate of writes, and how long they are retried.
+            request_budget_options: how many requests its informers together may send at a time.
 
         Raises:
             ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
             ConfigurationError: what was found cannot be used.
             InvalidArgumentError: more than one of kubeconfig, server and config was given.
-            LifecycleError: the runner is not started, is closed, or is another process's.
+            LifecycleError: the runner is not started, is closed, or another process made it.
         """
         opening = connect(
             kubeconfig,
@@ -130,20 +128,20 @@ class Runner:
     def call(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an asynchronous function on the loop and wait for what it returns.
 
-        It is the way to everything that has no blocking face: `create_or_update`, a ClusterPool, a
-        Controller. What it needs of this face it takes from `.asynchronous`.
+        Use it for everything without a blocking twin: `create_or_update`, a ClusterPool, a
+        Controller. Pass the function the `.asynchronous` of blocking objects.
 
         Raises:
             LifecycleError: the runner is not started, is closed, or is another process's; or the
-                call came from the loop's own thread.
-            TimeoutError: the time of a `timeout` block is over.
+                call comes from the loop's own thread.
+            TimeoutError: the deadline of a `timeout` block has passed.
         """
         return self._thread.call(partial(function, *args, **kwargs))
 
     def __enter__(self) -> Self:
         try:
             self.start()
-        except KeyboardInterrupt:  # a block that was not entered is not left either
+        except KeyboardInterrupt:  # __exit__ is not called for a block that was not entered
             self.close()
             raise
         return self
@@ -156,7 +154,7 @@ class Runner:
     ) -> None:
         try:
             self._thread.close(exc)
-        except KeyboardInterrupt:  # which may come before the closing has begun
+        except KeyboardInterrupt:  # it may come before close() has started
             self._thread.abandon_nowait()
             raise
 
@@ -165,7 +163,7 @@ class Runner:
 
 
 class _Connecting(AbstractContextManager[BlockingCluster]):
-    """Opens a cluster; no generator, which would close it when nobody holds the generator."""
+    """Opens a cluster. Not a generator: one that is garbage-collected would close the cluster."""
 
     def __init__(self, thread: LoopThread, opening: AbstractAsyncContextManager[Cluster]) -> None:
         self._thread = thread
@@ -195,14 +193,14 @@ def run_in_thread(
                 factory.wait_for_cache_sync(timeout_seconds=30)
                 pods.lister.list()
 
-    The names and arguments are those of the asynchronous face, but for `close()`. Ctrl-C interrupts
-    every call at once. After a fork a child makes a runner of its own.
+    The names and arguments are those of the asynchronous API, except for `close()`. Ctrl-C
+    interrupts every call at once. After a fork, make a new runner in the child.
 
     Args:
         name: names the thread.
         grace_seconds: how long closing the runner waits for what is still open.
 
     Raises:
-        InvalidArgumentError: the grace is no duration.
+        InvalidArgumentError: grace_seconds is not a valid duration.
     """
     return Runner(name=name, grace_seconds=grace_seconds)

@@ -163,7 +163,7 @@ def test_handlers_run_in_a_thread_in_order_and_may_block(
 
 
 class Recorder:
-    """An object with all three methods; on_add never waits and keeps its thread."""
+    """An object with all three methods; on_add does not block, and records its thread."""
 
     def __init__(self) -> None:
         self.heard = threading.Event()
@@ -175,10 +175,10 @@ class Recorder:
         self.heard.set()
 
     def on_update(self, old: object, new: object) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
     def on_delete(self, obj: object) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
 
 def test_a_handler_that_is_an_object_keeps_its_name_and_gets_a_thread(
@@ -374,11 +374,11 @@ def test_calls_after_the_end_and_before_the_start_are_refused(apiserver: APIServ
         factory.wait_for_cache_sync()
     with pytest.raises(pyinformer.errors.LifecycleError, match="closed"):
         cluster.get("v1", "pods", "default/a")
-    with pytest.raises(pyinformer.errors.LifecycleError, match="started once"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match="started only once"):
         runner.start()
     runner.close()
     factory.close()
-    assert pods.is_closed  # though no caller had closed it
+    assert pods.is_closed  # the factory closed it
     assert pods.lister.list() == []
 
 
@@ -429,7 +429,7 @@ def test_a_handler_may_remove_itself_without_waiting_for_itself(
 
 
 class Unstoppable:
-    """Opens when it is asked to stop opening."""
+    """Finishes opening only when it is cancelled."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()

@@ -122,5 +122,5 @@ async def test_a_call_that_is_cancelled_before_its_turn_ends_and_never_begins() 
 def test_a_runner_that_was_closed_before_it_started_does_not_start() -> None:
     runner = pyinformer.run_in_thread(name="interrupted")
     runner.close()
-    with pytest.raises(pyinformer.errors.LifecycleError, match="started once"):
+    with pytest.raises(pyinformer.errors.LifecycleError, match="started only once"):
         runner.start()

@@ -1,7 +1,7 @@
 """What only a process of its own can show: Ctrl-C, forgotten runners, sys.exit and forks.
 
-Each program speaks to an embedded server of this process, ends within a bound, and is ended by
-what a person would do: a signal, or nothing at all.
+Each program speaks to an embedded server of this process, ends within a bound, by what a user
+would do: a signal, or nothing at all.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def test_ctrl_c_while_blocks_are_left_waits_for_no_handler_any_more(apiserver: A
     )
     stuck = """
     import anyio
-    async def tell(pod):
+    async def report(pod):
         try:
             ready()
             await anyio.sleep_forever()
@@ -219,7 +219,7 @@ def test_ctrl_c_while_blocks_are_left_waits_for_no_handler_any_more(apiserver: A
                 pods.add_event_handler(on_add=on_add)
                 factory.start()
                 inside.wait()
-                pods.add_event_handler(on_add=tell)
+                pods.add_event_handler(on_add=report)
                 sys.stdin.readline()
     except KeyboardInterrupt:
         print("left", runner.is_running, pods.is_closed, flush=True)
@@ -261,7 +261,7 @@ def test_a_second_ctrl_c_leaves_what_does_not_end(apiserver: APIServer) -> None:
         assert child.stdout
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "ready\n"  # it was cancelled, and keeps running
+        assert child.stdout.readline() == "ready\n"  # it was cancelled, and continues
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=_BOUND_SECONDS)
 
