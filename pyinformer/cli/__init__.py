@@ -1,7 +1,6 @@
 """The command line: `pyinformer watch`, `get`, `demo`, `serve`, `scenes` and `crd`.
 
-What enters are the arguments of the process, what leaves is its exit status. Nothing is loaded
-before `main()` is called, and without the extra `cli` that says what to install.
+Nothing is loaded before `main()` is called. Without the extra `cli`, it prints what to install.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ __all__ = ["main"]
 
 _EXTRA = frozenset(
     {"typer", "click", "rich", "yaml"}
-)  # what the extra brings and nothing else here needs
+)  # installed by the extra `cli`, and used only here
 
 
 def main() -> int:
     """Run the command that the arguments name.
 
     Returns:
-        The exit status; usage errors and `--help` end the process by themselves.
+        The exit status; usage errors and `--help` raise SystemExit.
     """
     with ended_at_once_by_signals():
         try:

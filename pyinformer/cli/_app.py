@@ -1,4 +1,4 @@
-"""The commands and their options, as typer sees them; each loads what it needs when it runs."""
+"""The commands and their options, for typer; each command imports its modules when it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ app = typer.Typer(
     context_settings=_HELP,
     no_args_is_help=True,
     epilog=EPILOG,
-    pretty_exceptions_enable=False,  # a traceback of ours should look like any other
+    pretty_exceptions_enable=False,  # tracebacks look as in any other program
 )
 
 
@@ -49,18 +49,20 @@ def _main(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which it is."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """client-go's informers for asyncio."""
 
 
 def _disable_colors(environ: MutableMapping[str, str]) -> None:
-    """Let the libraries, too, colour nothing but a terminal, and with NO_COLOR no terminal."""
+    """Make libraries use colors only on a terminal, and not at all with NO_COLOR."""
     for name in ("FORCE_COLOR", "PY_COLORS"):
         environ.pop(name, None)
     if environ.get("NO_COLOR"):
-        environ["TERM"] = "dumb"  # or bold and dim remain
+        environ["TERM"] = "dumb"  # otherwise bold and dim remain
 
 
 def run() -> NoReturn:
@@ -68,7 +70,7 @@ def run() -> NoReturn:
     _disable_colors(os.environ)
     try:
         app()
-    except OSError as error:  # what --help and --version print
+    except OSError as error:  # raised by --help and --version
         detach_closed_pipes()
         raise SystemExit(status_of_write_error(error)) from None
     raise SystemExit(0)
@@ -76,7 +78,7 @@ def run() -> NoReturn:
 
 @contextmanager
 def _exit_status_of_signals() -> Iterator[None]:
-    """Turn a signal, and a reader who has gone, into an exit status."""
+    """Turn a signal, or a closed output, into an exit status."""
     try:
         with raise_on_signals(), terminate_when_reader_closes(sys.stdout):
             yield
@@ -93,14 +95,14 @@ def _exit_status_of_signals() -> Iterator[None]:
 
 @final
 class _PrintableFormatter(logging.Formatter):
-    """Escapes what is not printed, in lines of other libraries, too; indents what follows."""
+    """Escapes characters that are not printable, and indents the lines after the first."""
 
     def format(self, record: logging.LogRecord) -> str:
         return Lines(super().format(record).replace("\n", "\n    "))
 
 
-def _configure_logs(verbose: bool) -> None:  # noqa: FBT001 - of one meaning
-    """Let the library's logs reach stderr, or nobody: what matters of them is said in lines."""
+def _configure_logs(verbose: bool) -> None:  # noqa: FBT001 - the only argument
+    """Print logs on stderr if asked to; otherwise drop them, as commands report what matters."""
     if verbose:
         handler = logging.StreamHandler()
         handler.setFormatter(_PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
@@ -118,11 +120,11 @@ def watch(
     selector: _options.Labels = None,
     field_selector: _options.Fields = None,
     output: Annotated[
-        _options.WatchForm, typer.Option("--output", "-o", help="How it is shown.")
+        _options.WatchForm, typer.Option("--output", "-o", help="The format of the output.")
     ] = _options.WatchForm.TABLE,
     timeout_seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="End after so long, with 0, or 3 if nothing has synced."),
+        typer.Option(min=0.1, help="Stop after this time: exit status 0, or 3 if not synced."),
     ] = None,
     metadata_only: _options.MetadataOnly = False,
     show_secrets: _options.ShowSecrets = False,
@@ -133,11 +135,11 @@ def watch(
     group: _options.Groups = None,
     verbose: _options.Verbose = False,
 ) -> None:
-    """Show what exists, and then every addition, update and deletion as it comes.
+    """Print the existing objects, then each addition, update and deletion.
 
-    An update is told by the paths that it changed. With -o json each event is one line:
-    {"type": "ADDED", "object": {...}}; those of the beginning have "initial": true and end with
-    {"type": "SYNCED"}, and MODIFIED has "changedPaths".
+    An update is printed as the paths that it changed. With -o json each event is one line:
+    {"type": "ADDED", "object": {...}}. Existing objects have "initial": true and are followed by
+    {"type": "SYNCED"}; MODIFIED has "changedPaths".
     """
     from pyinformer.cli.objects import Command, DisplayOptions, Watch
 
@@ -167,22 +169,22 @@ def watch(
 def get(
     resource: _options.Resource,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="None is all of them.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these; default: all.")
     ] = None,
     *,
     index: Annotated[
         str | None,
-        typer.Option(metavar="PATH=VALUE", help="Only these, found by an index on the path."),
+        typer.Option(metavar="PATH=VALUE", help="Only objects with this value at this path."),
     ] = None,
     namespace: _options.Namespaces = None,
     all_namespaces: _options.AllNamespaces = False,
     selector: _options.Labels = None,
     field_selector: _options.Fields = None,
     output: Annotated[
-        _options.GetForm, typer.Option("--output", "-o", help="How it is shown.")
+        _options.GetForm, typer.Option("--output", "-o", help="The format of the output.")
     ] = _options.GetForm.TABLE,
     timeout_seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long to wait for the cache; then 3.")
+        float, typer.Option(min=0.1, help="How long to wait for the sync; then exit status 3.")
     ] = 30.0,
     metadata_only: _options.MetadataOnly = False,
     show_secrets: _options.ShowSecrets = False,
@@ -193,7 +195,7 @@ def get(
     group: _options.Groups = None,
     verbose: _options.Verbose = False,
 ) -> None:
-    """Show what exists, read from a cache that has synced."""
+    """Print the existing objects once, from a synced cache."""
     from pyinformer.cli.objects import Command, DisplayOptions, Get, ObjectFilter
 
     _configure_logs(verbose)
@@ -202,7 +204,7 @@ def get(
     )
     chosen = tuple(names or ())
     if len(chosen) == 1 and field_selector is None:
-        field_selector = f"metadata.name={chosen[0]}"  # nothing else is loaded
+        field_selector = f"metadata.name={chosen[0]}"  # no other object is loaded
     object_filter = ObjectFilter(
         names=chosen, index=None if index is None else _options.path_and_value(index)
     )
@@ -230,11 +232,12 @@ def get(
 def demo(
     *,
     seconds: Annotated[float, typer.Option(min=1.0, max=3600.0, help="How long to watch.")] = 20.0,
-    seed: Annotated[int, typer.Option(help="Of everything that happens in the cluster.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the simulated events.")] = 0,
 ) -> None:
-    """Watch informers follow a small living cluster, then compare them with the server.
+    """Watch informers follow a small simulated cluster, then compare them with the server.
 
-    Exit status 0: in the end every cache and every mirror equal what the server lists.
+    Exit status 0: at the end every cache, and every copy built from handler calls, equals what the
+    server lists.
     """
     from pyinformer.cli.demo import demo as run_demo
 
@@ -246,22 +249,25 @@ def demo(
 def serve(
     *,
     real: Annotated[
-        bool, typer.Option("--real", help="Run etcd and kube-apiserver, not the embedded server.")
+        bool,
+        typer.Option("--real", help="Run etcd and kube-apiserver instead of the embedded server."),
     ] = False,
     build: Annotated[
-        bool, typer.Option("--build", help="With --real: build them if there are none; minutes.")
+        bool, typer.Option("--build", help="With --real: build them if missing; takes minutes.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 is any.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 is any free one.")
+    ] = 0,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Where to write the kubeconfig; a new file.")
+        Path | None, typer.Option(help="Where to write the kubeconfig; must not exist.")
     ] = None,
 ) -> None:
-    """Run an API server to play with until Ctrl-C, and write a kubeconfig for it."""
+    """Run an API server for experiments until Ctrl-C, and write a kubeconfig for it."""
     from pyinformer.cli._serve import serve as run_serve
 
     if build and not real:
         raise typer.BadParameter(
-            "it needs --real: the embedded server is not built", param_hint="--build"
+            "requires --real: the embedded server needs no build", param_hint="--build"
         )
     with _exit_status_of_signals():
         raise typer.Exit(
@@ -274,33 +280,36 @@ def serve(
 @app.command()
 def scenes(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which to play.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="The scenes to play.")
     ] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="Play all of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Play all scenes.")] = False,
     real: Annotated[
-        bool, typer.Option("--real", help="On etcd and kube-apiserver, not the embedded server.")
+        bool,
+        typer.Option("--real", help="Use etcd and kube-apiserver instead of the embedded server."),
     ] = False,
 ) -> None:
-    """List, or play, the failures that pyinformer was founded on: a plain informer beside ours.
+    """List or play known failures of informers, with a plain informer and with pyinformer.
 
-    Exit status 0: the plain informer failed as it did then, and ours did not.
+    Exit status 0: the plain informer failed as in the original incident, and pyinformer did not.
     """
     from pyinformer.cli.scenes._registry import SCENES
     from pyinformer.cli.scenes._run import find, list_scenes, play
 
     if every and names:
-        raise typer.BadParameter("it plays every scene: leave out the names", param_hint="--all")
+        raise typer.BadParameter(
+            "cannot be combined with names: it plays every scene", param_hint="--all"
+        )
     if not names and not every:
         if real:
-            raise typer.BadParameter("it needs a NAME, or --all", param_hint="--real")
+            raise typer.BadParameter("requires a NAME or --all", param_hint="--real")
         with _exit_status_of_signals():
             list_scenes(sys.stdout)
         return
     try:
         chosen = SCENES if every else find(names or ())
     except KeyError as error:
-        raise typer.BadParameter(f"there is no scene {error}", param_hint="NAME") from None
+        raise typer.BadParameter(f"unknown scene {error}", param_hint="NAME") from None
     with _exit_status_of_signals():
         raise typer.Exit(play(chosen, real=real, output=sys.stdout))
 
@@ -308,12 +317,12 @@ def scenes(
 @app.command()
 def crd(
     targets: Annotated[
-        list[str], typer.Argument(metavar="MODULE:NAME...", help="A model, or an Operator.")
+        list[str], typer.Argument(metavar="MODULE:NAME...", help="A model or an Operator.")
     ],
 ) -> None:
     """Print the CustomResourceDefinitions of models as YAML, for `kubectl apply -f -`.
 
-    A model is a class that `pyinformer.crd.custom_resource` decorates, or that an Operator
+    A model is a class decorated with `pyinformer.crd.custom_resource`, or one that an Operator
     reconciles.
     """
     from pyinformer.cli._crd import crd as print_definitions

@@ -1,7 +1,6 @@
-"""What the shell proposes: the contexts of the kubeconfig, and the names of usual resources.
+"""Shell completion of the contexts of the kubeconfig and the names of common resources.
 
-What enters is what was typed so far; what leaves are words that begin with it. No server is asked,
-and a kubeconfig that cannot be read proposes nothing.
+No request is sent to a server. A kubeconfig that cannot be read completes nothing.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ _RESOURCES = (
 
 
 def complete_resource(incomplete: str) -> list[str]:
-    """Return the usual resources that begin so."""
+    """Return the common resources whose names begin with this text."""
     return [name for name in _RESOURCES if name.startswith(incomplete)]
 
 
 def complete_context(incomplete: str) -> list[str]:
-    """Return the contexts that begin so, of the kubeconfig files that would be read."""
+    """Return the contexts in the kubeconfig files whose names begin with this text."""
     given = os.environ.get("KUBECONFIG") or str(Path("~/.kube/config"))
     paths = [Path(path).expanduser() for path in given.split(os.pathsep) if path]
     names = dict.fromkeys(name for path in paths for name in _contexts(path))

@@ -1,4 +1,4 @@
-"""The table library's console, except that a reader who goes is an error as everywhere else."""
+"""The console for tables; a closed output raises BrokenPipeError, as in other commands."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rich.console import Console
 
 
 class PipeConsole(Console):
-    """Raises BrokenPipeError, where its base ends the process with a status of its own."""
+    """Raises BrokenPipeError, where its base class exits the process with its own status."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Let the command end in order."""
+        """Raise, so that the command can end in order."""
         raise BrokenPipeError

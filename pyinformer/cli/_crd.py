@@ -1,7 +1,7 @@
 """`pyinformer crd`: the CustomResourceDefinitions of a program's models, as YAML.
 
-In goes `module:name`, where the name is a model or an Operator; out come documents for
-`kubectl apply -f -`. The module is imported, nothing of it is run.
+Each argument is `module:name`, where the name is a model or an Operator. The module is imported,
+and nothing in it is called.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:
 
     Args:
         targets: each `module:name`; modules are also looked for in the current folder.
-        output: takes the YAML, all of it or nothing.
-        errors: takes one line for the user if something is wrong.
+        output: receives the YAML: the documents of all targets, or none.
+        errors: receives one line if a target is invalid.
 
     Returns:
         The exit status.
@@ -39,10 +39,10 @@ def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what occurs twice twice: people read it, and not all programs know aliases."""
+    """Writes repeated values in full: people read them, and not all programs know aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Say so for all of it."""
+        """Return True, so that no alias is written."""
         del data
         return True
 
@@ -57,27 +57,27 @@ def _definitions(target: str) -> Iterator[JSONObject]:
     elif isinstance(found, type):
         yield custom_resource_definition(found)
     else:
-        raise InvalidArgumentError(target, f"is a {type(found).__name__}, no model or Operator")
+        raise InvalidArgumentError(
+            target, f"must be a model or an Operator, got a {type(found).__name__}"
+        )
 
 
 def _load(target: str) -> object:
     module, colon, name = target.partition(":")
     if not (module and colon and name) or module.startswith("."):
-        raise InvalidArgumentError(target, "write module:name, such as my_operator:Database")
+        raise InvalidArgumentError(target, "must be module:name, such as my_operator:Database")
     folder = str(Path.cwd())
-    if (
-        folder not in sys.path
-    ):  # as `python -m` looks for modules, which an installed command does not
+    if folder not in sys.path:  # as with `python -m`; an installed command does not search it
         sys.path.insert(0, folder)
     try:
         found: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the module was found: one that it imports was not
-        raise InvalidArgumentError(target, f"there is no module {error.name!r} here") from error
+            raise  # a module that it imports is missing
+        raise InvalidArgumentError(target, f"module {error.name!r} was not found") from error
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except AttributeError as error:
-            raise InvalidArgumentError(target, f"there is no {part!r} in it") from error
+            raise InvalidArgumentError(target, f"{part!r} was not found in it") from error
     return found

@@ -1,6 +1,6 @@
-"""The options that `watch` and `get` share, as typer sees them, and what they mean together.
+"""The options that `watch` and `get` share, and the checks of their combinations.
 
-What enters is what was typed; what leaves are records of it, or an error that names the option.
+An invalid combination raises typer.BadParameter, which names the option.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class WatchForm(StrEnum):
-    """How `watch` shows objects."""
+    """The output formats of `watch`."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -26,7 +26,7 @@ class WatchForm(StrEnum):
 
 
 class GetForm(StrEnum):
-    """How `get` shows objects."""
+    """The output formats of `get`."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -38,16 +38,16 @@ Resource = Annotated[
     str,
     typer.Argument(
         metavar="RESOURCE",
-        help="As kubectl takes it: pods, pod, po, deploy, deployments.apps, certificates.v1.group;"
-        " or in full, v1/pods, apps/v1/deployments, which needs no right to discover.",
+        help="As for kubectl: pods, pod, po, deploy, deployments.apps, certificates.v1.group;"
+        " or in full, without discovery: v1/pods, apps/v1/deployments.",
         autocompletion=complete_resource,
     ),
 ]
 Namespaces = Annotated[
     list[str] | None,
-    typer.Option("--namespace", "-n", help="A namespace, or several with commas, or repeated."),
+    typer.Option("--namespace", "-n", help="A namespace, or several with commas; repeatable."),
 ]
-AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
 Labels = Annotated[
     str | None, typer.Option("--selector", "-l", help="A label selector: app=web,tier in (a,b).")
 ]
@@ -56,29 +56,30 @@ Fields = Annotated[
 ]
 Context = Annotated[
     str | None,
-    typer.Option("--context", help="In the kubeconfig.", autocompletion=complete_context),
+    typer.Option("--context", help="A context of the kubeconfig.", autocompletion=complete_context),
 ]
 Kubeconfig = Annotated[
-    Path | None, typer.Option("--kubeconfig", help="Instead of KUBECONFIG and ~/.kube/config.")
+    Path | None,
+    typer.Option("--kubeconfig", help="A file instead of KUBECONFIG and ~/.kube/config."),
 ]
 Server = Annotated[
-    str | None, typer.Option("--server", help="URL of a server that asks for no credentials.")
+    str | None, typer.Option("--server", help="The URL of a server that needs no credentials.")
 ]
-User = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as this user.")]
+User = Annotated[str | None, typer.Option("--as", metavar="USER", help="Impersonate this user.")]
 Groups = Annotated[
-    list[str] | None, typer.Option("--as-group", metavar="GROUP", help="And of these groups.")
+    list[str] | None, typer.Option("--as-group", metavar="GROUP", help="Impersonate these groups.")
 ]
 MetadataOnly = Annotated[
     bool,
-    typer.Option("--metadata-only", help="Load metadata and nothing else: a fraction of memory."),
+    typer.Option("--metadata-only", help="Request only metadata: a fraction of the memory."),
 ]
 ShowSecrets = Annotated[
     bool,
     typer.Option(
-        "--show-secrets", help="Show the values of Secrets and last-applied annotations, too."
+        "--show-secrets", help="Print the values of Secrets and last-applied annotations."
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show logs on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print logs on stderr.")]
 
 
 def access_of(
@@ -88,14 +89,14 @@ def access_of(
     user: str | None,
     groups: list[str] | None,
 ) -> Access:
-    """Check how the cluster is to be reached, as the options have it."""
+    """Check the options of the connection, and return them."""
     from pyinformer.cli.objects import Access
 
     if server is not None and (kubeconfig is not None or context is not None):
-        reason = "it stands instead of --kubeconfig and --context"
+        reason = "cannot be combined with --kubeconfig or --context"
         raise typer.BadParameter(reason, param_hint="--server")
     if groups and not user:
-        raise typer.BadParameter("it needs --as, too", param_hint="--as-group")
+        raise typer.BadParameter("requires --as", param_hint="--as-group")
     return Access(
         kubeconfig=kubeconfig,
         context=context,
@@ -114,14 +115,16 @@ def target_of(
     field_selector: str | None,
     metadata_only: bool,
 ) -> Target:
-    """Check what is to be followed, as the options have it."""
+    """Check the options that select objects, and return them."""
     from pyinformer.cli.objects import Target
 
     names = [name.strip() for given in namespaces or () for name in given.split(",")]
     if not all(names):
-        raise typer.BadParameter("a name between commas is empty", param_hint="--namespace")
+        raise typer.BadParameter("must not contain an empty name", param_hint="--namespace")
     if names and all_namespaces:
-        raise typer.BadParameter("it goes without --namespace", param_hint="--all-namespaces")
+        raise typer.BadParameter(
+            "cannot be combined with --namespace", param_hint="--all-namespaces"
+        )
     return Target(
         resource=resource,
         namespaces=tuple(names),
@@ -133,7 +136,7 @@ def target_of(
 
 
 def path_and_value(index: str) -> tuple[str, str]:
-    """Divide `spec.nodeName=node-1`; names that hold a `=` stand in quotes."""
+    """Split `spec.nodeName=node-1`; a part of the path that contains `=` must be quoted."""
     quoted = ""
     for place, one in enumerate(index):
         if one in {"'", '"'} and quoted in {"", one}:
@@ -141,5 +144,5 @@ def path_and_value(index: str) -> tuple[str, str]:
         elif one == "=" and not quoted and place:
             return index[:place], index[place + 1 :]
     raise typer.BadParameter(
-        f"{index!r} is no PATH=VALUE, such as spec.nodeName=node-1", param_hint="--index"
+        f"must be PATH=VALUE, such as spec.nodeName=node-1, got {index!r}", param_hint="--index"
     )

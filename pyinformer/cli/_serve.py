@@ -1,7 +1,6 @@
-"""`pyinformer serve`: an API server to play with, until Ctrl-C.
+"""`pyinformer serve`: an API server for experiments, until Ctrl-C.
 
-In go the choice of the server and where its kubeconfig shall be; out come lines that say how to use
-it. At the end the server, its data and the kubeconfig are gone.
+At the end the server is stopped, and its data and its kubeconfig are removed.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ def serve(
     """Run a server until Ctrl-C or SIGTERM. Call it in the main thread.
 
     Args:
-        real: a real kube-apiserver with etcd, else the embedded server.
-        build: whether the real one may be built first, which takes minutes.
-        port: where to listen on 127.0.0.1; 0 is any free port.
-        kubeconfig_path: where to write the kubeconfig; it must not exist, so that nobody's own is
-            lost. None is a temporary file.
-        output: takes the lines for the user.
+        real: whether to run kube-apiserver with etcd instead of the embedded server.
+        build: whether these may be built first, which takes minutes.
+        port: the port on 127.0.0.1; 0 for any free port.
+        kubeconfig_path: where to write the kubeconfig. The file must not exist, so that an existing
+            kubeconfig is never overwritten. None for a temporary file.
+        output: receives the lines for the user.
 
     Returns:
         The exit status: 0 after Ctrl-C, 1 if the server could not be started.
 
     Raises:
-        BrokenPipeError: nobody reads the output any more; the server was stopped.
+        BrokenPipeError: the output was closed; the server is stopped.
     """
 
     def say(line: str) -> None:
@@ -55,7 +54,7 @@ def serve(
     except KeyboardInterrupt:
         say("stopped")
     except BrokenPipeError:
-        raise  # nobody could read that it stopped
+        raise  # the output is closed: nothing can be printed
     except (InformerError, OSError) as error:
         say(f"cannot serve: {error}")
         return 1
@@ -70,7 +69,7 @@ def _serve_until_interrupted(
         try:
             say(f"serving at {server.url}; the kubeconfig is {kubeconfig}")
             say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}")
-            say("  then kubectl, or pyinformer.connect(), finds this server; Ctrl-C stops it")
+            say("  then kubectl and pyinformer.connect() use this server; Ctrl-C stops it")
             threading.Event().wait()
         finally:
             kubeconfig.unlink(missing_ok=True)
@@ -90,7 +89,7 @@ def _server(
 
 @contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that it cleans up."""
+    """Make SIGTERM raise KeyboardInterrupt in the block, so that it cleans up as after Ctrl-C."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

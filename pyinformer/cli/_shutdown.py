@@ -1,8 +1,7 @@
-"""How a command ends: by itself, by a signal, because nobody takes what it writes, or in time.
+"""How a signal or a closed output ends a command: soon, with an exit status, and no traceback.
 
-What enters are signals and closed pipes; what leaves is an exit status, soon and without a
-traceback. An orderly end is tried first; where something cannot be interrupted (a name that is
-looked up, a pipe that nobody reads), the process ends without it.
+The command is cancelled first. If it does not end in time (a name lookup or a full pipe cannot be
+interrupted), the process exits without waiting for it.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from pyinformer._printable import printable
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, SIGNALLED
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_GRACE_SECONDS = 0.6  # for an orderly end; a second is promised
-_POLL_SECONDS = 0.2  # at the pipe
+_GRACE_SECONDS = 0.6  # for an orderly end; the documentation promises one second
+_POLL_SECONDS = 0.2  # how often the output is checked
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, in a command that has no event loop: it ends as after Ctrl-C.
+    """SIGTERM or SIGHUP in a command without an event loop, which ends as after Ctrl-C.
 
     Attributes:
-        number: the signal.
+        number: the number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -43,7 +42,7 @@ class Terminated(KeyboardInterrupt):
 
 @final
 class Shutdown:
-    """Knows how a command ends, once that is decided; `end` may be called from any thread."""
+    """The end of a command: its exit status, once decided. Any thread may call `end`."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -52,7 +51,7 @@ class Shutdown:
         self._next_check: asyncio.TimerHandle | None = None
 
     def end(self, status: int) -> None:
-        """Let the command end with this status; the first one counts."""
+        """Cancel the command and set its exit status; only the first call has an effect."""
         if self.status is not None:
             return
         self.status = status
@@ -63,12 +62,12 @@ class Shutdown:
             self._cancel()
 
     def on_write_error(self, error: OSError) -> None:
-        """Let the command end since its output takes nothing more; the first time is said."""
+        """End the command because its output cannot be written, and print why."""
         if self.status is None:
             self.end(status_of_write_error(error))
 
     async def run(self, command: Callable[[], Awaitable[int]], output: TextIO) -> int:
-        """Run a command until it is through, or is to end.
+        """Run a command until it returns or `end` is called, and return the exit status.
 
         Cancellation:
             Cancels the command.
@@ -76,7 +75,7 @@ class Shutdown:
         loop = asyncio.get_running_loop()
         with anyio.CancelScope() as scope:
             self._cancel = lambda: loop.call_soon_threadsafe(scope.cancel)
-            if self.status is not None:  # it came before there was anything to cancel
+            if self.status is not None:  # a signal came before the scope existed
                 scope.cancel()
             self._check_reader(loop, output)
             try:
@@ -87,23 +86,23 @@ class Shutdown:
         return SIGNALLED if self.status is None else self.status
 
     def _check_reader(self, loop: asyncio.AbstractEventLoop, output: TextIO) -> None:
-        """End when nobody reads any more, though nothing is written at the moment."""
+        """End the command when its output is closed, even while it writes nothing."""
         if reader_has_closed(output):
             self.end(CLOSED_PIPE)
         self._next_check = loop.call_later(_POLL_SECONDS, self._check_reader, loop, output)
 
     def close(self) -> None:
-        """Let the process live on: it has ended in order."""
+        """Stop the timer that exits the process: the command has ended in order."""
         if self._timer is not None:
             self._timer.cancel()
 
 
 def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
-    """Run an asynchronous command in a loop of its own. Call it in the main thread.
+    """Run an asynchronous command in a new event loop. Call it in the main thread.
 
     Args:
-        command: returns its exit status; it is cancelled when it is to end early.
-        output: where it writes.
+        command: returns its exit status; it is cancelled to end early.
+        output: where the command writes.
 
     Returns:
         The exit status.
@@ -111,7 +110,7 @@ def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
     shutdown = Shutdown()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        """End in order; for a second one there is no order."""
+        """End in order; a second signal exits the process at once."""
         del frame
         if shutdown.status is not None:
             os._exit(shutdown.status)
@@ -129,7 +128,7 @@ def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
 
 
 def shutdown_signals() -> tuple[signal.Signals, ...]:
-    """Return the signals that end a command; not SIGHUP where `nohup` lets it be ignored."""
+    """Return the signals that end a command: without SIGHUP if `nohup` made it ignored."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return _NUMBERS[:-1]
     return _NUMBERS
@@ -137,7 +136,7 @@ def shutdown_signals() -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def handle_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Handle what ends a command; outside of the main thread, where nobody can, do nothing."""
+    """Handle the signals that end a command; do nothing outside the main thread."""
     before: dict[int, object] = {}
     with suppress(ValueError):
         for number in shutdown_signals():
@@ -146,31 +145,33 @@ def handle_signals(handler: Callable[[int, FrameType | None], object]) -> Iterat
         yield
     finally:
         for known, one in before.items():
-            signal.signal(known, one)  # type: ignore[arg-type]  # what signal() gave
+            signal.signal(known, one)  # type: ignore[arg-type]  # what signal() returned
 
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt, SIGTERM and SIGHUP Terminated, where there is no loop."""
+    """Make Ctrl-C raise KeyboardInterrupt, and SIGTERM and SIGHUP Terminated, in the block."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        """Raise where the command is."""
+        """Raise in the main thread."""
         if number == signal.SIGINT:
             signal.default_int_handler(number, frame)
         raise Terminated(number)
 
     with handle_signals(on_signal):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # which asyncio.run knows
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # the handler that asyncio.run replaces
         yield
 
 
 @contextmanager
 def terminate_when_reader_closes(output: TextIO) -> Iterator[None]:
-    """Send this process SIGTERM when nobody reads its output any more, though it writes nothing."""
+    """Send this process SIGTERM when its output is closed, even while it writes nothing."""
     is_over = threading.Event()
 
     def look() -> None:
-        """Look until it is over."""
+        """Poll until the block is left."""
         while not is_over.wait(_POLL_SECONDS):
             if reader_has_closed(output):
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -186,10 +187,10 @@ def terminate_when_reader_closes(output: TextIO) -> Iterator[None]:
 
 
 def reader_has_closed(output: TextIO) -> bool:
-    """Tell whether what is written to an output can reach nobody any more."""
+    """Return whether the reader of an output has closed it."""
     try:
         number = output.fileno()
-    except (OSError, ValueError):  # no file, in tests for example; or closed
+    except (OSError, ValueError):  # not a file, as in tests; or closed
         return False
     poll = select.poll()
     poll.register(number, 0)
@@ -197,7 +198,7 @@ def reader_has_closed(output: TextIO) -> bool:
 
 
 def status_of_write_error(error: OSError) -> int:
-    """Return with which status a command ends whose output failed; but of a reader, say why."""
+    """Return the exit status after a failed write; print the reason unless the reader is gone."""
     if isinstance(error, BrokenPipeError):
         return CLOSED_PIPE
     with suppress(OSError, ValueError):
@@ -207,16 +208,16 @@ def status_of_write_error(error: OSError) -> int:
 
 
 def reopen_standard_streams() -> None:
-    """Put something in the place of standard streams that were closed (`>&-`).
+    """Replace standard streams that were closed (`>&-`).
 
-    Else sockets take their numbers. An output that was closed is one whose reader has gone.
+    Otherwise sockets get their file descriptors. A closed stdout behaves as a broken pipe.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             (_open_broken_pipe if number == 1 else _open_null)(number)
-    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - to stay
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - stays open
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
@@ -236,7 +237,7 @@ def _open_broken_pipe(number: int) -> None:
 
 
 def detach_closed_pipes() -> None:
-    """Point what nobody reads at nothing, so that the interpreter's last flush is quiet."""
+    """Redirect closed outputs to /dev/null, so that the interpreter's last flush cannot fail."""
     for stream in (sys.stdout, sys.stderr):
         if reader_has_closed(stream):
             with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The real program in a process of its own, and what it writes."""
+"""The real program in its own process, and what it prints."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pyinformer.cli._app import app
 from tests.programs import running
 
 COMMAND = (sys.executable, "-m", "pyinformer")
-SOON_SECONDS = 60.0  # a second is promised; what hangs never ends, and a busy machine is slow
+SOON_SECONDS = 60.0  # one second is documented; a busy machine is slow, and a hang never ends
 PATIENCE_SECONDS = 100.0
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the environment of the program: a terminal's, without a kubeconfig."""
+    """Return the environment of the program: that of a terminal, without a kubeconfig."""
     env = {**os.environ, "TERM": "xterm-256color", "TZ": "UTC", **more}
     for name in ("KUBECONFIG", "CI", "NO_COLOR"):
         if name not in more:
@@ -52,7 +52,7 @@ def here(*arguments: str, **environ: str) -> Result:
 
 def complaints(errors: str) -> list[str]:
     """Return the lines of stderr, without those that only a busy machine causes."""
-    slow = ("has not come yet", "no answer after", "the event loop ")
+    slow = ("has not arrived yet", "no answer after", "the event loop ")
     return [line for line in errors.splitlines() if not any(words in line for words in slow)]
 
 

@@ -1,4 +1,4 @@
-"""The verdict names all that differs from the server's list; so does a mirror of wrong events."""
+"""A comparison names every difference from the server, and a mirror every wrong call."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_mirror_remembers_calls_that_cannot_follow_on_each_other() -> None:
 
     assert mirror.contradictions == [
         "default/a was added twice",
-        "default/a was updated from a state that was never told",
-        "default/a was deleted and was not there",
-        "default/a was deleted and was not there",
+        "default/a was updated from a state that was never delivered",
+        "default/a was deleted but did not exist",
+        "default/a was deleted but did not exist",
     ]

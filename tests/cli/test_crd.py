@@ -98,13 +98,15 @@ def test_an_operator_is_printed_as_all_of_its_models() -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        pytest.param("my_operator", "write module:name", id="no-name"),
-        pytest.param(".my_operator:Database", "write module:name", id="relative"),
-        pytest.param(":Database", "write module:name", id="no-module"),
-        pytest.param("not_there:Database", "there is no module 'not_there'", id="unknown-module"),
-        pytest.param("my_operator.deep:X", "there is no module", id="unknown-submodule"),
-        pytest.param("my_operator:Databse", "there is no 'Databse' in it", id="unknown-name"),
-        pytest.param("my_operator:reconcile", "is a function, no model", id="function"),
+        pytest.param("my_operator", "must be module:name", id="no-name"),
+        pytest.param(".my_operator:Database", "must be module:name", id="relative"),
+        pytest.param(":Database", "must be module:name", id="no-module"),
+        pytest.param("not_there:Database", "module 'not_there' was not found", id="unknown-module"),
+        pytest.param("my_operator.deep:X", "was not found", id="unknown-submodule"),
+        pytest.param("my_operator:Databse", "'Databse' was not found in it", id="unknown-name"),
+        pytest.param(
+            "my_operator:reconcile", "must be a model or an Operator, got a function", id="function"
+        ),
         pytest.param("my_operator:Backup", "decorate the class with", id="undeclared"),
         pytest.param("my_operator:BadTree", "field children[]: Tree holds itself", id="recursion"),
         pytest.param("my_operator:idle", "no reconcile of this operator", id="idle-operator"),
@@ -135,4 +137,4 @@ def test_the_command_reaches_its_function(
         main()
 
     assert ended.value.code == 1
-    assert "there is no 'nothing' in it" in capsys.readouterr().err
+    assert "'nothing' was not found in it" in capsys.readouterr().err

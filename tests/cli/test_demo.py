@@ -62,7 +62,7 @@ def test_a_signal_ends_it_soon_with_the_summary_so_far(number: signal.Signals) -
         output, errors = process.communicate(timeout=_SOON_SECONDS)
 
     assert (process.returncode, errors) == (128 + number, "")
-    assert "events told to handlers" in output
+    assert "events delivered to handlers" in output
     assert output.endswith("interrupted: nothing was compared\n")
 
 
@@ -136,7 +136,7 @@ def _contradict(show: DemoRun) -> bool:
         ),
         pytest.param(
             _contradict,
-            "the mirror of pods was told: default/ghost was deleted and was not there",
+            "the handler of pods was called wrongly: default/ghost was deleted but did not exist",
             id="handler-calls",
         ),
     ],
@@ -173,7 +173,7 @@ def test_a_cluster_that_stands_still_fails_the_demo() -> None:
     status, output = _run(stand_still)
 
     assert status == 1
-    assert "the cluster stood still: RuntimeError('no power')" in output
+    assert "the simulation failed: RuntimeError('no power')" in output
 
 
 def test_a_port_that_cannot_be_had_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

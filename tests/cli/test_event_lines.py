@@ -53,7 +53,7 @@ def _changes(old: JSONObject, new: JSONObject, **options: Any) -> list[str]:
         pytest.param({"a": "\x1b[2J"}, {"a": ""}, 'data.a: "\\u001b[2J" -> ""', id="control"),
         pytest.param({"a\x9b": ""}, {}, "data['a\\x9b']: removed \"\"", id="control-in-a-name"),
         pytest.param(
-            {}, {}, "nothing but metadata.resourceVersion or metadata.managedFields", id="nothing"
+            {}, {}, "only metadata.resourceVersion or metadata.managedFields", id="nothing"
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_deletion_says_what_is_not_certain() -> None:
 def test_a_history_that_is_another_one_is_said() -> None:
     event = Updated(hold(_object()), hold(_object(data={"a": ""})), may_go_back=True)
 
-    assert "this may be older" in _text().event(event)
+    assert "this state may be older" in _text().event(event)
     assert _lines([], event)[-1]["mayGoBack"] is True
 
 

@@ -59,7 +59,7 @@ def test_a_drain_is_said_with_the_pods_to_move() -> None:
 def test_the_end_of_a_drain_is_said_and_heartbeats_are_not() -> None:
     out, back = _node(unschedulable=True), _node(unschedulable=False)
 
-    assert node_message(Updated(out, back), len) == "node-3 takes pods again"
+    assert node_message(Updated(out, back), len) == "node-3 accepts pods again"
     assert node_message(Updated(back, back), len) is None
     assert node_message(Added(back), len) is None
 

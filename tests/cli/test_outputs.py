@@ -18,7 +18,7 @@ _FULL = "pyinformer: the output cannot be written: No space left on device\n"
 
 
 def _shell(arguments: str, server: APIServer) -> subprocess.CompletedProcess[str]:
-    """Run the program as a shell does that redirects its streams."""
+    """Run the program from a shell, with redirected streams."""
     command = f"{COMMAND[0]} -m pyinformer {arguments.replace('AT', f'--server {server.url}')}"
     return subprocess.run(
         ["bash", "-c", command],

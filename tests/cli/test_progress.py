@@ -1,4 +1,4 @@
-"""What stderr says meanwhile: each thing once, and only what a user wants to know."""
+"""Progress reports on stderr: each line once, and only what a user needs to know."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_takes_long_is_said_once() -> None:
     progress = ProgressReporter()
 
     assert progress.lines(_status(_LOADING), 2.5) == [
-        "waiting for pods.v1 in shop: the list has not come yet"
+        "waiting for pods.v1 in shop: the list has not arrived yet"
     ]
     assert progress.lines(_status(_LOADING), 9.5) == []
 
@@ -63,9 +63,9 @@ def test_what_is_shown_may_be_old_until_it_is_followed_again() -> None:
 
     assert progress.lines(_status(_FOLLOWED), 1.0) == []
     (behind,) = progress.lines(_status(_BEHIND), 2.0)
-    assert behind.startswith("pods.v1 in shop: what is shown may be old: waiting: gone")
+    assert behind.startswith("pods.v1 in shop: the output may be stale: waiting: gone")
     assert progress.lines(_status(_BEHIND), 3.0) == []
-    assert progress.lines(_status(_FOLLOWED), 4.0) == ["pods.v1 in shop: followed again"]
+    assert progress.lines(_status(_FOLLOWED), 4.0) == ["pods.v1 in shop: is followed again"]
 
 
 def test_a_reader_that_is_too_slow_is_told_once() -> None:

@@ -308,7 +308,9 @@ def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: 
     [
         pytest.param(["get", "podz"], 1, "no resource 'podz'; it serves pods", id="near-name"),
         pytest.param(["watch", "v1/podz"], 1, "does not serve podz.v1", id="in-full"),
-        pytest.param(["get", "pod/web"], 1, "is no resource in full, such as", id="kubectls-form"),
+        pytest.param(
+            ["get", "pod/web"], 1, "the full name of a resource must look like", id="kubectls-form"
+        ),
         pytest.param(["get", "pods", "-l", "!!"], 1, "cannot parse '!!'", id="selector"),
         pytest.param(
             ["get", "pods", "--field-selector", "spec.foo=1"], 1, "400 BadRequest", id="no-field"
@@ -319,11 +321,15 @@ def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: 
             "namespace, got 'A_B'",
             id="namespace",
         ),
-        pytest.param(["get", "pods", "--index", "x"], 2, "no PATH=VALUE", id="index"),
-        pytest.param(["get", "pods", "-A", "-n", "a"], 2, "without --namespace", id="all-and-one"),
-        pytest.param(["get", "pods", "-n", "a,,b"], 2, "between commas is empty", id="commas"),
-        pytest.param(["get", "pods", "--as-group", "g"], 2, "it needs --as", id="group"),
-        pytest.param(["get", "pods", "--context", "x"], 2, "instead of --kubeconfig", id="both"),
+        pytest.param(["get", "pods", "--index", "x"], 2, "must be PATH=VALUE", id="index"),
+        pytest.param(
+            ["get", "pods", "-A", "-n", "a"], 2, "combined with --namespace", id="all-and-one"
+        ),
+        pytest.param(
+            ["get", "pods", "-n", "a,,b"], 2, "must not contain an empty name", id="commas"
+        ),
+        pytest.param(["get", "pods", "--as-group", "g"], 2, "requires --as", id="group"),
+        pytest.param(["get", "pods", "--context", "x"], 2, "cannot be combined", id="both"),
     ],
 )
 def test_what_cannot_be_is_said_in_words(

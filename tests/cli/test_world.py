@@ -1,4 +1,4 @@
-"""The demo's cluster: the same seed gives the same story, and the story is what it promises."""
+"""The simulated cluster: one seed gives one sequence of events, with the documented changes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Is what we hold what the server lists?
+"""The comparison of a cache or a mirror with what the server lists.
 
-In goes the server's answer, read by plain http.client and json so that nothing of the informers
-judges itself, and what a cache or a mirror holds. Out come sentences, one for each difference in
-key, uid, resource version or body; none means equal.
+The list is read with http.client and json, so that the informers do not check themselves.
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ _PATHS_NAMED = 3
 
 
 def list_objects(server: str, api_version: str, plural: str) -> dict[str, JSONObject]:
-    """Ask the server for everything of a resource, by key. Blocks.
+    """List all objects of a resource, by key. Blocks.
 
     Returns:
-        Bodies as the caches keep them: with apiVersion and kind, without managedFields.
+        The bodies as the caches keep them: with apiVersion and kind, without managedFields.
 
     Raises:
-        OSError: the server cannot be reached, or refuses.
-        ValueError: it answers no JSON.
+        OSError: the server cannot be reached, or refuses the request.
+        ValueError: the response is not JSON.
     """
     where = urlsplit(server)
     connection = http.client.HTTPConnection(
@@ -58,15 +56,15 @@ def _by_key(answer: JSONObject) -> dict[str, JSONObject]:
 def differences(
     holder: str, held: Mapping[str, KubeObject[View | None]], listed: Mapping[str, JSONObject]
 ) -> list[str]:
-    """Name what a holder has wrong.
+    """Return the differences between a holder of objects and the server.
 
     Args:
-        holder: whom the sentences are about, such as `the cache of pods`.
-        held: what it holds, by key.
-        listed: what the server lists, by key.
+        holder: the name of the holder in the sentences, such as `the cache of pods`.
+        held: the objects of the holder, by key.
+        listed: the objects of the server, by key.
 
     Returns:
-        A sentence for each object that is not the same; none if all are.
+        A sentence for each object that differs; empty if all are equal.
     """
     found = [f"{holder} lacks {key}" for key in sorted(listed.keys() - held.keys())]
     found += [

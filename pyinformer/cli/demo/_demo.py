@@ -1,8 +1,7 @@
-"""`pyinformer demo`: informers follow a small living cluster over real HTTP, and are judged.
+"""`pyinformer demo`: informers follow a small simulated cluster over real HTTP.
 
-In go a duration and a seed; out come a live table or plain lines, a summary, and an exit status.
-The status is 0 only if in the end every cache, and a mirror built from handler calls alone, equal
-what the server lists.
+The exit status is 0 only if at the end every cache, and a mirror built only from handler calls,
+equals what the server lists.
 """
 
 from __future__ import annotations
@@ -44,21 +43,21 @@ if TYPE_CHECKING:
 _SYNC_TIMEOUT_SECONDS = 10.0
 _CATCH_UP_TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
-_NAMED = 10  # differences; the rest is counted
-_SIGNALLED = 128  # plus the signal's number, as shells count
+_NAMED = 10  # printed differences; further ones are only counted
+_SIGNALLED = 128  # plus the number of the signal, as in shells
 
 
 def demo(*, seconds: float, seed: int, output: TextIO) -> int:
     """Run the demo. Call it in the main thread.
 
     Args:
-        seconds: how long to watch the cluster live.
-        seed: of everything that happens in it.
-        output: takes the table, or the lines, and the summary.
+        seconds: how long to watch the cluster.
+        seed: the seed of the simulated events.
+        output: receives the table, or the lines, and the summary.
 
     Returns:
-        The exit status: 0 if all is equal, 1 if it is not or could not be run, 128 plus the
-        signal's number if Ctrl-C or SIGTERM ended it early.
+        The exit status: 0 if everything is equal, 1 if not or if the demo could not run, 128 plus
+        the number of the signal if Ctrl-C or SIGTERM ended it early.
     """
     from pyinformer.testing import APIServer
 
@@ -68,7 +67,7 @@ def demo(*, seconds: float, seed: int, output: TextIO) -> int:
             world = World(server, seed=seed)
             world.populate()
             return asyncio.run(show.run(server, world))
-    except KeyboardInterrupt:  # before the loop took the signal over, or for a second time
+    except KeyboardInterrupt:  # before the loop handles the signal, or a second one
         return _SIGNALLED + signal.SIGINT
     except (InformerError, OSError) as error:
         if isinstance(error, BrokenPipeError):
@@ -91,17 +90,17 @@ class DemoRun:
     watched: list[WatchedResource] = field(default_factory=list)
     elapsed_seconds: float = 0.0
     signalled: int = 0
-    """The signal that ended it early."""
+    """The number of the signal that ended the demo early, or 0."""
 
     def say(self, line: str) -> None:
         """Print a line."""
         print(line, file=self.output, flush=True)
 
     async def run(self, server: APIServer, world: Steppable) -> int:
-        """Watch the world live, judge what was seen of it, and say both.
+        """Watch the cluster, compare the caches with the server, and print a summary.
 
         Cancellation:
-            Closes the informers and says nothing.
+            Closes the informers and prints nothing.
         """
         wrong: list[str] = []
         async with connect(server=server.url) as cluster, SharedInformerFactory(cluster) as factory:
@@ -153,7 +152,7 @@ class DemoRun:
         self.watched.append(WatchedResource(api_version, plural, informer, mirror))
 
     async def _watch(self, server: str) -> None:
-        """DemoRun frames until the time is up."""
+        """Show frames until the time is over."""
         clock = asyncio.get_running_loop().time
         began = clock()
         while (left := self.seconds - self.elapsed_seconds) > 0:
@@ -173,8 +172,8 @@ class DemoRun:
         )
 
     async def _compare(self, server: APIServer, driver: Driver) -> list[str]:
-        """Compare everything with the server, once the informers have caught up with it."""
-        wrong = [] if driver.error is None else [f"the cluster stood still: {driver.error!r}"]
+        """Wait until the informers have caught up, and compare them with the server."""
+        wrong = [] if driver.error is None else [f"the simulation failed: {driver.error!r}"]
         wrong += await wait_caught_up(self.watched, server)
         for watched in self.watched:
             listed = await asyncio.to_thread(
@@ -186,14 +185,17 @@ class DemoRun:
             mirror, plural = watched.mirror, watched.plural
             wrong += differences(f"the cache of {plural}", cache, listed)
             wrong += differences(f"the mirror of {plural}", mirror.objects, listed)
-            wrong += [f"the mirror of {plural} was told: {what}" for what in mirror.contradictions]
+            wrong += [
+                f"the handler of {plural} was called wrongly: {what}"
+                for what in mirror.contradictions
+            ]
         return wrong
 
     def _print_summary(self, wrong: list[str]) -> int:
         events = sum(watched.mirror.calls for watched in self.watched)
         self.say("")
         self.say(
-            f"{self.elapsed_seconds:.1f} s: {events:,} events told to handlers,"
+            f"{self.elapsed_seconds:.1f} s: {events:,} events delivered to handlers,"
             f" process RSS {format_size(rss_bytes())} (API server included)"
         )
         for watched in self.watched:
@@ -214,10 +216,10 @@ class DemoRun:
 
 
 async def wait_caught_up(watched: list[WatchedResource], server: APIServer) -> list[str]:
-    """Wait until everything that was written has reached the handlers.
+    """Wait until every write has reached the handlers.
 
     Returns:
-        A sentence for each informer that did not catch up in time, or whose handlers raised.
+        A sentence for each informer that did not catch up in time or whose handlers raised.
 
     Cancellation:
         Safe.
@@ -226,7 +228,7 @@ async def wait_caught_up(watched: list[WatchedResource], server: APIServer) -> l
     behind: list[str] = []
     with anyio.move_on_after(_CATCH_UP_TIMEOUT_SECONDS):
         while True:
-            server.send_bookmarks()  # a quiet resource's position moves only with these
+            server.send_bookmarks()  # only these advance the position of a quiet resource
             behind = [late for one in watched if (late := _lateness(one.informer, target))]
             if not behind:
                 break
@@ -241,7 +243,7 @@ async def wait_caught_up(watched: list[WatchedResource], server: APIServer) -> l
 
 
 def _lateness(informer: SharedInformer[Any], target: str) -> str:
-    """Say what an informer and its handlers still lack; empty if nothing."""
+    """Return what an informer and its handlers still lack; empty if nothing."""
     status = informer.status()
     if not status.position or compare_resource_versions(status.position, target) < 0:
         return f"{status} is at {status.position or 'no position'}, the server at {target}"
@@ -253,7 +255,7 @@ def _lateness(informer: SharedInformer[Any], target: str) -> str:
 
 @contextmanager
 def _handle_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Let Ctrl-C and the like ask for an orderly end; a second one is not waited for."""
+    """Call `stop` at the first Ctrl-C or SIGTERM; a second one ends the process."""
     loop = asyncio.get_running_loop()
     numbers = shutdown_signals()
 

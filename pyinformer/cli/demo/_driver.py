@@ -1,7 +1,6 @@
-"""The thread in which the demo's world moves.
+"""The thread that advances the simulated cluster at a fixed pace.
 
-In goes a world; it steps at a fixed pace until it is stopped. What ended it early is kept, so that
-a cluster that stood still is never taken for one that was followed.
+An error of the simulation is kept, so that a demo without events is not reported as a success.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ _JOIN_SECONDS = 5.0  # a step takes a millisecond
 
 
 class Steppable(Protocol):
-    """What moves when it is told to, as a World does."""
+    """A simulation that advances step by step, such as a World."""
 
     def step(self) -> None:
-        """Let a moment pass."""
+        """Advance by one step."""
         ...
 
 
 @final
 class Driver:
-    """Lets a world live while its `with` block runs."""
+    """Advances a world while its `with` block runs."""
 
     def __init__(self, world: Steppable) -> None:
         self._world = world
@@ -33,7 +32,7 @@ class Driver:
         self.error: Exception | None = None
 
     def stop(self) -> None:
-        """Let it stand still: when this returns, nothing is written any more."""
+        """Stop the world: after this returns, it writes nothing."""
         self._stopping.set()
         self._thread.join(_JOIN_SECONDS)
 
@@ -53,5 +52,5 @@ class Driver:
         try:
             while not self._stopping.wait(_STEP_SECONDS):
                 self._world.step()
-        except Exception as error:  # noqa: BLE001 - whatever stopped the world fails the demo
+        except Exception as error:  # noqa: BLE001 - any error of the simulation fails the demo
             self.error = error

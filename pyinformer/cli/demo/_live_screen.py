@@ -1,6 +1,6 @@
-"""The live table: one row for each resource, and below it the last changes in words.
+"""The live table of the demo: one row per resource, and below it the last changes.
 
-In go frames; what leaves is drawn over what was drawn before, never higher than the terminal.
+Each frame is drawn over the last one, and is never higher than the terminal.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pyinformer.cli.demo._messages import EventLog
 from pyinformer.cli.demo._metrics import Frame, ResourceRow, format_size
 
 _TABLE_LINES = 8  # title, table head and foot, blank line, heading
-_SUMMARY_LINES = 9  # what is printed below the last frame; title and table should stay in sight
+_SUMMARY_LINES = 9  # the summary below the last frame; title and table should stay visible
 _MOST_CHANGES = 20
 _MOST_NODES, _MOST_DEPLOYMENTS = 2, 4
 _STYLES = {"nodes": "yellow", "deployments": "cyan", "pods": "default"}
-_WIDE = 100  # columns from which there is room for the less important ones
+_WIDE = 100  # terminal columns that leave room for the less important table columns
 
 
 @final
 class LiveScreen:
     """Draws frames in place."""
 
-    interval_seconds: float = 0.5  # quicker, and nobody can read it
+    interval_seconds: float = 0.5  # faster updates are not readable
 
     def __init__(self, output: TextIO) -> None:
         self._console = PipeConsole(file=output, highlight=False)
@@ -36,7 +36,7 @@ class LiveScreen:
         self._last: Frame | None = None
 
     def show(self, frame: Frame) -> None:
-        """Draw a moment over the one before."""
+        """Draw a frame over the last one."""
         if not self._live.is_started:
             self._live.start()
         self._last = frame
@@ -44,7 +44,7 @@ class LiveScreen:
         self._live.update(self._draw(frame, min(room, _MOST_CHANGES)), refresh=True)
 
     def close(self, last: Frame | None = None) -> None:
-        """Leave the last frame sync_state, with room for the summary below it."""
+        """Leave the last frame visible, with room for the summary below it."""
         last, self._last = last or self._last, None
         if last is None or not self._live.is_started:
             return
@@ -84,7 +84,7 @@ class LiveScreen:
 
 
 def _recent_changes(event_log: EventLog, room: int) -> list[Text]:
-    """Write the last changes; what is rare stands first and is not pushed out by the pods."""
+    """Return the last changes; rare ones come first, so that pods do not displace them."""
     nodes = event_log.last("nodes", min(_MOST_NODES, room // 3))
     deployments = event_log.last("deployments", min(_MOST_DEPLOYMENTS, room // 3))
     pods = event_log.last("pods", room - len(nodes) - len(deployments))

@@ -1,6 +1,6 @@
 """The objects of the demo's cluster, as JSON dicts such as a kubelet or a controller would write.
 
-In go names and numbers, out come fresh dicts. Nothing here decides what happens.
+Every call returns a new dict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def namespace(name: str) -> JSONObject:
 
 
 def node(name: str, zone: str) -> JSONObject:
-    """Return a node that takes pods."""
+    """Return a node that accepts pods."""
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
     return {
         "apiVersion": "v1",
@@ -72,7 +72,7 @@ def replica_set(
 def pod(
     name: str, app: str, namespace: str, version: int, owner: JSONObject | None = None
 ) -> JSONObject:
-    """Return a pod that nobody has scheduled yet."""
+    """Return a pod that is not scheduled yet."""
     shape = template(app, version)
     return {
         "apiVersion": "v1",
@@ -109,7 +109,7 @@ def running(pod_ip: str) -> JSONObject:
 
 
 def template(app: str, version: int) -> JSONObject:
-    """Return what every pod of a version looks like."""
+    """Return the pod template of a version."""
     return {
         "metadata": {"labels": {"app": app, "version": f"v{version}"}},
         "spec": {

@@ -1,7 +1,6 @@
-"""Events of the demo's resources in words, and a log of the last of them.
+"""Messages about the events of the demo, a log of the last ones, and the views they read.
 
-In goes an event as a handler gets it; out comes a sentence, or None where there is nothing to say:
-for what was there before, and for changes that only a controller cares about.
+A function returns None for existing objects, and for changes that only a controller needs.
 """
 
 from __future__ import annotations
@@ -12,30 +11,30 @@ from typing import final
 
 from pyinformer.apimachinery import Added, Event, Updated, View
 
-_KEPT = 32  # objects of a topic; more than the demo shows
+_KEPT = 32  # objects per topic; more than the demo shows
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """Something that happened."""
+    """One message of the log."""
 
     number: int
     topic: str
-    """What it is about: the resource's plural name."""
+    """The plural name of the resource."""
     text: str
 
 
 @final
 class EventLog:
-    """Remembers, by topic, the last thing that happened to each of the last few objects."""
+    """Keeps, by topic, the last message about each of the last few objects."""
 
     def __init__(self) -> None:
         self.count = 0
         self._topics: dict[str, dict[str, LogEntry]] = {}
 
     def record(self, topic: str, key: str, text: str | None) -> None:
-        """Remember a sentence about an object; None is nothing to say."""
+        """Keep a message about an object; None is ignored."""
         if text is None:
             return
         self.count += 1
@@ -50,77 +49,77 @@ class EventLog:
         return list(self._topics.get(topic, {}).values())[-count:] if count > 0 else []
 
     def last_of_each(self, *, after: int) -> list[LogEntry]:
-        """Return the newest entry of each topic among those after a number, in order."""
+        """Return the newest entry of each topic, if its number is greater than `after`."""
         newest = [entry for topic in self._topics for entry in self.last(topic, 1)]
         recent = [entry for entry in newest if entry.number > after]
         return sorted(recent, key=lambda entry: entry.number)
 
 
 class PodSpec(View):
-    """Of a pod's spec."""
+    """The decoded part of a pod's spec."""
 
     node_name: str = ""
 
 
 class PodStatus(View):
-    """Of a pod's status."""
+    """The decoded part of a pod's status."""
 
     phase: str = ""
 
 
 class PodView(View):
-    """Where a pod is and how it does."""
+    """The node and the phase of a pod."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
 class NodeSpec(View):
-    """Of a node's spec."""
+    """The decoded part of a node's spec."""
 
     unschedulable: bool = False
 
 
 class NodeView(View):
-    """Whether a node takes pods."""
+    """Whether a node accepts pods."""
 
     spec: NodeSpec = NodeSpec()
 
 
 class Container(View):
-    """Of a container."""
+    """The decoded part of a container."""
 
     image: str = ""
 
 
 class TemplateSpec(View):
-    """Of a pod template's spec."""
+    """The decoded part of a pod template's spec."""
 
     containers: tuple[Container, ...] = ()
 
 
 class Template(View):
-    """Of a pod template."""
+    """The decoded part of a pod template."""
 
     spec: TemplateSpec = TemplateSpec()
 
 
 class DeploymentSpec(View):
-    """Of a deployment's spec."""
+    """The decoded part of a deployment's spec."""
 
     replicas: int = 1
     template: Template = Template()
 
 
 class DeploymentStatus(View):
-    """Of a deployment's status."""
+    """The decoded part of a deployment's status."""
 
     replicas: int = 0
     updated_replicas: int = 0
 
 
 class DeploymentView(View):
-    """How far a deployment has come with its image."""
+    """The image and the rollout of a deployment."""
 
     spec: DeploymentSpec = DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
@@ -133,7 +132,7 @@ class DeploymentView(View):
 
 
 def pod_message(event: Event[PodView]) -> str | None:
-    """Say what happened to a pod."""
+    """Return a message about a pod: new, scheduled, in another phase, or deleted."""
     if isinstance(event, Updated):
         name, old, new = event.new.metadata.name, event.old.view, event.new.view
         node = new.spec.node_name
@@ -147,11 +146,11 @@ def pod_message(event: Event[PodView]) -> str | None:
 
 
 def node_message(event: Event[NodeView], pods_on: Callable[[str], int]) -> str | None:
-    """Say that a node is drained, or is back.
+    """Return a message about a node that is drained, or accepts pods again.
 
     Args:
-        event: what happened.
-        pods_on: counts the pods of a node.
+        event: the event of the node.
+        pods_on: returns the number of pods on a node.
     """
     if not isinstance(event, Updated):
         return None
@@ -160,11 +159,11 @@ def node_message(event: Event[NodeView], pods_on: Callable[[str], int]) -> str |
         return None
     if now:
         return f"{name} is being drained: {pods_on(name)} pods to move"
-    return f"{name} takes pods again"
+    return f"{name} accepts pods again"
 
 
 def deployment_message(event: Event[DeploymentView]) -> str | None:
-    """Say how far a deployment has come with its image."""
+    """Return a message about the rollout of a deployment."""
     if not isinstance(event, Updated):
         return None
     name, old, new = event.new.metadata.name, event.old.view, event.new.view

@@ -1,7 +1,4 @@
-"""What the demo shows about its informers: numbers, taken from their public face.
-
-In go informers and mirrors and the moment; out come frozen records for whoever prints them.
-"""
+"""The metrics of the demo's informers, from their public API, as frozen records."""
 
 from __future__ import annotations
 
@@ -24,30 +21,30 @@ _MEGABYTE = 1_000_000
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRow:
-    """How one informer is doing."""
+    """The metrics of one informer."""
 
     resource: str
     objects: int
     events: int
-    """Handler calls so far, those of the initial list included."""
+    """Handler calls so far, including those of the initial list."""
     events_per_second: float
     position: str
     state: str
     queued: int
-    """Events that no handler has taken yet."""
+    """Events that wait for a handler."""
     body_bytes: int
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One moment of the demo."""
+    """The metrics of the demo at one moment."""
 
     elapsed_seconds: float
     total_seconds: float
     server: str
     rss_bytes: int
-    """Of this process, the API server in it included."""
+    """The resident memory of this process, which includes the API server."""
     rows: tuple[ResourceRow, ...]
     event_log: EventLog
 
@@ -55,7 +52,7 @@ class Frame:
 @final
 @dataclass(eq=False)
 class WatchedResource:
-    """An informer and the mirror that hangs on it."""
+    """An informer of the demo, and the mirror that its handler calls build."""
 
     api_version: str
     plural: str
@@ -64,7 +61,7 @@ class WatchedResource:
     _calls: deque[tuple[float, int]] = field(default_factory=deque)
 
     def row(self, now: float) -> ResourceRow:
-        """Take the figures of this moment."""
+        """Return the metrics of this moment."""
         status = self.informer.status()
         return ResourceRow(
             resource=self.plural,
@@ -78,7 +75,7 @@ class WatchedResource:
         )
 
     def _rate(self, now: float) -> float:
-        """Return the calls per second over the last moments, from two of these calls on."""
+        """Return the handler calls per second over the last two seconds."""
         calls = self._calls
         calls.append((now, self.mirror.calls))
         while len(calls) > 2 and now - calls[1][0] >= _RATE_WINDOW_SECONDS:  # noqa: PLR2004
@@ -88,7 +85,7 @@ class WatchedResource:
 
 
 def rss_bytes() -> int:
-    """Return the resident memory of this process; where /proc is missing, its peak."""
+    """Return the resident memory of this process, or its peak if /proc is missing."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
@@ -97,7 +94,7 @@ def rss_bytes() -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """Write a size for people: `9.4 kB`, `0.42 MB`, `81.0 MB`."""
+    """Return a size as text: `9.4 kB`, `0.42 MB`, `81.0 MB`."""
     if size_bytes < _MEGABYTE / 10:
         return f"{size_bytes / 1e3:.1f} kB"
     return f"{size_bytes / _MEGABYTE:.{1 if size_bytes >= _MEGABYTE else 2}f} MB"

@@ -1,7 +1,6 @@
-"""A copy of a resource that knows only what a handler is told.
+"""A copy of a resource, built only from handler calls.
 
-What enters are the calls of an informer; what stays is what they add up to. A call that cannot
-follow on those before it (a second add, an update of something else) is kept as a contradiction.
+A call that contradicts the earlier ones, such as a second add, is recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pyinformer.apimachinery import KubeObject, V
 
 @final
 class Mirror(Generic[V]):
-    """An event handler that builds a mirror; add it with `add_event_handler(mirror)`."""
+    """An event handler that builds a copy of the objects; use `add_event_handler(mirror)`."""
 
     def __init__(self) -> None:
         self.objects: dict[str, KubeObject[V]] = {}
@@ -21,7 +20,7 @@ class Mirror(Generic[V]):
         self.contradictions: list[str] = []
 
     def on_add(self, obj: KubeObject[V]) -> None:
-        """Take an object that must be unknown."""
+        """Store an object, which must be new."""
         self.calls += 1
         known = self.objects.get(obj.key)
         if known is not None:
@@ -29,15 +28,17 @@ class Mirror(Generic[V]):
         self.objects[obj.key] = obj
 
     def on_update(self, old: KubeObject[V], new: KubeObject[V]) -> None:
-        """Take a change of what was told last."""
+        """Replace an object, whose old state must be the stored one."""
         self.calls += 1
         if self.objects.get(new.key) != old or old.metadata.uid != new.metadata.uid:
-            self.contradictions.append(f"{new.key} was updated from a state that was never told")
+            self.contradictions.append(
+                f"{new.key} was updated from a state that was never delivered"
+            )
         self.objects[new.key] = new
 
     def on_delete(self, obj: KubeObject[V]) -> None:
-        """Forget an object that must be known."""
+        """Remove an object, which must be stored."""
         self.calls += 1
         known = self.objects.pop(obj.key, None)
         if known is None or known.metadata.uid != obj.metadata.uid:
-            self.contradictions.append(f"{obj.key} was deleted and was not there")
+            self.contradictions.append(f"{obj.key} was deleted but did not exist")

@@ -1,7 +1,4 @@
-"""DisplayOptions the demo: a live table on a terminal, plain lines everywhere else.
-
-In go frames; what leaves is text. Control codes go to a terminal that takes them and nowhere else.
-"""
+"""The screens of the demo: a live table on a terminal, and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,23 +10,23 @@ from pyinformer.cli.output import takes_control_codes
 
 
 class Screen(Protocol):
-    """Where the demo is shown."""
+    """Shows the frames of the demo."""
 
     interval_seconds: float
-    """How often it wants a frame."""
+    """How often a frame is shown."""
 
     def show(self, frame: Frame) -> None:
-        """DemoRun a moment."""
+        """Show a frame."""
         ...
 
     def close(self, last: Frame | None = None) -> None:
-        """Leave the terminal ready for other lines, the last frame in sight; twice is fine."""
+        """Show the last frame and release the terminal; a second call does nothing."""
         ...
 
 
 @final
 class PlainScreen:
-    """One line a second about the informers, and the newest change of each resource."""
+    """Prints one line per second about the informers, and the newest change of each resource."""
 
     interval_seconds: float = 1.0
 
@@ -38,7 +35,7 @@ class PlainScreen:
         self._told = 0
 
     def show(self, frame: Frame) -> None:
-        """Print what is new."""
+        """Print a frame and the changes since the last one."""
         counts = ", ".join(
             f"{row.objects} {row.resource} ({row.events_per_second:.0f}/s"
             f"{'' if row.state == 'watching' else f', {row.state}'})"
@@ -59,7 +56,7 @@ class PlainScreen:
 
 
 def screen_for(output: TextIO, environ: Mapping[str, str]) -> Screen:
-    """Return the screen that fits where the output goes."""
+    """Return the screen for an output."""
     if not takes_control_codes(output, environ):
         return PlainScreen(output)
     from pyinformer.cli.demo._live_screen import LiveScreen

@@ -1,8 +1,7 @@
-"""A small cluster that lives: deployments roll, pods come and go, nodes are drained.
+"""A simulated cluster: deployments roll out, pods start and end, nodes are drained.
 
-What enters is a seed and one call per step; what leaves are the writes that a scheduler, the
-controllers and the kubelets would send. The same seed and the same number of steps give the same
-objects: nothing here looks at a clock.
+Each step sends the writes that a scheduler, controllers and kubelets would send. The same seed and
+number of steps give the same objects: nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ _JOBS_NAMESPACE = "batch"
 _NODES = 8
 _ZONES = 3
 _FIRST_VERSION = 6
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as in generated names: no words by accident
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as in generated names: they cannot form words
 _FIRST_ROLLOUT, _REST_BETWEEN_ROLLOUTS = 4, 8
 _FIRST_DRAIN, _REST_BETWEEN_DRAINS, _EMPTY_FOR = 14, 30, 10
 _JOB_EVERY = 4
-_STARTS_AT_ONCE = 4  # pods that one controller creates, or deletes, in a step
+_STARTS_AT_ONCE = 4  # pods that a controller creates or deletes per step
 _EVICTIONS = 2
-_SURGE_SHARE = 4  # a quarter of the replicas may be on their way at the same time
+_SURGE_SHARE = 4  # a quarter of the replicas may start at the same time
 
 
 @dataclass(eq=False)
 class Pod:
-    """What the world remembers of a pod."""
+    """The state of a simulated pod."""
 
     name: str
     namespace: str
     node: str | None = None
     phase: str = "Pending"
     turns_at: int = 0
-    """The step at which it goes on to its next phase."""
+    """The step at which its next phase begins."""
 
 
 @dataclass(eq=False)
 class ReplicaSet:
-    """The pods of one version."""
+    """The pods of one version of a deployment."""
 
     name: str
     version: int
@@ -55,17 +54,17 @@ class ReplicaSet:
     desired: int
     pods: dict[str, Pod] = field(default_factory=dict)
     reported: tuple[int, int, int] = (0, 0, 0)
-    """Desired, existing and ready replicas as they were last written."""
+    """The desired, existing and ready replicas that were last written."""
 
     @property
     def ready(self) -> int:
-        """How many of its pods run."""
+        """The number of running pods."""
         return sum(pod.phase == "Running" for pod in self.pods.values())
 
 
 @dataclass(eq=False)
 class Workload:
-    """A deployment: the replica set of its version, and the one that it comes from."""
+    """A deployment: the replica sets of its current and its previous version."""
 
     app: str
     namespace: str
@@ -75,7 +74,7 @@ class Workload:
     current: ReplicaSet
     previous: ReplicaSet | None = None
     reported: tuple[int, int, int] = (0, 0, 0)
-    """Existing, updated and ready replicas as they were last written."""
+    """The existing, updated and ready replicas that were last written."""
 
     @property
     def sets(self) -> tuple[ReplicaSet, ...]:
@@ -89,7 +88,7 @@ class Workload:
         return behind or self.current.desired < self.replicas
 
     def roll(self) -> None:
-        """Let the replica sets have the sizes that this moment of a rollout asks for."""
+        """Set the sizes of the replica sets for the current state of a rollout."""
         if self.previous is None:
             return
         ready = self.current.ready
@@ -99,7 +98,7 @@ class Workload:
 
 
 class Writer(Protocol):
-    """The part of an API server that the world writes to."""
+    """The API of a server that the world writes to."""
 
     def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
         """Create an object and return what was stored."""
@@ -128,8 +127,8 @@ class World:
     """The cluster's scheduler, controllers and kubelets in one.
 
     Args:
-        server: takes the writes.
-        seed: of everything that happens.
+        server: receives the writes.
+        seed: the seed of every random choice.
     """
 
     def __init__(self, server: Writer, *, seed: int = 0) -> None:
@@ -146,7 +145,7 @@ class World:
         self._next_drain = _FIRST_DRAIN
 
     def populate(self) -> None:
-        """Create the cluster at rest: everything is scheduled and runs."""
+        """Create the initial objects: every pod is scheduled and running."""
         for number, name in enumerate(self._load):
             self._server.create(_manifests.node(name, f"zone-{number % _ZONES + 1}"))
         for namespace in (*_APPS, _JOBS_NAMESPACE):
@@ -156,7 +155,7 @@ class World:
                 self._deploy(app, namespace, replicas)
 
     def step(self) -> None:
-        """Let a moment pass."""
+        """Advance by one step."""
         self._step += 1
         self._beat()
         self._roll_out()
@@ -205,7 +204,7 @@ class World:
         yield from self._jobs.values()
 
     def _beat(self) -> None:
-        """Let one node after the other say that it is alive."""
+        """Write the heartbeat of one node, in turn."""
         name = list(self._load)[self._step % _NODES]
         minutes, seconds = divmod(self._step, 60)
         beat = f"2026-01-01T00:{minutes % 60:02}:{seconds:02}Z"
@@ -230,7 +229,7 @@ class World:
 
     def _start(self, pod: Pod) -> None:
         pod.phase = "Running"
-        pod.turns_at = self._step + self._rng.randint(10, 40)  # of interest to jobs only
+        pod.turns_at = self._step + self._rng.randint(10, 40)  # used only for jobs
         address = (
             f"10.{self._rng.randrange(256)}.{self._rng.randrange(256)}.{len(self._names) % 256}"
         )
@@ -271,7 +270,7 @@ class World:
             self._delete_pod(pod, replica_set.pods)
 
     def _report(self, workload: Workload) -> None:
-        """Write what has changed of the numbers that controllers keep in spec and status."""
+        """Write the replica counts in spec and status that have changed."""
         for one in workload.sets:
             now = (one.desired, len(one.pods), one.ready)
             if now != one.reported:
@@ -303,7 +302,7 @@ class World:
             self._begin_rollout(self._rolling)
 
     def _begin_rollout(self, workload: Workload) -> None:
-        if workload.previous is not None:  # of the history only the last one is kept
+        if workload.previous is not None:  # only the last version is kept
             self._server.delete(
                 "apps/v1", "replicasets", workload.previous.name, workload.namespace
             )

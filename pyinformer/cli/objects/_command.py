@@ -1,7 +1,6 @@
-"""How `watch` and `get` run: errors as one line, a deadline, an exit status.
+"""One run of `watch` or `get`: its deadline, its errors and its exit status.
 
-What enters is a job; what leaves is the status with which the process ends. Whatever goes wrong and
-is not a bug of ours is said on stderr, in errors.
+Every expected error becomes one line on stderr. Only a bug of pyinformer shows a traceback.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from pyinformer.informer import SharedInformer
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayOptions:
-    """How objects are shown."""
+    """The options that control how objects are printed."""
 
     form: str = "table"
     """`table`, `wide`, `json` or `name`."""
@@ -41,7 +40,7 @@ class DisplayOptions:
     metadata_only: bool = False
 
     def layout(self, found: Session) -> Layout:
-        """Return the columns for what is followed."""
+        """Return the columns for the objects of a session."""
         return Layout(
             is_wide=self.form == "wide",
             with_namespace=found.shows_namespaces,
@@ -50,17 +49,17 @@ class DisplayOptions:
 
 
 class Job(Protocol):
-    """What a command does with informers."""
+    """What a command does with its informer."""
 
     def prepare(self, informer: SharedInformer[Any]) -> object:
-        """Add to an informer what it needs, before it starts."""
+        """Add indexes or handlers to the informer before it starts."""
         ...
 
     async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
-        """Do it, and return the exit status.
+        """Print the objects, and return the exit status.
 
         Cancellation:
-            Ends it.
+            Ends the command.
         """
         ...
 
@@ -68,21 +67,21 @@ class Job(Protocol):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One run of a command."""
+    """One run of `watch` or `get`."""
 
     name: str
     access: Access
     wanted: Target
     timeout_seconds: float | None
-    """After which it ends; None is never."""
+    """How long the command may run; None for no bound."""
     output: TextIO
     errors: TextIO
 
     def run(self, job_of: Callable[[Shutdown, Output], Job]) -> int:
-        """Run it. Call it in the main thread.
+        """Run the command. Call it in the main thread.
 
         Args:
-            job_of: makes the job.
+            job_of: returns the job for this run.
 
         Returns:
             The exit status.
@@ -91,7 +90,7 @@ class Command:
         errors = Output(self.errors, os.environ)
 
         async def command(shutdown: Shutdown) -> int:
-            """Do the job, or say why not."""
+            """Perform the job, or print why it failed."""
             try:
                 return await self._perform(job_of(shutdown, output), errors)
             except BrokenPipeError:

@@ -1,6 +1,6 @@
-"""`pyinformer get`: what exists, once, read from a cache that has synced.
+"""`pyinformer get`: print the existing objects once, from a synced cache.
 
-What is shown are the objects of the cache, or those of some names, or of one value of an index.
+The output is a table, JSON or names, of all cached objects or of those that a filter selects.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from pyinformer.tasks import WorkerThreads
 
 Object: TypeAlias = KubeObject[Any]
 
-_INDEX = "asked for"
+_INDEX = "--index"
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFilter:
-    """Which of the cached objects are shown: all, those of some names, or those of an index."""
+    """Selects cached objects: all, those with some names, or those with a value of an index."""
 
     names: tuple[str, ...] = ()
     index: tuple[str, str] | None = None
-    """A path, and the value there."""
+    """A path, and the value at this path."""
 
     def of(self, found: Session) -> list[Object]:
-        """Read the cache; a namespace that the server refuses is missing, and was said."""
+        """Return the selected objects; a namespace that the server refuses was reported before."""
         lister = found.informer.lister
         if self.index is not None:
             chosen = lister.by_index(_INDEX, self.index[1], allow_unsynced=True)
@@ -54,13 +54,13 @@ class ObjectFilter:
 
 @final
 class Get:
-    """Shows what exists.
+    """Prints the existing objects.
 
     Args:
-        object_filter: what of it.
-        display: how objects are shown.
-        shutdown: is told when nobody reads it any more.
-        output: takes the lines.
+        object_filter: selects the objects.
+        display: how objects are printed.
+        shutdown: ends the command if the output cannot be written.
+        output: receives the text.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class Get:
         self._threads = WorkerThreads("output")
 
     def prepare(self, informer: SharedInformer[Any]) -> None:
-        """Index what is to be found by a value."""
+        """Add the index of the filter."""
         if self._filter.index is not None:
             informer.add_index(_INDEX, self._filter.index[0])
 
     async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
-        """Wait for the cache, and show what it holds.
+        """Wait for the sync, and print the selected objects.
 
         Cancellation:
-            What is being written is waited for.
+            Waits for the write in progress.
         """
         await found.sync(gives_up=True)
-        deadline.deadline = math.inf  # it is for the cluster, not for whoever reads
+        deadline.deadline = math.inf  # the timeout bounds the sync, not the reader of the output
         if not found.sync_state.has_synced:
             found.errors.line(printable(f"pyinformer get: {found.sync_state.pending}"))
             return FAILED
@@ -97,7 +97,7 @@ class Get:
         return FAILED if found.sync_state.pending or self._report_missing(objects, found) else OK
 
     def _report_missing(self, objects: Sequence[Object], found: Session) -> bool:
-        """Say what was asked for by name and does not exist."""
+        """Print which names do not exist, and return whether there are any."""
         missing = sorted({*self._filter.names} - {obj.metadata.name for obj in objects})
         for name in missing:
             found.errors.line(printable(f"pyinformer get: there is no {name!r} in {found.where}"))
@@ -114,7 +114,7 @@ class Get:
         return table_of(objects, layout, heading=lambda line: self._output.styled(line, "bold"))
 
     def _json(self, objects: Sequence[Object]) -> Iterator[str]:
-        """Write one object by itself, and any other number as a List, as kubectl does."""
+        """Yield a single object if one name was given, otherwise a List, as kubectl does."""
         shows_secrets = self._display.shows_secrets
         if len(self._filter.names) == 1:
             yield from (json_line(shown(obj, shows_secrets)) for obj in objects)
@@ -134,7 +134,7 @@ class Get:
 
 
 def name_of(obj: Object) -> str:
-    """Return what an object is and how it is called: `pod/web-1`, `deployment.apps/web`."""
+    """Return the kind and the name of an object: `pod/web-1`, `deployment.apps/web`."""
     group = obj.gvk.group
     kind = obj.gvk.kind.lower()
     return printable(f"{f'{kind}.{group}' if group else kind}/{obj.metadata.name}")

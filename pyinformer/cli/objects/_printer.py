@@ -1,8 +1,7 @@
-"""From events to lines: what exists is told at once, and after that each event by itself.
+"""An event handler that prints the existing objects, and then each event.
 
-What enters are the events of an informer, on the event loop; what leaves is text,
-written in a thread, so that a full pipe holds up neither the loop nor a cache. Behind a slow reader
-events wait in the handler's mailbox, where those of one object are merged.
+Text is written in a thread, so that a full pipe blocks neither the loop nor the cache. With a slow
+reader, events wait in the handler's mailbox, where those of one object are merged.
 """
 
 from __future__ import annotations
@@ -16,28 +15,28 @@ from pyinformer.apimachinery import Event, KubeObject
 from pyinformer.cli.output import Output
 from pyinformer.tasks import WorkerThreads
 
-_MOST_CHARACTERS = 1 << 16  # of one write
+_MOST_CHARACTERS = 1 << 16  # in one write
 
 
 class Rendering(Protocol):
-    """Makes text of what is known."""
+    """Turns objects and events into text."""
 
     def initial(self, objects: Sequence[KubeObject[Any]]) -> Iterator[str]:
-        """Write what exists."""
+        """Yield the text of the existing objects."""
         ...
 
     def event(self, event: Event[Any]) -> str:
-        """Write what happened."""
+        """Return the text of an event."""
         ...
 
 
 @final
 class EventPrinter:
-    """Tells what an informer hears; `on_event` is their handler.
+    """Prints the events of an informer; `on_event` is the handler.
 
     Args:
-        output: takes the text.
-        on_write_error: is called, in a thread, when nobody reads it any more, or the disk is full.
+        output: receives the text.
+        on_write_error: is called in a thread if the output is closed or the disk is full.
     """
 
     def __init__(self, output: Output, on_write_error: Callable[[OSError], object]) -> None:
@@ -49,18 +48,18 @@ class EventPrinter:
         self._initial_printed = anyio.Event()
 
     def on_event(self, event: Event[Any]) -> Awaitable[None] | None:
-        """Tell an event; those before `print_initial` are seen in what exists."""
+        """Print an event; those before `print_initial` are part of the existing objects."""
         return self._print(event) if self._has_started else None
 
     async def print_initial(self, objects: Sequence[KubeObject[Any]], rendering: Rendering) -> None:
-        """Tell what exists; from this step on each event is told by itself.
+        """Print the existing objects; from now on, print each event.
 
         Args:
-            objects: exactly what the events up to now add up to.
-            rendering: makes the text.
+            objects: the result of all events up to now.
+            rendering: turns objects and events into text.
 
         Cancellation:
-            What is being written is waited for.
+            Waits for the write in progress.
         """
         self._has_started = True
         await self._threads.run(lambda: self._write(rendering.initial(objects)))
@@ -84,7 +83,7 @@ class EventPrinter:
 
 
 def in_chunks(texts: Iterable[str]) -> Iterator[str]:
-    """Join short texts, so that a line is not a system call."""
+    """Join short texts, so that not every line needs a system call."""
     waiting: list[str] = []
     size = 0
     for text in texts:

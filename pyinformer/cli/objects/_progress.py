@@ -1,6 +1,6 @@
-"""What is said meanwhile, on stderr: why nothing is shown yet, and why it may be old later.
+"""Progress reports on stderr: why nothing is printed yet, and why the output may be stale.
 
-What enters are the states of an informer at moments; what leaves are lines, each said once. Pure.
+Each line is reported once. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyinformer._printable import printable
 from pyinformer.informer import InformerStatus, NamespaceStatus
 from pyinformer.reflector import ReflectorState
 
-_FIRST_LINE_SECONDS: Final = 2.0  # what is quicker needs no words
+_FIRST_LINE_SECONDS: Final = 2.0  # faster steps are not reported
 _REFUSED: Final = frozenset({ReflectorState.FORBIDDEN, ReflectorState.FAILED})
 _BAD_REQUEST: Final = ": 400 BadRequest"
 _AT_WORK: Final = frozenset({ReflectorState.NEW, ReflectorState.LOADING})
@@ -20,7 +20,7 @@ _AT_WORK: Final = frozenset({ReflectorState.NEW, ReflectorState.LOADING})
 
 @final
 class ProgressReporter:
-    """Remembers what was said."""
+    """Turns the status of an informer into lines, and remembers which were reported."""
 
     def __init__(self) -> None:
         self._reported: dict[str, str] = {}
@@ -28,11 +28,11 @@ class ProgressReporter:
         self._merged = 0
 
     def lines(self, status: InformerStatus, elapsed_seconds: float) -> list[str]:
-        """Return what is new to say.
+        """Return the lines that were not reported yet.
 
         Args:
-            status: of the informer.
-            elapsed_seconds: since the command began to wait.
+            status: the status of the informer.
+            elapsed_seconds: how long the command has waited.
         """
         found = [
             line for one in status.namespaces for line in self._on_namespace(one, elapsed_seconds)
@@ -44,7 +44,7 @@ class ProgressReporter:
             yield from self._on_following(namespace)
             return
         if namespace.state is ReflectorState.ABSENT:
-            return  # which ends the command, with words of its own
+            return  # the command ends, with its own message
         is_on_its_way = namespace.state in _AT_WORK and not namespace.last_error
         if is_on_its_way and elapsed_seconds < _FIRST_LINE_SECONDS:
             return
@@ -58,24 +58,24 @@ class ProgressReporter:
         if namespace.state is ReflectorState.WATCHING:
             if name in self._behind:
                 self._behind.remove(name)
-                yield f"{name}: followed again"
+                yield f"{name}: is followed again"
             return
         is_in_trouble = namespace.attempts or namespace.state in {*_REFUSED, ReflectorState.ABSENT}
         if is_in_trouble and name not in self._behind:
             self._behind.add(name)
-            yield f"{name}: what is shown may be old: {reason_for(namespace)}"
+            yield f"{name}: the output may be stale: {reason_for(namespace)}"
 
     def _on_merging(self, status: InformerStatus) -> Iterator[str]:
         merged = sum(one.coalesced for one in status.handlers)
         if merged and not self._merged:
-            yield "changes of one object are merged: whoever reads this is slower than the cluster"
+            yield "changes of one object are merged: the reader of the output is too slow"
         self._merged = merged
 
 
 def reason_for(namespace: NamespaceStatus) -> str:
-    """Say why something is not followed at present."""
+    """Return why a namespace is not followed at present."""
     if namespace.state in _AT_WORK and not namespace.last_error:
-        return "the list has not come yet"
+        return "the list has not arrived yet"
     attempt = f", attempt {namespace.attempts}" if namespace.attempts else ""
     error = namespace.last_error or ""
     reason = "" if namespace.reason in error else namespace.reason
@@ -83,13 +83,13 @@ def reason_for(namespace: NamespaceStatus) -> str:
 
 
 def is_permanent_failure(namespace: NamespaceStatus) -> bool:
-    """Tell whether the server will never do what it is asked for, a field that it cannot select."""
+    """Return whether the server can never serve the request, such as an unknown field selector."""
     is_bad = namespace.attempts > 1 and _BAD_REQUEST in (
         namespace.last_error or ""
-    )  # not of a fallback
+    )  # the first attempt may have been a fallback
     return is_bad and not namespace.has_synced
 
 
 def is_refused(namespace: NamespaceStatus) -> bool:
-    """Tell whether waiting may be in vain: it has not synced, and the server has said no."""
+    """Return whether a namespace has not synced because the server refuses it."""
     return not namespace.has_synced and namespace.state in _REFUSED

@@ -1,7 +1,6 @@
-"""What `watch` and `get` have in common: to connect, to find the resource, to fill the caches.
+"""The steps that `watch` and `get` share: connect, find the resource, and sync the cache.
 
-What enters is what the user asked for; what leaves is an informer that has synced, or an error
-that says why not. While a server cannot be reached it is tried again, and said why.
+A server that cannot be reached is retried, with the reason on stderr.
 """
 
 from __future__ import annotations
@@ -39,7 +38,9 @@ if TYPE_CHECKING:
     from pyinformer.cluster import APIResource
 
 _POLL_SECONDS: Final = 0.05
-_GRACE_SECONDS: Final = 0.2  # for what is being written: a second is promised for all
+_GRACE_SECONDS: Final = (
+    0.2  # for the write in progress; the documentation promises one second in total
+)
 _FIRST_LINE_SECONDS: Final = 2.0
 _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 1.0, 8.0
 _CLUSTER_SCOPED: Final = frozenset(
@@ -61,20 +62,20 @@ _CLUSTER_SCOPED: Final = frozenset(
         "volumeattachments",
     }
 )
-"""What is in no namespace, though nobody is asked: for resources that are named in full."""
+"""Built-in resources without namespaces; used for full names, which need no discovery."""
 
 
 _VERSION: Final = re.compile(r"(?:[^/]+/)?v\d+(?:(?:alpha|beta)\d+)?")
 
 
 class CommandError(Exception):
-    """A command cannot go on; the text is for its user."""
+    """A command failed; its user sees the text."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How the cluster is reached; None is as kubectl would."""
+    """The options of the connection; None for the default of kubectl."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -86,11 +87,11 @@ class Access:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is to be followed."""
+    """The objects to follow: a resource, namespaces and selectors."""
 
     resource: str
     namespaces: tuple[str, ...] = ()
-    """None of them: the default of the context."""
+    """Empty for the default namespace of the context."""
     all_namespaces: bool = False
     label_selector: str | None = None
     field_selector: str | None = None
@@ -100,7 +101,7 @@ class Target:
 @final
 @dataclass(slots=True)
 class SyncState:
-    """How far a command has come, for when its time is up."""
+    """Whether a command has synced, and what is missing, for the end of its timeout."""
 
     has_synced: bool = False
     pending: str = ""
@@ -110,12 +111,12 @@ class SyncState:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The informer of one command, and what it says meanwhile."""
+    """The informer of a command, and its progress reports on stderr."""
 
     informer: SharedInformer[Any]
     resource: GroupVersionResource
     namespaces: tuple[str, ...] | None
-    """None is all of them, or that there are none."""
+    """None for all namespaces, or for a resource without namespaces."""
     is_namespaced: bool
     errors: Output
     progress: ProgressReporter
@@ -123,12 +124,12 @@ class Session:
 
     @property
     def what(self) -> str:
-        """What is followed, as errors name it."""
+        """The resource, as errors name it: `pods.v1`."""
         return str(self.resource)
 
     @property
     def where(self) -> str:
-        """What is followed and where, for people: `pods.v1 in default`."""
+        """The resource and its namespaces: `pods.v1 in default`."""
         return self.what if self.namespaces is None else f"{self.what} in {self._names}"
 
     @property
@@ -137,17 +138,18 @@ class Session:
 
     @property
     def shows_namespaces(self) -> bool:
-        """Whether objects of several namespaces may stand side by side."""
+        """Whether objects of several namespaces may be printed."""
         return self.is_namespaced and (self.namespaces is None or len(self.namespaces) > 1)
 
     async def sync(self, *, gives_up: bool) -> None:
-        """Wait until all has synced that the server does not refuse, and say why it takes long.
+        """Wait until every namespace has synced that the server allows, and report delays.
 
         Args:
-            gives_up: end also if all of it is refused; rights that come later are waited for else.
+            gives_up: whether to return if every namespace is refused. Otherwise the command waits
+                for the missing rights.
 
         Raises:
-            CommandError: the server does not serve it.
+            CommandError: the server does not serve the resource.
 
         Cancellation:
             Safe.
@@ -168,7 +170,7 @@ class Session:
             await anyio.sleep(_POLL_SECONDS)
 
     def _check(self) -> None:
-        """Raise if it is in vain to wait."""
+        """Raise if the cache can never sync."""
         informer = self.informer
         if informer.crash is not None:
             raise informer.crash
@@ -183,7 +185,7 @@ class Session:
             )
 
     def report_progress(self, elapsed_seconds: float) -> None:
-        """Say what has changed about the informer."""
+        """Print what has changed in the status of the informer."""
         for line in self.progress.lines(self.informer.status(), elapsed_seconds):
             self.errors.line(line)
 
@@ -201,15 +203,15 @@ async def session(
     Args:
         access: how the cluster is reached.
         target: what.
-        errors: takes what is said meanwhile.
-        prepare: is given the informer before it starts.
-        sync_state: is told how far it comes.
+        errors: receives progress reports.
+        prepare: is called with the informer before it starts.
+        sync_state: is updated while the cache syncs.
 
     Raises:
-        InformerError: it cannot be.
+        InformerError: the connection, the resource or the selectors are invalid.
 
     Cancellation:
-        What was started is stopped.
+        Stops the informer and closes the connection.
     """
     async with (
         connect(
@@ -254,12 +256,14 @@ def _namespaces(target: Target, default: str) -> tuple[str, ...] | None:
 async def _resource(
     cluster: Cluster, name: str, errors: Output
 ) -> tuple[GroupVersionResource, bool]:
-    """Return the resource of a name, and whether it is in namespaces."""
-    if "/" in name:  # in full: a user without the right to discover can do no better
+    """Return the resource of a name, and whether it is namespaced."""
+    if "/" in name:  # a full name: it works without the right to read discovery
         api_version, _, plural = name.rpartition("/")
         if not _VERSION.fullmatch(api_version):
-            hint = "v1/pods or apps/v1/deployments; names of objects stand by themselves, after it"
-            raise CommandError(f"{name!r} is no resource in full, such as {hint}")
+            raise CommandError(
+                "the full name of a resource must look like v1/pods or apps/v1/deployments, got"
+                f" {name!r}; names of objects are separate arguments"
+            )
         return GroupVersionResource.of(api_version, plural), plural not in _CLUSTER_SCOPED
     found, *others = await _retrying(lambda: cluster.discovery.find(name), cluster, errors)
     if others:
@@ -272,7 +276,7 @@ async def _resource(
 async def _retrying(
     ask: Callable[[], Awaitable[Sequence[APIResource]]], cluster: Cluster, errors: Output
 ) -> Sequence[APIResource]:
-    """Ask until the server answers; what it refuses is an answer."""
+    """Repeat a request until the server answers; a refusal is an answer."""
     attempt, delay = 0, _FIRST_DELAY_SECONDS
     while True:
         loop = asyncio.get_running_loop()
@@ -280,7 +284,7 @@ async def _retrying(
         try:
             return await ask()
         except TLSVerificationError:
-            raise  # which time does not heal
+            raise  # a retry cannot succeed
         except (TransportError, ServerError, TooManyRequestsError) as error:
             attempt += 1
             again = f"attempt {attempt}, again in {delay:g} s"

@@ -1,7 +1,6 @@
-"""`pyinformer watch`: what exists, and then every change as it comes.
+"""`pyinformer watch`: print the existing objects, then every change.
 
-What enters are the events of an informer; what leaves are lines. The old state of an object, which
-a change is told against, is the one that the cache had.
+A change is printed against the state of the object that the cache had before.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _POLL_SECONDS = 0.01
 
 @final
 class Watch:
-    """Tells of a resource until it is ended.
+    """Prints the objects of a resource, and their changes, until it is cancelled.
 
     Args:
-        display: how objects are shown.
-        shutdown: is told when nobody reads it any more.
-        output: takes the lines.
+        display: how objects are printed.
+        shutdown: ends the command if the output cannot be written.
+        output: receives the text.
     """
 
     def __init__(self, display: DisplayOptions, shutdown: Shutdown, output: Output) -> None:
@@ -37,20 +36,20 @@ class Watch:
         self._printer = EventPrinter(output, shutdown.on_write_error)
 
     def prepare(self, informer: SharedInformer[Any]) -> None:
-        """Do nothing: a handler that comes later is handed what is cached, not each arrival."""
+        """Do nothing: the handler is added after the sync, to skip the initial events."""
 
     async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
-        """Tell what exists, then what happens; it does not return.
+        """Print the existing objects, then every event; it never returns.
 
         Cancellation:
-            The way to end it.
+            Ends the command.
         """
-        del deadline  # it holds for all of it
+        del deadline  # it bounds the whole run
         await found.sync(gives_up=False)
         found.informer.add_event_handler(self._printer.on_event, name="pyinformer watch")
-        while not _is_idle(found):  # noqa: ASYNC110 - nothing tells of an idle handler
+        while not _is_idle(found):  # noqa: ASYNC110 - handlers do not notify when idle
             await anyio.sleep(_POLL_SECONDS)
-        objects = found.informer.lister.list(allow_unsynced=True)  # as the handler has heard
+        objects = found.informer.lister.list(allow_unsynced=True)  # equals the delivered events
         objects.sort(key=lambda obj: obj._key)
         await self._printer.print_initial(objects, self._rendering(found))
         del objects
@@ -72,6 +71,6 @@ class Watch:
 
 
 def _is_idle(found: Session) -> bool:
-    """Tell whether all that is cached was handed over: the cache leads its handlers."""
+    """Return whether the handler has received everything that is cached."""
     (handler,) = found.informer.status().handlers
     return not handler.depth and handler.in_flight_key is None

@@ -1,7 +1,7 @@
-"""The columns of the kinds that everybody knows; all others have a name and an age.
+"""The table columns of common kinds; other kinds have only a name and an age.
 
-What enters is an object; what leaves are cells, empty where there is nothing to say. Each reads by
-a small model of what it needs. No cell shows a value of a Secret. Pure.
+Each kind is decoded into a small model of the fields that it prints. No cell shows a value of a
+Secret. Pure.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _Reader: TypeAlias = Callable[[KubeObject[Any]], Cells]
 @final
 @dataclass(frozen=True, slots=True)
 class KindColumns:
-    """The columns of a kind beside name and age."""
+    """The columns of a kind, in addition to name and age."""
 
     headings: Cells = ()
     wide: Cells = ()
-    """Those of `-o wide`."""
+    """The additional columns of `-o wide`."""
     read: _Reader | None = None
-    """Returns the cells of both, in order."""
+    """Returns the cells of both, in order; empty cells have no value."""
 
 
 class _Reason(Struct, frozen=True):
@@ -115,17 +115,17 @@ class _Workload(Struct, frozen=True):
 
     @property
     def images(self) -> str:
-        """The images of its pods."""
+        """The images of the pod template, joined by commas."""
         return ",".join(one.image for one in self.spec.template.spec.containers)
 
     @property
     def ready(self) -> str:
-        """How many replicas are ready, of how many."""
+        """The ready and the desired replicas, such as `2/3`."""
         return f"{self.status.ready_replicas}/{_or_one(self.spec.replicas)}"
 
 
 def _or_one(number: int | None) -> int:
-    return 1 if number is None else number  # what the server takes for no number
+    return 1 if number is None else number  # the default of the server
 
 
 def _deployment(obj: KubeObject[Any]) -> Cells:
@@ -292,5 +292,5 @@ _KNOWN: Final[Mapping[tuple[str, str], KindColumns]] = {
 
 
 def columns_of(kind: str, group: str) -> KindColumns:
-    """Return the columns of a kind; of one that is not known, none but those all have."""
+    """Return the columns of a kind; none for a kind that is not known."""
     return _KNOWN.get((group, kind), _ONLY_NAME)

@@ -1,8 +1,8 @@
-"""What happens, one JSON object a line, for programs: `pyinformer watch -o json | jq`.
+"""Events as one JSON object per line, for programs: `pyinformer watch -o json | jq`.
 
-What enters are objects and events; what leaves are lines: the initial list, each marked as such, a
-line that ends it, and then each event with the paths that it changed. The values of Secrets and of
-last-applied annotations are never in it unless they were asked for. Pure.
+The existing objects come first, marked as initial and ended by a SYNCED line, then each event with
+its changed paths. Values of Secrets and of last-applied annotations are redacted unless asked for.
+Pure.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _PATH_LENGTH: Final = 1024
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRendering:
-    """Writes for programs."""
+    """Turns objects and events into JSON lines."""
 
     what: str
-    """The resource, as `pods.v1`."""
+    """The name of the resource, such as `pods.v1`."""
     shows_secrets: bool
 
     def initial(self, objects: Sequence[KubeObject[Any]]) -> Iterator[str]:
-        """Write what exists, and that this was all."""
+        """Yield a line for each existing object, and the SYNCED line."""
         for obj in objects:
             yield self._object_line("ADDED", obj, {"initial": True})
         yield json_line({"type": "SYNCED", "resource": self.what, "objects": len(objects)})
 
     def event(self, event: Event[Any]) -> str:
-        """Write what happened."""
+        """Return the line of an event."""
         match event:
             case Added(obj):
                 marks: JSONObject = {"initial": True} if event.is_in_initial_list else {}
@@ -68,8 +68,8 @@ class JsonRendering:
         return json_line({"type": kind, **marks, "object": shown(obj, self.shows_secrets)})
 
 
-def shown(obj: KubeObject[Any], shows_secrets: bool) -> msgspec.Raw:  # noqa: FBT001 - of one meaning
-    """Return the JSON of an object as it may be seen; of one that cannot be read, its identity."""
+def shown(obj: KubeObject[Any], shows_secrets: bool) -> msgspec.Raw:  # noqa: FBT001 - one flag
+    """Return the JSON of an object, redacted unless asked for; only its identity if unreadable."""
     try:
         body = obj.to_dict() if shows_secrets else redacted(obj)
         return msgspec.Raw(msgspec.json.encode(body))
@@ -85,12 +85,12 @@ def shown(obj: KubeObject[Any], shows_secrets: bool) -> msgspec.Raw:  # noqa: FB
 
 
 def json_line(value: JSONObject | msgspec.Raw) -> str:
-    """Write a value in a line, with no character in it that a terminal would obey."""
+    """Return a value as a line of JSON without control characters."""
     return f"{printable_json(msgspec.json.encode(value).decode())}\n"
 
 
 def _paths(old: KubeObject[Any], new: KubeObject[Any]) -> JSONObject:
-    """Return the paths that changed: of an object of 1 MB, all of them can be gigabytes."""
+    """Return the changed paths, bounded: for an object of 1 MB they could be gigabytes."""
     try:
         changes = diff(old, new)
     except InvalidObjectError:

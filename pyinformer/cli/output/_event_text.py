@@ -1,8 +1,7 @@
-"""What happens, in lines for people: a table first, then each event with what it changed.
+"""Events as text for people: a table of the existing objects, then each event.
 
-What enters are objects and events; what leaves is printable text. Of an update only the changed
-paths are told, with what stood there and what stands there now; a value that is not to be seen is
-only said to have changed. Pure.
+An update is printed as its changed paths, with the old and the new values. A redacted value is only
+reported as changed. The text is printable. Pure.
 """
 
 from __future__ import annotations
@@ -41,31 +40,31 @@ _HIDDEN_WORDS: Final = "not shown; --show-secrets shows it"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRendering:
-    """Writes for people."""
+    """Turns objects and events into text for people."""
 
     layout: Layout
     what: str
-    """The resource, for a table without rows."""
+    """The name of the resource, for a table without rows."""
     shows_secrets: bool
     styled: Callable[[str, Style], str]
     now: Callable[[], float] = wall_time
 
     def initial(self, objects: Sequence[KubeObject[Any]]) -> Iterator[str]:
-        """Write what exists."""
+        """Yield the table of the existing objects."""
         layout = replace(self.layout, now=self.now())
         yield from table_of(objects, layout, heading=lambda line: self.styled(line, "bold"))
         if not objects:
             yield f"there are no {printable(self.what)}\n"
 
     def event(self, event: Event[Any]) -> str:
-        """Write what happened."""
+        """Return the lines of an event."""
         match event:
             case Added(obj):
                 return self._line("ADDED", "green", obj, facts_of(obj, self.layout))
             case Updated(old, new):
                 lines = self._changes(old, new)
                 if event.may_go_back:
-                    lines = ["the server's history is another one: this may be older", *lines]
+                    lines = ["the server's history was replaced: this state may be older", *lines]
                 body = "".join(f"{_INDENT}{line}\n" for line in lines)
                 return f"{self._line('MODIFIED', 'yellow', new, '')}{body}"
             case Deleted(obj):
@@ -85,9 +84,9 @@ class TextRendering:
         try:
             changes = diff(old, new)
         except InvalidObjectError as error:
-            return [printable(f"cannot be compared: {error}")]
+            return [printable(f"the change cannot be shown: {error}")]
         if not changes:
-            return ["nothing but metadata.resourceVersion or metadata.managedFields"]
+            return ["only metadata.resourceVersion or metadata.managedFields"]
         lines = [self._change(one, new.gvk.kind, length) for one in changes[:most]]
         if len(changes) > most:
             lines.append(f"and {len(changes) - most} more")

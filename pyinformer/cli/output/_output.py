@@ -1,8 +1,7 @@
-"""Where a command writes: whole lines to a file, a pipe or a terminal.
+"""The output stream of a command: whole lines to a file, a pipe or a terminal.
 
-What enters is text that is fit to be printed; what leaves are bytes, past every buffer, so that
-nothing is left to be flushed when the process ends while a pipe is full. Colours go to a terminal
-that takes them, and nowhere else.
+Writes are not buffered, so no data waits for a flush if the process ends while a pipe is full.
+Colors are used only on a terminal that supports them.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _CODES: Mapping[Style, str] = {
 
 @final
 class Output:
-    """Writes to one output; from any thread, one text after the other.
+    """Writes texts to a stream, one at a time; any thread may write.
 
     Args:
-        output: a file, or anything with `write`.
-        environ: the environment, which may ask for no colours.
+        output: a file, or any object with `write`.
+        environ: the environment, which may disable colors.
     """
 
     def __init__(self, output: TextIO, environ: Mapping[str, str]) -> None:
@@ -46,15 +45,15 @@ class Output:
         output.flush()
 
     def styled(self, text: str, style: Style) -> str:
-        """Return a text with its colour, where colours are welcome."""
+        """Return a text with the codes of a style if colors are enabled."""
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self._is_colourful else text
 
     def write(self, text: str) -> None:
-        """Write a text, to its end. Blocks while a pipe is full.
+        """Write a whole text. Blocks while a pipe is full.
 
         Raises:
-            BrokenPipeError: whoever read it has gone.
-            OSError: it cannot be written, since the disk is full for example.
+            BrokenPipeError: the output was closed.
+            OSError: the write failed, for example because the disk is full.
         """
         with self._lock:
             if self._file is None:
@@ -64,10 +63,10 @@ class Output:
                 self._write_all(memoryview(text.encode("utf-8", "backslashreplace")), self._file)
 
     def line(self, text: str) -> None:
-        """Write a line of what is said beside; it is lost where there is no room for it.
+        """Write a progress line; it is dropped if the disk is full.
 
         Raises:
-            BrokenPipeError: whoever read it has gone.
+            BrokenPipeError: the output was closed.
         """
         try:
             self.write(f"{text}\n")
@@ -80,11 +79,11 @@ class Output:
         while left:
             try:
                 left = left[os.write(file, left) :]
-            except BlockingIOError:  # somebody who shares the terminal made it so
+            except BlockingIOError:  # another process made the shared terminal non-blocking
                 select.select((), (file,), ())
 
 
 def takes_control_codes(output: TextIO, environ: Mapping[str, str]) -> bool:
-    """Tell whether a live table may be drawn: on a terminal that nobody asked to keep plain."""
+    """Return whether control codes may be written: only to a terminal where they are enabled."""
     plain = environ.get("CI") or environ.get("NO_COLOR") or environ.get("TERM", "dumb") == "dumb"
     return output.isatty() and not plain

@@ -1,8 +1,7 @@
-"""What tables show of an object: one row of cells, a few of them known by kind.
+"""Tables of objects: one row for each, with the columns of its kind.
 
-What enters is an object as it is cached; what leaves are texts. Only what a row needs is decoded,
-and nothing of it is kept: a table of a hundred thousand rows is made twice, once to measure and
-once to print, instead of being held. Pure.
+Rows are not kept: a table of a hundred thousand rows is computed twice, once for the widths of the
+columns and once to print it. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Layout:
     with_namespace: bool = False
     metadata_only: bool = False
     now: float = 0.0
-    """Seconds since 1970, for the ages."""
+    """The current time, in seconds of the Unix epoch, for the ages."""
 
     def headings(self, kind: KindColumns) -> tuple[str, ...]:
         """Return the headings for a kind."""
@@ -47,7 +46,7 @@ class Layout:
         return columns_of("" if self.metadata_only else obj.gvk.kind, obj.gvk.group)
 
     def cells(self, obj: Object, kind: KindColumns) -> tuple[str, ...]:
-        """Return an object's row under the headings of a kind."""
+        """Return the row of an object under the headings of a kind."""
         meta = obj.metadata
         first = (meta.namespace, meta.name) if self.with_namespace else (meta.name,)
         known, wide = read_cells(obj, kind)
@@ -58,7 +57,7 @@ class Layout:
 
 
 def read_cells(obj: Object, kind: KindColumns) -> tuple[Cells, Cells]:
-    """Return the cells of a kind, and those of its wide form."""
+    """Return the cells of the columns of a kind, and those of its wide columns."""
     if kind.read is None:
         return (), ()
     try:
@@ -69,7 +68,7 @@ def read_cells(obj: Object, kind: KindColumns) -> tuple[Cells, Cells]:
 
 
 def facts_of(obj: Object, layout: Layout) -> str:
-    """Return what a row says beside the name, for a line by itself: `ready=1/1 status=Running`."""
+    """Return the cells of an object as one text: `ready=1/1 status=Running`."""
     kind = layout.columns(obj)
     known, wide = read_cells(obj, kind)
     headings = (*kind.headings, *kind.wide)
@@ -84,11 +83,11 @@ def facts_of(obj: Object, layout: Layout) -> str:
 def table_of(
     objects: Sequence[Object], layout: Layout, *, heading: Callable[[str], str] = str
 ) -> Iterator[str]:
-    """Write a table, in parts of many lines.
+    """Yield a table in chunks of many lines.
 
     Args:
-        objects: in the order in which they are to stand; all of one kind.
-        layout: which columns.
+        objects: the objects in the order of the rows; all of one kind.
+        layout: which columns the table has.
         heading: styles the first line.
     """
     if not objects:
@@ -115,22 +114,22 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _width(cell: str) -> int:
-    """Return how many columns a terminal needs for a text."""
+    """Return the width of a text on a terminal."""
     if cell.isascii():
         return len(cell)
-    from rich.cells import cell_len  # a megabyte, for those who need it
+    from rich.cells import cell_len  # imported only for non-ASCII text: it takes a megabyte
 
     return cell_len(cell)
 
 
 def labels_text(obj: Object) -> str:
-    """Return an object's labels as a selector would name them."""
+    """Return the labels of an object in the syntax of a selector."""
     labels: Mapping[str, str] = obj.metadata.labels
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
 def age_text(created: str | None, now: float) -> str:
-    """Return how old something is, in two units at most: `3m10s`, `5h`, `12d`."""
+    """Return the age of an object, in at most two units: `3m10s`, `5h`, `12d`."""
     try:
         began = datetime.fromisoformat(created or "").astimezone(UTC).timestamp()
     except (ValueError, OverflowError):

@@ -1,7 +1,6 @@
-"""Scene 1.3: a server dies and returns, and the lists of its clients are what kills it again.
+"""Scene 1.3: a server restarts, and the lists of its clients overload it again.
 
-In goes a server with many informers; out comes what it is asked when it is back: once when its
-history has outlived the outage, once when it has not.
+Many informers lose their server twice: it returns once with its history and once without.
 """
 
 from __future__ import annotations
@@ -28,35 +27,35 @@ from pyinformer.informer import SharedInformerFactory
 _INFORMERS = 20
 _OBJECTS = 20
 _OUTAGE_SECONDS = 1.0
-_WARMING_UP_SECONDS = 0.3  # before each answer, as of a server that has just come back
+_WARMING_UP_SECONDS = 0.3  # before each response, as of a server that has just restarted
 _PATIENCE_SECONDS = 100.0
-_MOST_LISTS = 4  # of ours, at the same time
+_MOST_LISTS = 4  # of pyinformer, at the same time
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """What the server was asked by one program after it was back, twice."""
+    """What one program requested after each of the two restarts."""
 
     informers: int = fact("informers")
     lists: int = fact("history kept: lists")
     lists_at_once: int = fact("history kept: lists at the same time, at most")
-    up_to_date: int = fact("history kept: informers that have what changed meanwhile")
+    up_to_date: int = fact("history kept: informers that have the missed change")
     seconds: float = fact("history kept: seconds until all have")
     lists_without_history: int = fact("history lost: lists")
     lists_at_once_without_history: int = fact("history lost: lists at the same time, at most")
-    up_to_date_without_history: int = fact("history lost: informers that have what changed")
+    up_to_date_without_history: int = fact("history lost: informers that have the missed change")
     without_history_seconds: float = fact("history lost: seconds until all have")
 
 
 @final
 @dataclass(slots=True)
 class _Program:
-    """Many informers of one kind behind a proxy."""
+    """The informers of one program, behind one proxy."""
 
     proxy: Proxy
     has: Callable[[str], int]
-    """Counts the informers whose cache has a Service of a name."""
+    """Returns how many informers have a Service with this name."""
     outages: list[tuple[int, int, int, float]] = field(default_factory=list)
 
     async def wait_for_watches(self) -> None:
@@ -66,7 +65,7 @@ class _Program:
         )
 
     async def measure_recovery(self, change: str) -> None:
-        """Let the server be back, and note what it is asked until everybody has a change."""
+        """Reconnect, and record the requests until every informer has a change."""
         self.proxy.reset()
         self.proxy.resume()
         began = anyio.current_time()
@@ -77,7 +76,7 @@ class _Program:
         self.outages.append((proxy.loads(), proxy.most_loads_at_once, self.has(change), seconds))
 
     def result(self) -> Recovery:
-        """Return what was noted."""
+        """Return what was recorded."""
         kept, lost = self.outages
         return Recovery(
             informers=_INFORMERS,
@@ -93,10 +92,10 @@ class _Program:
 
 
 async def perform(environment: Environment) -> SceneResult[Recovery]:
-    """Play both outages; both programs live through the same ones, each behind its own proxy.
+    """Play both outages for both programs, each behind its own proxy.
 
     Cancellation:
-        Ends it.
+        Ends the scene.
     """
     namespace = environment.namespace()
     for number in range(_OBJECTS):
@@ -113,21 +112,25 @@ async def perform(environment: Environment) -> SceneResult[Recovery]:
         plain=plain,
         ours=ours,
         outage=(
-            Claim("every plain informer listed again, history or not", plain.lists >= _INFORMERS),
             Claim(
-                "their lists came at the same time, many more than ours at its worst",
+                "every plain informer listed again, even with the history kept",
+                plain.lists >= _INFORMERS,
+            ),
+            Claim(
+                "many of their lists ran at the same time, more than pyinformer ever sends",
                 plain.lists_at_once > 2 * _MOST_LISTS,
             ),
         ),
         prevented=(
-            Claim("ours listed nothing while history lasted", ours.lists == 0),
-            Claim("all of its informers went on by their watches", ours.up_to_date == _INFORMERS),
+            Claim("pyinformer listed nothing while the history was kept", ours.lists == 0),
+            Claim("all of its informers resumed their watches", ours.up_to_date == _INFORMERS),
             Claim(
-                f"without history it listed, at most {_MOST_LISTS} at a time",
+                f"without the history it sent at most {_MOST_LISTS} lists at a time",
                 0 < ours.lists_at_once_without_history <= _MOST_LISTS,
             ),
             Claim(
-                "all of its informers got there then", ours.up_to_date_without_history == _INFORMERS
+                "all of its informers had the change then",
+                ours.up_to_date_without_history == _INFORMERS,
             ),
         ),
         logged=logged,
@@ -142,11 +145,11 @@ async def _outage(
     change: str,
     forgets: bool,
 ) -> None:
-    """Let the server die, change something meanwhile, and return."""
+    """Disconnect the server, change an object meanwhile, and reconnect."""
     for program in programs:
         await program.wait_for_watches()
     for program in programs:
-        if forgets:  # its restart takes seconds: what connects meanwhile is not refused, but waits
+        if forgets:  # the restart takes seconds: new connections wait, and are not refused
             program.proxy.pause()
             program.proxy.reset_connections()
         else:
@@ -202,22 +205,22 @@ async def _ours(environment: Environment, namespace: str) -> AsyncIterator[_Prog
 SCENE = Scene(
     name="avalanche",
     number="1.3",
-    title="a server dies and returns, and everybody lists at once",
+    title="a server restarts, and all of its clients list at once",
     references="kubernetes#105734, #107452, #108455, #107463 and, of the same class, #115282",
     story=(
-        "The timeout filter of kube-apiserver answered 504 and left the handler running; both then"
-        " read and wrote the same headers, and Go ends a process for that. It struck under load,"
-        " as when thousands of kubelets listed after a restart. Every watch of the dead process"
-        " ended at once, every client connected again and listed everything, and the servers that"
-        " were left went down under it, one after the other. The root of it, a deadline that ends"
-        " what it times out, was proposed as KEP-4460 and has not come."
+        "The timeout filter of kube-apiserver answered 504 and left the handler running. Both then"
+        " accessed the same headers, and Go ends a process for that. It happened under load, for"
+        " example when thousands of kubelets listed after a restart. All watches of the dead"
+        " process ended at once, every client reconnected and listed everything, and the load"
+        " crashed the remaining servers one by one. The fix of the cause, a deadline that ends the"
+        " handler, was proposed as KEP-4460 and is not implemented."
     ),
-    plain="lists and watches; after a broken connection it pauses for a second and begins anew",
+    plain="lists and watches; after a broken connection it pauses for a second and starts over",
     ours=(
-        "A lost connection costs a watch, not a list: it is opened again where it was. Only a"
-        " server that has forgotten the history is listed again, by four informers of a connection"
-        " at a time. Attempts are spread by backoff with jitter, and by a budget."
+        "A lost connection costs a watch, not a list: the watch resumes at its position. Only if"
+        " the server has lost its history, informers list again, at most four of a connection at a"
+        " time. Backoff with jitter and a budget spread the attempts."
     ),
-    verdict="no list while history lasts, few at a time when it is lost, and no change is missed",
+    verdict="no lists while the history is kept, few at a time without it, and no missed change",
     perform=perform,
 )

@@ -1,7 +1,6 @@
-"""Scene 1.2: a DELETED event with an old resource version, and the past is played again.
+"""Scene 1.2: a DELETED event has an old resource version, and old events are replayed.
 
-In goes a server behind a proxy that sends deletions as kube-apiserver did until 1.9.2; out comes
-what a plain informer and ours did to a Service that was alive all the time.
+A proxy sends deletions as kube-apiserver did before 1.9.2; a Service lives through all of it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.informer import SharedInformerFactory
 
-_CLEAN_CLOSES = 3  # the old server went on for ever; three show it
+_CLEAN_CLOSES = 3  # the old server repeats this without end; three times prove it
 _PATIENCE_SECONDS = 100.0
 _LAST_LOOK_SECONDS = 1.0
 
@@ -37,18 +36,18 @@ Uids: TypeAlias = dict[str, str]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
-    """What a program did while the old server sent its past again."""
+    """What a program did while the old server replayed old events."""
 
     newest_seen: int = fact("newest resource version of its list")
-    watched_again_from: tuple[int, ...] = fact("after each clean close it watched again from")
-    lists: int = fact("times it had to list again")
+    watched_again_from: tuple[int, ...] = fact("after each clean close it watched from")
+    lists: int = fact("additional lists")
     live_service_deleted: int = fact("times it deleted the live Service `shop`")
-    deletions_reported: int = fact("times it told the one deletion of `old`")
-    equals_server: bool = fact("its cache equals the server in the end")
+    deletions_reported: int = fact("times it reported the one deletion of `old`")
+    equals_server: bool = fact("at the end its cache equals the server")
 
     @property
     def went_back(self) -> bool:
-        """Whether a watch was opened before what had been seen."""
+        """Whether a watch began before the newest version that was seen."""
         return any(asked < self.newest_seen for asked in self.watched_again_from)
 
 
@@ -58,15 +57,15 @@ class Program(Protocol):
     def __call__(
         self, proxy: Proxy, namespace: str, deleted: Counter[str]
     ) -> AbstractAsyncContextManager[Callable[[], Uids]]:
-        """Run it; what it yields returns what is in its cache."""
+        """Run the program; the yielded function returns its cache."""
         ...
 
 
 async def perform(environment: Environment) -> SceneResult[ReplayResult]:
-    """Play the story twice, once for each program.
+    """Play the scene for both programs.
 
     Cancellation:
-        Ends it.
+        Ends the scene.
     """
     plain = await _play(environment, _plain)
     with capture_logs() as logged:
@@ -76,14 +75,18 @@ async def perform(environment: Environment) -> SceneResult[ReplayResult]:
         ours=ours,
         outage=(
             Claim("the plain informer's position went back", plain.went_back),
-            Claim("it deleted a Service that lived on the server", plain.live_service_deleted > 0),
+            Claim(
+                "it deleted a Service that existed on the server", plain.live_service_deleted > 0
+            ),
         ),
         prevented=(
-            Claim("ours watched again after each clean close", len(ours.watched_again_from) > 0),
-            Claim("it never went back behind what it had seen", not ours.went_back),
-            Claim("it needed no list", ours.lists == 0),
+            Claim(
+                "pyinformer watched again after each clean close", len(ours.watched_again_from) > 0
+            ),
+            Claim("its position never went back", not ours.went_back),
+            Claim("it sent no additional list", ours.lists == 0),
             Claim("it deleted no live Service", ours.live_service_deleted == 0),
-            Claim("it told the one real deletion once", ours.deletions_reported == 1),
+            Claim("it reported the one real deletion once", ours.deletions_reported == 1),
             Claim("its cache equals the server", ours.equals_server),
         ),
         logged=logged,
@@ -91,10 +94,10 @@ async def perform(environment: Environment) -> SceneResult[ReplayResult]:
 
 
 class _OldServer:
-    """Edits watches as kube-apiserver until 1.9.2: a deletion carries the object's last version.
+    """Edits watches as kube-apiserver before 1.9.2: a deletion has the object's last version.
 
-    It also ends the stream cleanly right after, as the timeout of a watch may: only the two
-    together are the failure.
+    It also closes the stream right afterwards, as the timeout of a watch does: only both together
+    cause the failure.
     """
 
     def __init__(self, name: str, last_version: str) -> None:
@@ -103,7 +106,7 @@ class _OldServer:
         self.deletions_sent = 0
 
     def edit(self, line: bytes) -> tuple[bytes, bool]:
-        """Give the deletion its old resource version, and end the stream a few times."""
+        """Replace the resource version of the deletion, and end the stream a few times."""
         event = json.loads(line)
         metadata = event["object"].get("metadata", {})
         if (event["type"], metadata.get("name")) != ("DELETED", self._name):
@@ -114,12 +117,12 @@ class _OldServer:
 
 
 async def _play(environment: Environment, program: Program) -> ReplayResult:
-    """Let a program follow; delete a Service, with the old server in front."""
+    """Run a program behind the old server, and delete a Service."""
     namespace, deleted = environment.namespace(), Counter[str]()
     old_version = environment.api.create(service("old", namespace))["metadata"]["resourceVersion"]
     environment.api.create(service("shop", namespace))
     environment.api.delete("v1", "services", "shop", namespace)
-    shop = environment.api.create(service("shop", namespace))  # under the same name: another uid
+    shop = environment.api.create(service("shop", namespace))  # the same name with another uid
     async with environment.proxy() as proxy, program(proxy, namespace, deleted) as cached:
         server = _OldServer("old", old_version)
         proxy.edit = server.edit
@@ -171,23 +174,23 @@ async def _ours(
 SCENE = Scene(
     name="backward-position",
     number="1.2",
-    title="the resource version of a DELETED event is old, and the past is played again",
+    title="a DELETED event has an old resource version, and old events are replayed",
     references="kubernetes#58545, #59084, #63356; a guard in the client, #64209, was closed",
     story=(
-        "Up to 1.9.2 a kube-apiserver sent deletions from its watch cache with the deleted object's"
-        " last resource version, not the deletion's own. client-go took that as its position. If"
-        " the watch then ended cleanly, it watched again from there, and the server replayed what"
-        " had been since: a Service that had been deleted and made again was deleted in the cache"
-        " once more, its Endpoints went, and its clients got 504s. Both halves had to come"
-        " together, which hid the failure for years; the loop ran at every timeout of the watch"
-        " until somebody wrote any Service or restarted the client."
+        "Up to 1.9.2, the watch cache of kube-apiserver sent deletions with the last resource"
+        " version of the object, not with the version of the deletion. client-go used that as its"
+        " position. If the watch then ended cleanly, it resumed from there, and the server replayed"
+        " later events: a Service that had been deleted and recreated was deleted from the cache"
+        " again, its Endpoints were removed, and its clients got 504s. Both had to happen together,"
+        " which hid the failure for years. It repeated at every timeout of the watch until any"
+        " Service was written or the client was restarted."
     ),
-    plain="lists, then watches; the client itself watches again from the last event it has seen",
+    plain="lists, then watches; the client library resumes from the last event that it has seen",
     ours=(
-        "The position is the largest resource version that was applied, and an event behind it"
-        " moves nothing. A deletion counts if its uid is the cached one; a uid that is known to be"
-        " dead does not come back."
+        "The position is the largest applied resource version, and an older event does not change"
+        " it. A deletion is applied only if its uid is the cached one, and a deleted uid is never"
+        " added again."
     ),
-    verdict="a deletion with an old resource version moves nothing, and the live Service stays",
+    verdict="an old resource version does not change the position, and the live Service stays",
     perform=perform,
 )

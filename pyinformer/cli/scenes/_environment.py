@@ -1,7 +1,6 @@
-"""The environment of a scene: a running server, and the few ways in which programs meet it.
+"""The environment of a scene: a running API server, and how programs connect to it.
 
-In goes an embedded or a real API server; out come namespaces that nobody else uses, proxies, and
-what the library logs meanwhile. Scenes cannot tell which server they got.
+A scene cannot distinguish the embedded server from a real one.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _POLL_SECONDS = 0.02
 
 @final
 class Environment:
-    """What a scene is played on.
+    """The server on which a scene is played.
 
     Args:
         api: the running server.
 
     Attributes:
-        api: its calls arrange what is in the cluster; they are the same for both servers.
+        api: the server; its methods create objects, and are the same for both kinds of server.
     """
 
     def __init__(self, api: APIServer | KubeAPIServer) -> None:
@@ -46,7 +45,7 @@ class Environment:
 
     @property
     def upstream(self) -> Upstream:
-        """How the server is reached from a proxy."""
+        """The address and the credentials of the server, for a proxy."""
         url = urlsplit(self.api.url)
         host, port = str(url.hostname), url.port or 443
         token = getattr(self.api, "token", "")
@@ -55,13 +54,13 @@ class Environment:
         return Upstream(host, port, ssl.create_default_context(cafile=str(self.api.ca_file)), token)
 
     def namespace(self) -> str:
-        """Make a namespace that no other scene knows, and return its name."""
+        """Create a namespace that no other scene uses, and return its name."""
         name = f"scene-{secrets.token_hex(4)}"
         self.api.ensure_namespace(name)
         return name
 
     async def forget_history(self) -> None:
-        """Let the server return as a new process, which knows nothing of what has been.
+        """Restart the server without its watch history.
 
         Cancellation:
             Waits for the restart first.
@@ -74,7 +73,7 @@ class Environment:
             await anyio.to_thread.run_sync(self.api.restart)
 
     async def back_up(self) -> Callable[[], Awaitable[None]]:
-        """Take a backup of the server's data, and return what puts it back.
+        """Back up the data of the server, and return a function that restores it.
 
         Cancellation:
             Waits for the backup first.
@@ -82,7 +81,7 @@ class Environment:
         restore = await anyio.to_thread.run_sync(self._save)
 
         async def put_back() -> None:
-            """Bring the backup back."""
+            """Restore the backup."""
             await anyio.to_thread.run_sync(restore)
 
         return put_back
@@ -95,18 +94,18 @@ class Environment:
         return partial(self.api.restore, self.api.save())
 
     def uids(self, plural: str, namespace: str) -> dict[str, str]:
-        """Return the uid of each object of a namespace, by name, as the server has them."""
+        """Return the uid of each object of a namespace on the server, by name."""
         listed = self.api.list("v1", plural, namespace)
         return {one["metadata"]["name"]: one["metadata"]["uid"] for one in listed}
 
     def proxy(self) -> AbstractAsyncContextManager[Proxy]:
-        """Return a proxy of this server's, to be entered."""
+        """Return a new proxy to this server, as a context manager."""
         return run_proxy(self.upstream)
 
 
 @asynccontextmanager
 async def connected(proxy: Proxy) -> AsyncIterator[Cluster]:
-    """Connect ours to the server behind a proxy.
+    """Connect pyinformer to the server through a proxy.
 
     Cancellation:
         Closes the connection.
@@ -116,7 +115,7 @@ async def connected(proxy: Proxy) -> AsyncIterator[Cluster]:
 
 
 def service(name: str, namespace: str, **labels: str) -> JSONObject:
-    """Return a headless Service, which needs no address from the server's range."""
+    """Return a headless Service, which needs no cluster IP."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -126,26 +125,26 @@ def service(name: str, namespace: str, **labels: str) -> JSONObject:
 
 
 async def wait_until(condition: Callable[[], object], *, timeout_seconds: float) -> bool:
-    """Wait for something that cannot notify.
+    """Poll a condition until it is true or the time is over.
 
     Returns:
-        Whether it came true in time: a scene that waits in vain has a fact to report, not an error.
+        Whether it became true in time. A scene reports a timeout as a fact, not as an error.
 
     Cancellation:
         Safe.
     """
     with anyio.move_on_after(timeout_seconds):
-        while not condition():  # noqa: ASYNC110 - nothing tells of it
+        while not condition():  # noqa: ASYNC110 - the condition cannot notify
             await anyio.sleep(_POLL_SECONDS)
     return bool(condition())
 
 
 @contextmanager
 def capture_logs() -> Iterator[Counter[str]]:
-    """Collect what the library logs at WARNING and above, instead of letting it be printed.
+    """Collect the library's logs at WARNING and above, instead of printing them.
 
     Yields:
-        How often each line was logged, the level before it.
+        How often each line was logged; a line begins with its level.
     """
     logger, counter = get_logger("pyinformer").logger, _LogCounter()
     propagated, logger.propagate = logger.propagate, False
@@ -159,14 +158,14 @@ def capture_logs() -> Iterator[Counter[str]]:
 
 @final
 class _LogCounter(logging.Handler):
-    """Counts lines."""
+    """Counts log lines."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count a line, but for the watchdog's: the loop is shared with the plain program."""
+        """Count a line, except those of the watchdog: the plain program shares the loop."""
         if record.name == "pyinformer.tasks":
             return
         self.lines[f"{record.levelname} {record.getMessage()}"] += 1

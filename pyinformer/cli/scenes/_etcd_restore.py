@@ -1,7 +1,6 @@
-"""The etcd restore: the server goes back in time, and a watch from the future is silent.
+"""Scene C07: etcd is restored from a backup, and a watch from the future stays silent.
 
-In goes a server that is restored from a backup under its clients; out comes what they hold when it
-has been back for a while, and how long it took.
+The scene compares both caches with the restored server, and measures how long they differ.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.informer import SharedInformerFactory
 
 _IN_THE_BACKUP = 5
-_LOST = 60  # written after the backup; a real server writes some itself when it starts
-_WRITTEN_SINCE = 10  # fewer: the server is still behind what its clients have seen
+_LOST = 60  # written after the backup; more than a real server writes at its start
+_WRITTEN_SINCE = 10  # fewer: the server is still behind the position of its clients
 _HEALED_WITHIN_SECONDS = 15.0
 _LOOKED_AT_AFTER_SECONDS = 5.0  # the plain one; and again when the server has passed its position
 _PATIENCE_SECONDS = 100.0
-_BREATH_SECONDS = 2.0  # in which whoever is told at all is told
+_BREATH_SECONDS = 2.0  # enough for every event that is delivered at all
 
 Uids: TypeAlias = dict[str, str]
 """The uid of each Service, by name."""
@@ -40,20 +39,20 @@ Uids: TypeAlias = dict[str, str]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What a program held after the restore, against what the server had."""
+    """The cache of a program after the restore, compared with the server."""
 
-    phantoms: int = fact("objects in the cache that no server has")
+    phantoms: int = fact("cached objects that the server does not have")
     missing: int = fact("objects of the server that the cache lacks")
-    phantoms_later: int = fact("later, past the old position: objects that no server has")
-    missing_later: int = fact("later, past the old position: objects that it lacks")
-    seconds: float = fact("seconds until it equalled the server (plain: looked at after 5)")
-    deletions_reported: int = fact("deletions that its handlers were told")
+    phantoms_later: int = fact("later, past the old position: cached objects not on the server")
+    missing_later: int = fact("later, past the old position: objects that the cache lacks")
+    seconds: float = fact("seconds until it equalled the server (plain: checked after 5)")
+    deletions_reported: int = fact("deletions that its handlers received")
 
 
 @final
 @dataclass(slots=True)
 class _Program:
-    """A program behind a proxy."""
+    """A program behind its proxy."""
 
     proxy: Proxy
     cached: Callable[[], Uids]
@@ -67,11 +66,11 @@ class _Program:
         return await wait_until(lambda: self.cached() == live, timeout_seconds=timeout_seconds)
 
     async def has(self, name: str) -> None:
-        """Wait for an object."""
+        """Wait until the cache has an object."""
         await wait_until(lambda: name in self.cached(), timeout_seconds=_PATIENCE_SECONDS)
 
     async def heal(self, live: Uids, timeout_seconds: float) -> None:
-        """Come back, and measure how long the cache differs from the server."""
+        """Reconnect, and measure how long the cache differs from the server."""
         began = anyio.current_time()
         self.proxy.resume()
         await self.equal(live, timeout_seconds=timeout_seconds)
@@ -79,7 +78,7 @@ class _Program:
         self.wrong = self.against(live)
 
     def against(self, live: Uids) -> tuple[int, int]:
-        """Return how many objects are phantoms, and how many are missing."""
+        """Return how many cached objects do not exist, and how many objects are missing."""
         cached = self.cached()
         phantoms = sum(live.get(name) != uid for name, uid in cached.items())
         return phantoms, sum(cached.get(name) != uid for name, uid in live.items())
@@ -100,7 +99,7 @@ async def perform(environment: Environment) -> SceneResult[RestoreResult]:
     """Restore the server under both programs, each behind its own proxy.
 
     Cancellation:
-        Ends it.
+        Ends the scene.
     """
     namespace = environment.namespace()
     _write(environment, namespace, "kept", _IN_THE_BACKUP)
@@ -131,21 +130,30 @@ def _result_of(
         plain=plain,
         ours=ours,
         outage=(
-            Claim("the plain informer kept what no server has", plain.phantoms == _LOST),
-            Claim("it lacked what was written since", plain.missing == _WRITTEN_SINCE),
             Claim(
-                "it was no better when the server had passed the old position",
+                "the plain informer kept objects that the server does not have",
+                plain.phantoms == _LOST,
+            ),
+            Claim("it lacked the objects written since", plain.missing == _WRITTEN_SINCE),
+            Claim(
+                "that did not change when the server had passed the old position",
                 plain.phantoms_later == _LOST and plain.missing_later >= _WRITTEN_SINCE,
             ),
         ),
         prevented=(
             Claim(
-                f"ours equalled the server within {_HEALED_WITHIN_SECONDS:.0f} s",
+                f"pyinformer equalled the server within {_HEALED_WITHIN_SECONDS:.0f} s",
                 (ours.phantoms, ours.missing) == (0, 0),
             ),
-            Claim("its handlers were told of all that was lost", ours.deletions_reported == _LOST),
-            Claim("one line at ERROR said so", errors == 1),
-            Claim("it equalled it later too", (ours.phantoms_later, ours.missing_later) == (0, 0)),
+            Claim(
+                "its handlers received a deletion for every lost object",
+                ours.deletions_reported == _LOST,
+            ),
+            Claim("one ERROR was logged", errors == 1),
+            Claim(
+                "it equalled the server later, too",
+                (ours.phantoms_later, ours.missing_later) == (0, 0),
+            ),
         ),
         logged=logged,
     )
@@ -163,7 +171,7 @@ def _write(environment: Environment, namespace: str, prefix: str, count: int) ->
 async def _pass(
     environment: Environment, namespace: str, seen: int, programs: Sequence[_Program]
 ) -> None:
-    """Write until the server has passed what was seen before the restore, and look again."""
+    """Write until the server has passed the position before the restore, and compare again."""
     number = 0
     while _write(environment, namespace, f"later-{number}", 1) <= seen:
         number += 1
@@ -216,27 +224,27 @@ SCENE = Scene(
     name="etcd-restore",
     number="C07",
     title="etcd is restored from a backup, and a watch from the future is silent",
-    references="kubernetes#107457; etcd#16028; client-go 0.37.1 measured: wrong for ever",
+    references="kubernetes#107457; etcd#16028; client-go 0.37.1 measured: permanently wrong",
     story=(
-        "After a disaster, etcd is restored from a backup, and its resource versions go on from"
-        " there. Whoever watches from a later one is let in and told nothing: a watch from the"
-        " future is no error. kube-proxy was blind for hours. When the server's versions pass the"
-        " old position, events flow again, and everything in between is lost without a word: in"
-        " our measurement client-go kept 50 objects that were gone and lacked 40 that were there,"
-        " for as long as it ran. `etcdutl snapshot restore --bump-revision` prevents it, where the"
-        " operator knows of it."
+        "After a disaster, etcd is restored from a backup, and its resource versions continue from"
+        " there. The server accepts a watch from a later version without an error, and sends no"
+        " events. kube-proxy received none for hours. When the versions of the server pass the old"
+        " position, events arrive again, and everything in between is lost silently: in our"
+        " measurement client-go kept 50 deleted objects and lacked 40 existing ones for as long as"
+        " it ran. `etcdutl snapshot restore --bump-revision` prevents this, if the operator knows"
+        " about it."
     ),
     plain=(
-        "as client-go, it watches on from its last resource version when a connection breaks, and"
-        " lists again after a 410 only; one that lists after each break heals, and is the herd of"
-        " scene 1.3"
+        "as client-go, it resumes from its last resource version when a connection breaks, and"
+        " lists again only after a 410; one that lists after each break recovers, but causes the"
+        " overload of scene 1.3"
     ),
     ours=(
-        "After a connection was lost, the history is proven before it is trusted: one question per"
-        " cluster whether the server has reached our position, and whether the newest object and"
-        " the newest deletion that we saw are as we saw them. If not, a new epoch begins: it says"
-        " so once, lists, and tells handlers the difference."
+        "After a lost connection the history is checked before it is trusted: one request per"
+        " cluster checks whether the server has reached our position, and whether the newest object"
+        " and the newest deletion are as we saw them. If not, pyinformer logs one ERROR, lists"
+        " again, and reports the difference to handlers."
     ),
-    verdict="the restore is proven, said, and healed; handlers hear what was lost",
+    verdict="the restore is detected, logged and repaired; handlers receive what was lost",
     perform=perform,
 )

@@ -1,7 +1,7 @@
-"""Scene 1.4: a lock is held while a cluster is waited for, and that cluster sleeps.
+"""Scene 1.4: a lock is held during the wait for a cluster that does not answer.
 
-In go a control plane that accepts connections and never answers, and two healthy ones; out comes
-who of their callers gets an answer, and what the others are told.
+One control plane accepts connections and never answers; the callers of two healthy ones must not
+wait for it.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from pyinformer.informer import SharedInformerFactory
 _PAUSED = "paused"
 _HEALTHY = ("shop", "media")
 _CALLERS = 10  # of each cluster
-_PATIENCE_SECONDS = 3.0  # of each caller; the original's had no end
+_PATIENCE_SECONDS = 3.0  # of each caller; in the original it was unbounded
 _SOON_SECONDS = 1.0
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerResult:
-    """What the callers of a program's clusters got."""
+    """What the callers of a program's clusters received."""
 
     callers: int = fact("callers of healthy clusters")
-    answered: int = fact("of these got their cluster")
-    slowest_seconds: float = fact("seconds that the slowest of them waited (they give up at 3)")
-    paused_requests: int = fact("requests that the paused cluster got")
-    paused_callers_told: str = fact("what callers of the paused cluster were told")
+    answered: int = fact("of these received their cluster")
+    slowest_seconds: float = fact("seconds that the slowest of them waited (at most 3)")
+    paused_requests: int = fact("requests to the paused cluster")
+    paused_error: str = fact("the error of callers of the paused cluster")
 
 
 Get: TypeAlias = Callable[[str], Awaitable[object]]
-"""Returns what follows the Services of a cluster, once it has synced."""
+"""Returns the synced informer or factory of a cluster."""
 
 
 class ClientManager:
-    """Gives each cluster one synced informer, made when it is first asked for.
+    """Returns one synced informer for each cluster, created at its first use.
 
-    The lock makes sure that two callers do not make two of them.
+    The lock prevents two callers from creating two.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ async def _ours(proxies: Mapping[str, Proxy], namespace: str) -> AsyncIterator[G
 @final
 @dataclass(slots=True)
 class _Callers:
-    """Those who ask for clusters, and what they got."""
+    """The callers of one program, and what they received."""
 
     get: Get
     answered: int = 0
@@ -120,10 +120,10 @@ class _Callers:
     received: list[str] = field(default_factory=list)
 
     async def call(self, name: str) -> None:
-        """Ask for a cluster, and have patience."""
+        """Request a cluster, with a timeout."""
         began = anyio.current_time()
         try:
-            # Who holds the lock goes last, so that nobody is let in because the scene ends.
+            # The holder of the lock times out last, so that its end lets no other caller in.
             with anyio.fail_after(_PATIENCE_SECONDS + (name == _PAUSED)):
                 await self.get(name)
             self.answered += name != _PAUSED
@@ -155,15 +155,15 @@ async def _play(
             answered=callers.answered,
             slowest_seconds=max(callers.waited),
             paused_requests=proxies[_PAUSED].arrived,
-            paused_callers_told=callers.received[0] if callers.received else "",
+            paused_error=callers.received[0] if callers.received else "",
         )
 
 
 async def perform(environment: Environment) -> SceneResult[CallerResult]:
-    """Ask for all three clusters at once, of each program.
+    """Request all three clusters at once, from both programs.
 
     Cancellation:
-        Ends it.
+        Ends the scene.
     """
     plain = await _play(environment, _plain)
     with capture_logs() as logged:
@@ -172,19 +172,19 @@ async def perform(environment: Environment) -> SceneResult[CallerResult]:
         plain=plain,
         ours=ours,
         outage=(
-            Claim("no caller of a healthy cluster got it", plain.answered == 0),
-            Claim("and nobody was told why", "nothing" in plain.paused_callers_told),
+            Claim("no caller of a healthy cluster received it", plain.answered == 0),
+            Claim("no error named the reason", "nothing" in plain.paused_error),
         ),
         prevented=(
             Claim(
-                "ours gave every caller of a healthy cluster what it asked for",
+                "pyinformer served every caller of a healthy cluster",
                 ours.answered == ours.callers,
             ),
             Claim(f"within {_SOON_SECONDS:g} s", ours.slowest_seconds < _SOON_SECONDS),
             Claim("ten callers cost the paused cluster one request", ours.paused_requests == 1),
             Claim(
-                "they were told which cluster it is, and what it waits for",
-                _PAUSED in ours.paused_callers_told and "services" in ours.paused_callers_told,
+                "their error names the cluster and the resource that it waits for",
+                _PAUSED in ours.paused_error and "services" in ours.paused_error,
             ),
         ),
         logged=logged,
@@ -194,22 +194,22 @@ async def perform(environment: Environment) -> SceneResult[CallerResult]:
 SCENE = Scene(
     name="held-lock",
     number="1.4",
-    title="a lock is held while a paused cluster is waited for, and every other cluster stops",
-    references="client-go's WaitForCacheSync; its kin: controller-runtime#1219, cluster-api#8948",
+    title="a lock is held during the wait for a paused cluster, and all other clusters stop",
+    references="client-go's WaitForCacheSync; similar: controller-runtime#1219, cluster-api#8948",
     story=(
-        "A service for many virtual clusters kept one set of informers for each, made when a"
-        " cluster was first asked for: it took the write lock, started the informers, and waited"
-        " for their caches with the lock in its hand. One of the clusters was paused: its"
-        " addresses and credentials were there, its control plane was not. The informers tried for"
-        " ever, the wait never ended, the lock was never given back, and every call for any"
-        " cluster hung, new ones included. It showed only when the service was restarted: before,"
-        " the paused cluster had been in the map."
+        "A service for many virtual clusters kept one set of informers for each, created at its"
+        " first use: it took the write lock, started the informers, and waited for their caches"
+        " while it held the lock. One of the clusters was paused: its address and credentials"
+        " existed, but its control plane did not run. The informers retried without end, the wait"
+        " never ended, the lock was never released, and every call for any cluster hung. It"
+        " appeared only after a restart of the service: before, the paused cluster had been in the"
+        " map."
     ),
-    plain="an asyncio.Lock around a dict of informers, and a wait for the first list inside of it",
+    plain="an asyncio.Lock around a dict of informers, and a wait for the first list inside it",
     ours=(
-        "A ClusterPool opens each cluster once, in a task of its own, and nothing is locked"
-        " meanwhile. Every wait ends, and its error says which cluster, which resource, and why;"
-        " a cluster that cannot be opened is tried again when its backoff allows."
+        "A ClusterPool opens each cluster once, in its own task, and holds no lock meanwhile. Every"
+        " wait is bounded, and its error names the cluster, the resource and the reason. A cluster"
+        " that cannot be opened is retried with backoff."
     ),
     verdict="healthy clusters answer at once, and the paused one is named",
     perform=perform,

@@ -1,7 +1,6 @@
-"""Scene 1.1: a worker changes the object that the cache shares, and the cache hides what is to do.
+"""Scene 1.1: a worker edits an object of the shared cache, and the edit hides the needed write.
 
-In goes a Service that lacks a label; out comes what the server has after a plain worker and
-ours have seen to it, and what a second reader of the same cache was made to believe.
+The scene compares what the server has afterwards, and what a second reader of the cache saw.
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from pyinformer.informer import SharedInformerFactory
 _NAME = "shop"
 _WANTED = "endpointslices.example.com/managed-by"
 _CONTROLLER = "slices"
-_EDITS = 2  # that are tried on a cached object of ours: of its body, and of its record
+_EDITS = 2  # tried on a cached object of pyinformer: of its body, and of its metadata
 _PATIENCE_SECONDS = 100.0
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelResult:
-    """What a worker did about one Service, and who was misled."""
+    """What a worker did with one Service, and what another reader saw."""
 
-    edits_refused_with: tuple[str, ...] = fact("edits of the shared object are refused with")
-    reader_saw_it_before: bool = fact("a second reader saw the label before any server had it")
+    edits_refused_with: tuple[str, ...] = fact("errors of edits of the shared object")
+    reader_saw_it_before: bool = fact("a second reader saw the label before the server had it")
     writes_sent: int = fact("writes that the worker sent")
     server_has_it: bool = fact("the server has the label")
-    edit_found: str = fact("where readers share on request: the edit that a look finds")
-    edit_undone: bool = fact("where readers share on request: the next reader is not misled")
+    edit_found: str = fact("with sharing enabled: the edit that the detector finds")
+    edit_undone: bool = fact("with sharing enabled: the next reader sees the original")
 
 
 async def perform(environment: Environment) -> SceneResult[LabelResult]:
-    """Play the story twice, once for each program.
+    """Play the scene for both programs.
 
     Cancellation:
-        Ends it.
+        Ends the scene.
     """
     plain = await _play(environment, _plain)
     with capture_logs() as logged:
@@ -53,20 +52,27 @@ async def perform(environment: Environment) -> SceneResult[LabelResult]:
         plain=plain,
         ours=ours,
         outage=(
-            Claim("the shared object took the plain worker's edit", not plain.edits_refused_with),
-            Claim("the second reader saw what no server had", plain.reader_saw_it_before),
-            Claim("the write that was needed was never sent", plain.writes_sent == 0),
+            Claim(
+                "the shared object accepted the edit of the plain worker",
+                not plain.edits_refused_with,
+            ),
+            Claim(
+                "the second reader saw a label that the server did not have",
+                plain.reader_saw_it_before,
+            ),
+            Claim("the needed write was never sent", plain.writes_sent == 0),
             Claim("the server still lacks the label", not plain.server_has_it),
         ),
         prevented=(
             Claim(
-                "ours refused each edit of a shared object", len(ours.edits_refused_with) == _EDITS
+                "pyinformer refused each edit of a shared object",
+                len(ours.edits_refused_with) == _EDITS,
             ),
             Claim("the second reader saw what the server had", not ours.reader_saw_it_before),
-            Claim("the write was sent, once", ours.writes_sent == 1),
+            Claim("the write was sent once", ours.writes_sent == 1),
             Claim("the server has the label", ours.server_has_it),
-            Claim("where sharing is asked for, the edit was named", _WANTED in ours.edit_found),
-            Claim("and undone", ours.edit_undone),
+            Claim("with sharing enabled, the edit was named", _WANTED in ours.edit_found),
+            Claim("and it was undone", ours.edit_undone),
         ),
         logged=logged,
     )
@@ -75,26 +81,26 @@ async def perform(environment: Environment) -> SceneResult[LabelResult]:
 @final
 @dataclass(slots=True)
 class _Work:
-    """What a worker saw on its way."""
+    """What a worker observed."""
 
     refused_with: tuple[str, ...]
-    """The errors that refused to edit the shared object."""
+    """The errors that edits of the shared object raised."""
     reader_saw_it: bool
-    """Another reader of the cache saw the label before it was sent."""
+    """Whether another reader of the cache saw the label before it was sent."""
     edit_found: str = ""
     edit_undone: bool = False
 
 
 class Worker(Protocol):
-    """Labels the Service through a proxy, as it was written for one of the libraries."""
+    """Labels the Service through a proxy, with one of the libraries."""
 
     async def __call__(self, proxy: Proxy, namespace: str) -> _Work:
-        """Do the work once."""
+        """Label the Service once."""
         ...
 
 
 async def _play(environment: Environment, worker: Worker) -> LabelResult:
-    """Let a worker do its work on a Service that needs it."""
+    """Run a worker on a Service that lacks the label."""
     namespace = environment.namespace()
     environment.api.create(service(_NAME, namespace))
     async with environment.proxy() as proxy:
@@ -112,7 +118,7 @@ async def _play(environment: Environment, worker: Worker) -> LabelResult:
 
 
 def _refusals(*edits: Callable[[], object]) -> tuple[str, ...]:
-    """Try edits, and name the errors that refuse them."""
+    """Try edits, and return the names of the errors that they raise."""
     names = []
     for edit in edits:
         try:
@@ -123,7 +129,7 @@ def _refusals(*edits: Callable[[], object]) -> tuple[str, ...]:
 
 
 async def _plain(proxy: Proxy, namespace: str) -> _Work:
-    """Do the work as the author of the outage did: label what the cache returned, and compare."""
+    """Label the cached object and compare, as the code of the original incident did."""
 
     def label(obj: Any) -> None:  # noqa: ANN401 - the client ships no types
         obj.metadata.labels[_WANTED] = _CONTROLLER
@@ -133,17 +139,17 @@ async def _plain(proxy: Proxy, namespace: str) -> _Work:
         following_services(proxy.url, namespace) as services,
     ):
         current = services.cache[_NAME]
-        desired = current  # another name, and the same object
+        desired = current  # another name for the same object
         refused_with = _refusals(partial(label, desired))
         saw = _WANTED in services.cache[_NAME].metadata.labels  # a second reader, elsewhere
         if desired != current:
             await api.replace_namespaced_service(_NAME, namespace, desired)
-        misled = _WANTED in services.cache[_NAME].metadata.labels  # and nobody looks for that
+        misled = _WANTED in services.cache[_NAME].metadata.labels  # no detector finds it
         return _Work(refused_with, saw, edit_undone=not misled)
 
 
 async def _ours(proxy: Proxy, namespace: str) -> _Work:
-    """Do the same work; the line that edits the shared object has to be written otherwise."""
+    """Do the same with pyinformer, which forces a copy before the edit."""
     key = f"{namespace}/{_NAME}"
     async with connected(proxy) as cluster, SharedInformerFactory(cluster) as factory:
         services = factory.informer("v1", "services", namespaces=namespace)
@@ -162,7 +168,7 @@ async def _ours(proxy: Proxy, namespace: str) -> _Work:
 
 
 async def _share(cluster: Cluster, namespace: str, work: _Work) -> None:
-    """Make the same edit where readers have asked to share what is decoded."""
+    """Make the same edit with `sharing="decoded"`, where readers share decoded objects."""
     key, detector = f"{namespace}/{_NAME}", MutationDetector("sample")
     async with SharedInformerFactory(cluster, mutation_detector=detector) as factory:
         services = factory.informer("v1", "services", namespaces=namespace, sharing="decoded")
@@ -184,23 +190,23 @@ def _edit_record(obj: KubeObject) -> None:
 SCENE = Scene(
     name="mutated-cache",
     number="1.1",
-    title="a worker changes the object that the cache shares, and nothing is left to do",
+    title="a worker edits an object of the shared cache, and the needed write is never sent",
     references="kubernetes#85331, #85359, #85364, #85368; in 2026 again: #140518, #140702",
     story=(
-        "The EndpointSlice controller of Kubernetes 1.17 got a Service from the shared lister, set"
-        " an annotation on that very object, and sent it. Where two goroutines met at its map, the"
-        " whole kube-controller-manager died: found by a load test on a pull request that had"
-        " nothing to do with it. The silent half happens every time: what the cache holds now"
-        " equals what is wanted, so the next comparison finds nothing to do, though the server"
-        " never counter of it. The detector that finds such edits keeps copies of everything, so it"
-        " runs in tests and never in production; the same class of bug was fixed twice in 1.37."
+        "The EndpointSlice controller of Kubernetes 1.17 read a Service from the shared lister, set"
+        " an annotation on that object, and sent it. When two goroutines accessed its map at once,"
+        " the whole kube-controller-manager crashed: a load test of an unrelated pull request found"
+        " it. The silent part happens every time: the cache now equals the desired state, so the"
+        " next comparison finds nothing to do, though the server has never received the change. The"
+        " detector of such edits keeps copies of everything, so it runs in tests and not in"
+        " production. The same class of bug was fixed twice in 1.37."
     ),
-    plain="labels the Service that it got from the cache, and sends it if it differs from that",
+    plain="labels the Service that it read from the cache, and sends it if it differs from that",
     ours=(
-        "What the cache hands out is immutable, and its body is decoded for each reader into a"
-        " private copy. Readers who ask to share decoded objects get a detector with them, which is"
-        " cheap enough for production: it keeps digests, names an edit, and undoes it."
+        "Cached objects are immutable, and each reader decodes a private copy of the body. Programs"
+        " that share decoded objects get a detector that is cheap enough for production: it keeps"
+        " digests, names an edit, and undoes it."
     ),
-    verdict="the edit of shared state is refused by name, and the write that was needed is sent",
+    verdict="edits of shared state are refused, and the needed write is sent",
     perform=perform,
 )

@@ -1,8 +1,8 @@
-"""A plain informer: list, then watch in a loop, into a dict that everybody shares.
+"""A plain informer: it lists, then watches in a loop, into a dict that all readers share.
 
-This is how programs are written with kubernetes_asyncio and its documentation at hand, by careful
-people: it compares each list with what it had, asks for bookmarks, lists again after a 410, pauses
-after an error. The scenes show what it still does wrong; nothing in it was made to fail.
+It is careful code, written with the documentation of kubernetes_asyncio: it compares each list with
+its cache, requests bookmarks, lists again after a 410, and pauses after an error. None of its
+weaknesses was added for the scenes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _PAUSE_SECONDS = 1.0
 _GONE = 410
 
 Handler: TypeAlias = Callable[[str, Any], None]
-"""Takes ADDED, MODIFIED or DELETED, and the object: the very one that is in the cache."""
+"""Receives ADDED, MODIFIED or DELETED, and the cached object itself."""
 
 
 @asynccontextmanager
 async def services_api(url: str) -> AsyncIterator[client.CoreV1Api]:
-    """Make the client of a plain program, with which it reads and writes Services.
+    """Create the API client of a plain program.
 
     Cancellation:
-        Closes it.
+        Closes the client.
     """
     configuration = client.Configuration(host=url)
     async with client.ApiClient(configuration) as api:
@@ -37,18 +37,18 @@ async def services_api(url: str) -> AsyncIterator[client.CoreV1Api]:
 
 @final
 class PlainInformer:
-    """Follows the objects that a list call of the client returns.
+    """Keeps a cache of the objects of one namespace.
 
     Args:
-        list_objects: such as `CoreV1Api(api).list_namespaced_service`.
-        namespace: its argument.
-        handler: is told of every change.
-        after_error: what follows a broken connection. `list` begins anew, as most programs do;
-            `resume` watches on from the last resource version, as client-go does.
+        list_objects: the list method, such as `CoreV1Api(api).list_namespaced_service`.
+        namespace: the namespace to follow.
+        handler: is called for every change.
+        after_error: what to do after a broken connection. `list` lists again, as most programs do;
+            `resume` watches from the last resource version, as client-go does.
 
     Attributes:
-        cache: the objects by name; readers share them.
-        resource_version: where the watch is.
+        cache: the objects by name; all readers share them.
+        resource_version: the position of the watch.
         synced: set after the first list.
     """
 
@@ -69,10 +69,10 @@ class PlainInformer:
         self._after_error = after_error
 
     async def run(self) -> None:
-        """Follow for ever.
+        """List and watch without end.
 
         Cancellation:
-            Ends it.
+            Stops the informer.
         """
         while True:
             try:
@@ -103,7 +103,7 @@ class PlainInformer:
         self.synced.set()
 
     async def _watch(self) -> None:
-        """Apply events; the client opens the watch again by itself when it ends cleanly."""
+        """Apply events; the client library reopens a watch that ends cleanly."""
         async with watch.Watch() as events:
             async for event in events.stream(
                 self._list_objects,
@@ -138,7 +138,7 @@ async def following_services(
     """Run a plain informer of the Services of a namespace, once it has listed them.
 
     Cancellation:
-        Ends it.
+        Stops the informer.
     """
     async with services_api(url) as api, anyio.create_task_group() as tasks:
         informer = PlainInformer(

@@ -1,8 +1,7 @@
-"""A proxy: what stands between a program and its API server, and sees every request.
+"""A proxy between a program and its API server, which records every request.
 
-In go HTTP requests on loopback, one for each connection; they are passed on, with the server's
-credentials, and noted. It can die and come back, stop answering, and edit the lines of watches, as
-an old server or a broken one would have sent them.
+It can break connections, stop answering, and edit the lines of watches, as an old or a broken
+server would have sent them. It adds the credentials of the server.
 """
 
 from __future__ import annotations
@@ -33,35 +32,35 @@ _GONE = (
 )
 
 LineEditor: TypeAlias = Callable[[bytes], tuple[bytes, bool]]
-"""Takes a line of a watch and returns what to send instead, and whether the stream ends there."""
+"""Receives a line of a watch; returns the line to send, and whether the stream ends after it."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The server behind a proxy."""
+    """The address and the credentials of the server behind a proxy."""
 
     host: str
     port: int
     context: ssl.SSLContext | None = None
-    """None speaks plain HTTP."""
+    """None for plain HTTP."""
     token: str = field(default="", repr=False)
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """One request that went through a proxy."""
+    """A request that a proxy has forwarded."""
 
     method: str
     path: str
     query: Mapping[str, str]
     is_loading: bool = False
-    """Whether it is being answered with a complete state, as a list or at a watch's begin."""
+    """Whether the complete state is being sent now: a list, or the beginning of a watch."""
 
     @property
     def is_load(self) -> bool:
-        """Whether it asks for a complete state: a list, or a watch that begins with one."""
+        """Whether it requests the complete state: a list, or a watch that begins with one."""
         return self.verb == "list" or self.query.get("sendInitialEvents") == "true"
 
     @property
@@ -79,7 +78,7 @@ class Exchange:
 
     @property
     def resource_version(self) -> str:
-        """The resource version that it asked for, or ""."""
+        """The requested resource version, or ""."""
         return self.query.get("resourceVersion", "")
 
 
@@ -88,11 +87,11 @@ class Proxy:
     """A running proxy; made by `run_proxy`.
 
     Attributes:
-        edit: changes the lines of watches; None passes them as they are.
-        answers_after_seconds: how long every request waits before it is passed on.
-        arrived: how many requests have come, those that wait for an answer included.
-        exchanges: those that were passed on since the last `reset`, oldest first.
-        most_loads_at_once: how many loads were being answered at the same time, since then.
+        edit: edits the lines of watches; None forwards them unchanged.
+        answers_after_seconds: how long every request waits before it is forwarded.
+        arrived: how many requests have arrived, including those that wait for an answer.
+        exchanges: the requests forwarded since the last `reset`, oldest first.
+        most_loads_at_once: the largest number of simultaneous loads since then.
     """
 
     def __init__(self, upstream: Upstream) -> None:
@@ -110,7 +109,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL on which the proxy listens."""
         return f"http://127.0.0.1:{self.port}"
 
     def of(self, verb: str) -> list[Exchange]:
@@ -118,12 +117,12 @@ class Proxy:
         return [one for one in self.exchanges if one.verb == verb]
 
     def reset(self) -> None:
-        """Begin to note from here."""
+        """Forget the recorded requests."""
         self.exchanges = []
         self.most_loads_at_once = 0
 
     def loads(self) -> int:
-        """Return how many complete states were asked for."""
+        """Return how many requests were for the complete state."""
         return sum(one.is_load for one in self.exchanges)
 
     def open_watches(self) -> int:
@@ -131,26 +130,26 @@ class Proxy:
         return sum(one is not None and one.verb == "watch" for one in self._answering.values())
 
     def reset_connections(self) -> None:
-        """Break every connection with RST."""
+        """Reset every connection."""
         for scope in tuple(self._answering):
             scope.cancel()
 
     def disconnect(self) -> None:
-        """Break every connection with RST, and every new one, until `resume`."""
+        """Reset every connection, and every new one, until `resume`."""
         self._is_dead = True
         self.reset_connections()
 
     def pause(self) -> None:
-        """Accept connections from now on and let requests wait until `resume`."""
+        """Accept connections, but hold every request until `resume`."""
         self._is_answering = anyio.Event()
 
     def resume(self) -> None:
-        """Answer again."""
+        """Forward requests again."""
         self._is_dead = False
         self._is_answering.set()
 
     async def serve(self, client: SocketStream) -> None:
-        """Answer the one request of a connection.
+        """Forward the one request of a connection.
 
         Cancellation:
             Closes the connection.
@@ -190,11 +189,11 @@ class Proxy:
             upstream.host,
             upstream.port,
             ssl_context=upstream.context,
-            tls_standard_compatible=False,  # kube-apiserver closes without a farewell
+            tls_standard_compatible=False,  # kube-apiserver closes without close_notify
         )
 
     async def _read(self, reader: BufferedByteReceiveStream) -> tuple[Exchange, bytes]:
-        """Read a request; return what it asks, and how the server shall get it."""
+        """Read a request; return its record, and the bytes to send to the server."""
         head = (await reader.receive_until(b"\r\n\r\n", _HEAD_BYTES)).decode("latin-1")
         first, *lines = head.split("\r\n")
         headers = [line.partition(":") for line in lines]
@@ -230,7 +229,7 @@ class Proxy:
     async def _pass_lines(
         self, reader: BufferedByteReceiveStream, client: ByteStream, exchange: Exchange
     ) -> None:
-        """Pass on a chunked answer line by line, edited."""
+        """Forward a chunked response line by line, edited."""
         waiting = b""
         while size := int(await reader.receive_until(b"\r\n", _HEAD_BYTES), 16):
             waiting += (await reader.receive_exactly(size + 2))[:-2]
@@ -255,7 +254,7 @@ def _is_length(name: str) -> bool:
 
 
 async def _cancel_at_end(client: ByteStream, scope: anyio.CancelScope) -> None:
-    """Give an answer up when nobody waits for it any more."""
+    """Cancel a response when its client has disconnected."""
     with contextlib.suppress(*_GONE):
         while True:
             await client.receive()
@@ -267,7 +266,7 @@ async def run_proxy(upstream: Upstream) -> AsyncIterator[Proxy]:
     """Run a proxy until the block is left.
 
     Cancellation:
-        Closes it.
+        Closes the proxy.
     """
     proxy = Proxy(upstream)
     async with (

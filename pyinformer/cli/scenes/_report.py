@@ -1,7 +1,6 @@
-"""DisplayOptions scenes: what there are, and the report of one that was played.
+"""The list of scenes, and the report of a scene that was played.
 
-In go scenes and results; what leaves is text, in colours where the output is a terminal. Nothing
-here decides anything: whether a scene passed is in its result.
+The result decides whether a scene passed; nothing here does.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from rich.text import Text
 from pyinformer.cli._console import PipeConsole
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, rows
 
-_WIDTH = 100  # of what goes to a file, and of paragraphs on wider terminals
-_MOST_IN_A_CELL = 24  # characters; what is longer gets lines of its own
+_WIDTH = 100  # in a file, and on wider terminals
+_MOST_IN_A_CELL = 24  # characters; longer values are printed below the table
 _MOST_LOGGED = 5  # different lines
 
 
 @final
 class SceneReport:
-    """Writes about scenes.
+    """Prints the list of scenes and their reports.
 
     Args:
-        output: takes the text.
+        output: receives the text.
     """
 
     def __init__(self, output: TextIO) -> None:
@@ -36,7 +35,7 @@ class SceneReport:
         self._console = PipeConsole(file=output, highlight=False, width=width)
 
     def list(self, scenes: Iterable[Scene]) -> None:
-        """Write which scenes there are."""
+        """Print the list of scenes."""
         for scene in scenes:
             line = Text(f"{scene.name:<18}", style="bold")
             line.append(f"{scene.number:<4} {scene.title}", style="not bold")
@@ -45,7 +44,7 @@ class SceneReport:
         self._console.print("--real plays them on a real kube-apiserver with etcd")
 
     def open(self, scene: Scene, server: str) -> None:
-        """Write what a scene is about, before it is played."""
+        """Print the description of a scene, before it is played."""
         self._console.rule(Text(f"{scene.number} {scene.name}", style="bold"), align="left")
         self._console.print(Text(scene.title, style="bold"))
         self._console.print(Text(scene.references, style="dim"))
@@ -55,7 +54,7 @@ class SceneReport:
         self._console.print(Text(f"\nplaying on {server} ...", style="dim"))
 
     def report(self, scene: Scene, result: SceneResult[object], seconds: float) -> None:
-        """Write what was measured, and the verdict."""
+        """Print the measured facts, the claims and the verdict."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("measured", min_width=_WIDTH // 2)
         table.add_column("plain", justify="right", style="yellow")
@@ -73,11 +72,11 @@ class SceneReport:
             self._indented(f"ours: {ours}", "cyan")
         self._logged(result)
         self._claims("the outage happens", result.outage)
-        self._claims("and does not happen to ours", result.prevented)
+        self._claims("and does not happen to pyinformer", result.prevented)
         self._console.print(verdict(scene, result, seconds), soft_wrap=True)
 
     def fail(self, what: str) -> None:
-        """Write why nothing could be played."""
+        """Print why a scene could not be played."""
         self._console.print(Text(what, style="bold red"), soft_wrap=True)
 
     def _paragraph(self, text: str) -> None:

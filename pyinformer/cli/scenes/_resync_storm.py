@@ -1,7 +1,6 @@
-"""Scene 1.5: a resync makes a controller write everything in vain, and what is real waits behind.
+"""Scene 1.5: a resync causes useless writes, and a real change waits behind them.
 
-In goes a controller whose comparison is wrong, as the original's was; out comes how long a real
-change takes in the middle of the storm, and how many writes the server had to take for nothing.
+Both controllers have the wrong comparison of the original incident.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from pyinformer.sources import Request
 
 _SERVICES = 150
 _CHANGES = 5
-_HEADLESS = "service.kubernetes.io/headless"  # the label that the controller adds by itself
-_RELEASE = "release"  # the label whose change is real
-_DISTANCE_SECONDS = 0.01  # of the server, for every request
-_RESYNC_SECONDS = 3.0  # ours is paced over it; the plain one's comes at once, as the original's
+_HEADLESS = "service.kubernetes.io/headless"  # the label that the controller adds
+_RELEASE = "release"  # the label of a real change
+_DISTANCE_SECONDS = 0.01  # the latency of every request
+_RESYNC_SECONDS = 3.0  # pyinformer spreads it over this time; the plain resync comes at once
 _BEFORE_CHANGE_SECONDS = 0.05
-_PATIENCE_SECONDS = 100.0  # some seconds on a calm machine
+_PATIENCE_SECONDS = 100.0  # takes some seconds on an idle machine
 _PROMISED_SECONDS = 0.1
 _OUTAGE_SECONDS = 0.5
 
@@ -48,10 +47,10 @@ _OUTAGE_SECONDS = 0.5
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StormResult:
-    """What a controller did when a resync came."""
+    """What a controller did during a resync."""
 
     objects: int = fact("objects of the resync")
-    unchanged: int = fact("of these nothing has changed")
+    unchanged: int = fact("of these unchanged")
     in_vain: int = fact("writes that changed nothing")
     median_seconds: float = fact("seconds until a real change was written, median of 5")
     slowest_seconds: float = fact("seconds until a real change was written, slowest")
@@ -60,15 +59,15 @@ class StormResult:
 @final
 @dataclass(slots=True)
 class Written:
-    """What a controller noted of its writes."""
+    """The writes of a controller."""
 
     at: dict[str, float] = field(default_factory=dict)
-    """When the release of a Service was written, by name, in the loop's seconds."""
+    """When the real change of a Service was written, by name, on the clock of the loop."""
     created: int = 0
     in_vain: int = 0
 
     def put(self, name: str, labels: Mapping[str, str], *, before: str, after: str) -> None:
-        """Take note of an answer, by the resource versions before and after."""
+        """Record a write, by the resource versions before and after it."""
         if before == after:
             self.in_vain += 1
         elif _RELEASE in labels:
@@ -81,15 +80,15 @@ class Program(Protocol):
     def __call__(
         self, proxy: Proxy, namespace: str, written: Written
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
-        """Run it, once its caches have synced; what it yields asks for a resync."""
+        """Run the controller and wait for its sync; the yielded function starts a resync."""
         ...
 
 
 async def perform(environment: Environment) -> SceneResult[StormResult]:
-    """Let both controllers have their resync, one after the other.
+    """Play the resync of both controllers, one after the other.
 
     Cancellation:
-        Ends it.
+        Ends the scene.
     """
     plain = await _play(environment, _plain, storm_seconds=_PATIENCE_SECONDS)
     with capture_logs() as logged:
@@ -99,7 +98,8 @@ async def perform(environment: Environment) -> SceneResult[StormResult]:
         ours=ours,
         outage=(
             Claim(
-                "the plain controller wrote everything in vain", plain.in_vain == plain.unchanged
+                "every write of the plain controller changed nothing",
+                plain.in_vain == plain.unchanged,
             ),
             Claim(
                 "a real change waited behind all of them", plain.median_seconds > _OUTAGE_SECONDS
@@ -107,12 +107,14 @@ async def perform(environment: Environment) -> SceneResult[StormResult]:
         ),
         prevented=(
             Claim(
-                f"ours wrote a real change within {_PROMISED_SECONDS:g} s in the storm",
+                f"pyinformer wrote a real change within {_PROMISED_SECONDS:g} s during the resync",
                 ours.median_seconds < _PROMISED_SECONDS,
             ),
-            Claim("it stopped the storm before half of it", ours.in_vain < _SERVICES / 2),
             Claim(
-                "it named the controller that writes in vain, once",
+                "it stopped the useless writes before half of them", ours.in_vain < _SERVICES / 2
+            ),
+            Claim(
+                "it named the controller of the useless writes, once",
                 sum(n for line, n in logged.items() if "changed nothing" in line) == 1,
             ),
         ),
@@ -121,7 +123,7 @@ async def perform(environment: Environment) -> SceneResult[StormResult]:
 
 
 async def _play(environment: Environment, program: Program, *, storm_seconds: float) -> StormResult:
-    """Begin a resync, change something real in it, and wait so long for the storm's end."""
+    """Start a resync, make real changes during it, and wait for its end."""
     namespace, written = environment.namespace(), Written()
     for number in range(_SERVICES):
         environment.api.create(service(f"service-{number}", namespace))
@@ -138,7 +140,7 @@ async def _play(environment: Environment, program: Program, *, storm_seconds: fl
             await anyio.to_thread.run_sync(partial(_release, environment, namespace, name))
         await wait_until(lambda: len(written.at) == _CHANGES, timeout_seconds=_PATIENCE_SECONDS)
         ended = anyio.current_time()
-        everything = _SERVICES - _CHANGES  # a change makes the write of its object a real one
+        everything = _SERVICES - _CHANGES  # the writes of changed objects are not useless
         await wait_until(lambda: written.in_vain >= everything, timeout_seconds=storm_seconds)
         seconds = [written.at.get(name, ended) - at for name, at in began.items()]
         return StormResult(
@@ -151,7 +153,7 @@ async def _play(environment: Environment, program: Program, *, storm_seconds: fl
 
 
 def _release(environment: Environment, namespace: str, name: str) -> None:
-    """Change what users change."""
+    """Change the label that stands for a real change."""
     environment.api.patch(
         "v1", "services", name, {"metadata": {"labels": {_RELEASE: "2"}}}, namespace
     )
@@ -166,7 +168,7 @@ def _endpoints(name: str, namespace: str, labels: Mapping[str, str]) -> JSONObje
 
 
 class PlainController:
-    """A queue, a worker, a resync: as controllers are written without a library for them."""
+    """A queue, a worker and a resync, as in controllers that are written without a library."""
 
     def __init__(self, api: Any, namespace: str, written: Written) -> None:  # noqa: ANN401
         self._api = api
@@ -180,7 +182,7 @@ class PlainController:
         self.endpoints = PlainInformer(api.list_namespaced_endpoints, namespace)
 
     def resync(self) -> None:
-        """Look at everything again, in case something was missed."""
+        """Queue every object again."""
         for obj in self.services.cache.values():
             self._add(obj)
 
@@ -191,10 +193,10 @@ class PlainController:
             self._queue.put_nowait(name)
 
     async def work(self) -> None:
-        """Reconcile one after the other, for ever.
+        """Reconcile one object after the other, without end.
 
         Cancellation:
-            Ends it.
+            Ends the scene.
         """
         while True:
             name = await self._queue.get()
@@ -208,7 +210,7 @@ class PlainController:
             body = _endpoints(name, self._namespace, labels)
             await self._api.create_namespaced_endpoints(self._namespace, body)
             self._written.created += 1
-        elif current.metadata.labels != labels:  # never equal: one of them is the controller's own
+        elif current.metadata.labels != labels:  # never equal: the controller has added a label
             desired = copy.deepcopy(current)
             desired.metadata.labels = {**labels, _HEADLESS: ""}
             done = await self._api.replace_namespaced_endpoints(name, self._namespace, desired)
@@ -232,7 +234,7 @@ async def _plain(
 
 @dataclass(frozen=True, slots=True)
 class _Reconciler:
-    """The same reconcile, the wrong comparison included."""
+    """The same reconcile, with the same wrong comparison."""
 
     cluster: Cluster
     endpoints: SharedInformer[None]
@@ -267,29 +269,29 @@ async def _ours(
         await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
         reconcile = _Reconciler(cluster, endpoints, written)
         async with Controller("endpoints", reconcile, services, options=options):
-            yield lambda: None  # its resync comes by itself, every few seconds
+            yield lambda: None  # its resync starts by itself, every few seconds
 
 
 SCENE = Scene(
     name="resync-storm",
     number="1.5",
-    title="a resync writes everything in vain, and what is real waits behind it",
+    title="a resync writes everything uselessly, and a real change waits behind it",
     references="kubernetes#94112 and, of the same class, #108077, #42798, #50488, #125675",
     story=(
         "In a cluster with 12,989 Endpoints, nearly all of headless Services, the resync of"
-        " Kubernetes 1.17 came every 16 hours or so and put every Service into the queue. The"
-        " controller compared the labels of the Endpoints with those of the Service; it had itself"
-        " put one on the Endpoints, so they were never equal, and it wrote all of them, counted"
-        " 12,954, though none changed. At 20 writes per second that took ten minutes, in which"
-        " pods that were gone stayed in the Endpoints behind it in the one queue: 504s. Raising"
-        " the rate to 100 made it five."
+        " Kubernetes 1.17 queued every Service about every 16 hours. The controller compared the"
+        " labels of the Endpoints with those of the Service. It had added a label to the Endpoints"
+        " itself, so they were never equal, and it wrote 12,954 of them, though none had changed."
+        " At 20 writes per second that took ten minutes, while real changes waited in the same"
+        " queue and deleted pods stayed in their Endpoints: 504s. A rate of 100 reduced it to five"
+        " minutes."
     ),
-    plain="one queue, one worker, a resync that asks for everything; the original's comparison",
+    plain="one queue, one worker, a resync of everything; the comparison of the original",
     ours=(
-        "Resyncs have a lane of their own: paced over the period, behind every event, and there"
-        " only if asked for. A write that is answered with the old resource version is counted;"
-        " when most are like that, an ERROR names the controller, and the breaker holds the lane."
+        "Resyncs have their own lane: spread over the period, behind every event, and only if"
+        " enabled. Writes that return the old resource version are counted. If most writes do, an"
+        " ERROR names the controller, and the breaker pauses the lane."
     ),
-    verdict="a real change passes in the middle of the storm, which is named, and held",
+    verdict="real changes pass during the resync, and the useless writes are named and paused",
     perform=perform,
 )

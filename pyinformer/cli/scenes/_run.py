@@ -1,7 +1,7 @@
-"""Playing scenes: the server is started, the scenes run one after the other, the report is written.
+"""Plays scenes one after the other, and reports them.
 
-In go names and the choice of the server; out comes the exit status: 0 only if every claim of every
-scene holds, those about the plain program included.
+The exit status is 0 only if every claim of every scene holds, including those about the plain
+program.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def list_scenes(output: TextIO) -> None:
-    """Write which scenes there are."""
+    """Print the list of scenes."""
     SceneReport(output).list(SCENES)
 
 
 def find(names: Sequence[str]) -> list[Scene]:
-    """Return the scenes of these names, in the order of the list.
+    """Return the scenes with these names, in the order of the list.
 
     Raises:
-        KeyError: there is none of a name; the first such name.
+        KeyError: the first name that is unknown.
     """
     known = {scene.name for scene in SCENES}
     for name in names:
@@ -43,12 +43,12 @@ def play(scenes: Sequence[Scene], *, real: bool, output: TextIO) -> int:
     """Play scenes and report them.
 
     Args:
-        scenes: what to play.
-        real: on a real kube-apiserver with etcd, else on the embedded server.
-        output: takes the report.
+        scenes: the scenes to play.
+        real: whether to use a real kube-apiserver with etcd, instead of the embedded server.
+        output: receives the report.
 
     Returns:
-        The exit status: 0 if all passed, 1 if a claim does not hold or nothing could be played.
+        The exit status: 0 if all passed, 1 if a claim does not hold or a scene cannot be played.
     """
     report = SceneReport(output)
     failure: BaseExceptionGroup[InformerError | OSError] | None = None

@@ -1,7 +1,7 @@
-"""What a scene is, and what comes of it: facts that were measured, and claims about them.
+"""A scene, and its result: measured facts, and claims about them.
 
-Facts are frozen dataclasses of the scene's own, one class for both programs, so that they can be
-compared line by line. Nothing here measures or prints.
+The facts of a scene are one frozen dataclass for both programs, so that they can be compared line
+by line. Nothing here measures or prints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ F_co = TypeVar("F_co", covariant=True)
 @final
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence about what was measured, and whether it is true."""
+    """A sentence about the measured facts, and whether it is true."""
 
     text: str
     holds: bool
@@ -28,18 +28,18 @@ class Claim:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneResult(Generic[F_co]):
-    """What happened in one run of a scene."""
+    """The result of one run of a scene."""
 
     plain: F_co
-    """What the plain program did and saw."""
+    """The facts of the plain program."""
     ours: F_co
-    """The same of ours, on the same server, in the same story."""
+    """The facts of pyinformer, on the same server."""
     outage: tuple[Claim, ...]
-    """What has to be true of the plain program: without an outage there is nothing to prevent."""
+    """Claims about the plain program: without the outage, the scene proves nothing."""
     prevented: tuple[Claim, ...]
-    """What has to be true of ours."""
+    """Claims about pyinformer."""
     logged: Mapping[str, int] = field(default_factory=dict)
-    """What ours said about it, at WARNING and above, and how often."""
+    """The lines that pyinformer logged at WARNING and above, and how often."""
 
     @property
     def failed(self) -> tuple[Claim, ...]:
@@ -50,39 +50,39 @@ class SceneResult(Generic[F_co]):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A founding failure that can be played."""
+    """A known failure that can be played."""
 
     name: str
-    """What the command line calls it."""
+    """The name on the command line."""
     number: str
-    """The failure's number in the catalogue, such as 1.1."""
+    """The number of the failure in the catalogue, such as 1.1."""
     title: str
     """The failure in one line."""
     references: str
-    """Where it is written down."""
+    """The reports of the original failure."""
     story: str
-    """What the author of the outage did, and what came of it."""
+    """What happened in the original failure."""
     plain: str
-    """What the plain program of the scene does."""
+    """How the plain program works."""
     ours: str
-    """What ours does, and why the same cannot happen."""
+    """How pyinformer works, and why the failure cannot happen to it."""
     verdict: str
-    """The last line if all claims hold."""
+    """The last line of the report if all claims hold."""
     perform: Callable[[Environment], Awaitable[SceneResult[Any]]]
-    """Plays it, in less than 30 seconds."""
+    """Plays the scene, in less than 30 seconds."""
 
 
-def fact(label: str) -> Any:  # noqa: ANN401 - as dataclasses.field, whose type checkers know better
-    """Declare a field that is shown as a line of the report.
+def fact(label: str) -> Any:  # noqa: ANN401 - as dataclasses.field
+    """Declare a field that is a line of the report.
 
     Args:
-        label: what the line is called.
+        label: the label of the line.
     """
     return field(metadata={"label": label})
 
 
 def rows(plain: object, ours: object) -> list[tuple[str, str, str]]:
-    """Return the facts of both programs side by side: label, the plain one's, ours."""
+    """Return a row for each fact: the label, the plain value, and that of pyinformer."""
     listed = fields(plain)  # type: ignore[arg-type]  # the facts of every scene are a dataclass
     values = [(getattr(plain, one.name), getattr(ours, one.name)) for one in listed]
     return [
@@ -92,7 +92,7 @@ def rows(plain: object, ours: object) -> list[tuple[str, str, str]]:
 
 
 def format_value(value: object) -> str:
-    """Write a measured value as people read it."""
+    """Return a measured value as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
