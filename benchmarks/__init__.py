@@ -1,6 +1,5 @@
 """Measure pyinformer beside its peers: same objects, same server, same machine, one run.
 
-Enters: a workload (objects, updates, rounds, seed). Leaves: a table and a JSON record.
 Each peer runs in a process of its own against one replay server in another; only ratios
 formed inside a round are worth quoting. `benchmarks/README.md` says what may be compared.
 """

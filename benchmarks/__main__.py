@@ -1,9 +1,7 @@
-"""`python -m benchmarks`: carry runs out, print them, record them, publish them.
+"""`python -m benchmarks`: run benchmarks, and print, record and publish the results.
 
-Enters: command-line options. Leaves: tables on standard output, a JSON record that grows with each
-turn, and pages and plots if asked for.
-Invariant: no figure decides the exit status; it is 1 only if one of our own peers or the bare loop
-failed to run. A foreign peer that fails is a row that says so.
+No figure decides the exit status; it is 1 only if one of our own peers or the bare loop failed to
+run. A foreign peer that fails is a row with the reason.
 """
 
 from __future__ import annotations

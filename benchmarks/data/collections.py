@@ -1,7 +1,6 @@
 """A generator for each kind, by the name of its resource.
 
-Enters: a resource, how many objects, a seed. Leaves: their Collection.
-Invariant: nothing is rendered before it is asked for.
+Nothing is rendered before it is asked for.
 """
 
 from __future__ import annotations

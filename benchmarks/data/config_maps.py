@@ -1,7 +1,6 @@
 """ConfigMaps of about 1.5 KB: an application's settings as text, applied by kubectl.
 
-Enters: a seed. Leaves: ConfigMaps of as many applications as there are objects.
-Invariant: an object depends on the seed, its index and its revision alone.
+An object depends on the seed, its index and its revision alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What a generated collection is: its kind, its objects, its sizes.
 
-Enters: nothing. Leaves: the kinds that the benchmarks know, and what each module of this folder
-offers for one of them.
-Invariant: an object depends on the seed, its index and its revision alone.
+An object depends on the seed, its index and its revision alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Leases of about 0.6 KB, as elected leaders renew them: the smallest objects that change often.
 
-Enters: a seed. Leaves: one Lease per elected program, in fifty namespaces.
-Invariant: an object depends on the seed, its index and its revision alone.
+An object depends on the seed, its index and its revision alone.
 """
 
 from __future__ import annotations

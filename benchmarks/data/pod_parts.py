@@ -1,8 +1,6 @@
 """The three large parts of a generated pod: spec, status and managedFields.
 
-Enters: a Workload and what differs per pod. Leaves: fresh JSON trees whose keys stand in the
-order of Kubernetes' Go structs (maps sorted, as Go's encoder does).
-Invariant: managedFields names the environment, labels and annotations the pod really has.
+ManagedFields names the environment, labels and annotations the pod really has.
 """
 
 from __future__ import annotations

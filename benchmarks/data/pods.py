@@ -1,9 +1,7 @@
 """Realistic pods as JSON bytes, in the field order of Kubernetes' Go types.
 
-Enters: a seed. Leaves: pods of about 6.5 KB, a third of it managedFields, from 500 workloads
-and more, with random environments and annotations; and a summary of their sizes.
-Invariant: pod(index, revision) depends on seed, index and revision alone, so that any two
-processes, and any two runs, see the same bytes.
+Pod(index, revision) depends on seed, index and revision alone, so that any two processes, and any
+two runs, see the same bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Any number of pods made of some thousand rendered ones, by exchanging what identifies them.
 
-Enters: rendered pods, in any encoding, with markers where an identity belongs. Leaves: the same
-with the identity of an index, at a cost of microseconds, and the collection that is made so.
-Invariant: each part of an identity is as long as its marker, so that no length that stands
-before it changes; names, uids and resource versions are unique.
+Each part of an identity is as long as its marker, so that no length that stands before it changes;
+names, uids and resource versions are unique.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Custom resources of about 40 KB: a large spec, a status, and managedFields of two writers.
 
-Enters: a seed. Leaves: Widgets whose keys are sorted at every depth, as the API server writes
-custom resources.
-Invariant: an object depends on the seed, its index and its revision alone.
+An object depends on the seed, its index and its revision alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The owners of the generated pods: one workload is one pod template.
 
-Enters: a seed and a number. Leaves: a frozen Workload whose parts all its pods share, as
-pods of one ReplicaSet do in a cluster.
-Invariant: a workload is a function of (seed, number) alone, whatever was asked for before.
+A workload is a function of (seed, number) alone, whatever was asked for before.
 """
 
 from __future__ import annotations

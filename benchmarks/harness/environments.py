@@ -1,10 +1,7 @@
 """Virtual environments of the peers, one for each, made on first use and kept for the next run.
 
-Enters: a file of requirements with exact versions. Leaves: an interpreter that imports them, or
-the reason why there is none.
-Invariant: an environment is used only once all of it is installed, and is named by its
-requirements and by the Python it was made with, so that a changed pin makes another one. Two runs
-at once make it once.
+An environment is used only once all of it is installed, and is named by its requirements and by the
+Python it was made with, so that a changed pin makes another one. Two runs at once make it once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Programs in Go that a run builds for itself, to compare with.
 
-Enters: a folder with a Go module. Leaves: the program, or why there is none.
-Invariant: a program is of exactly the sources beside us, and of the Go found now: the folder of
-the user's cache that keeps it is named by the digest of both, and holds it whole or not at all.
+A program is of exactly the sources beside us, and of the Go found now: the folder of the user's
+cache that keeps it is named by the digest of both, and holds it whole or not at all.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """How long an update was on its way, from the server's send to the start of a peer's handler.
 
-Enters: the resource versions a handler sees, and the instants at which the server sent them.
-Leaves: percentiles in microseconds, by the names of Measurement.extra.
-Invariant: noting costs a handler one clock read and one append; all else happens after the run.
-Both sides read CLOCK_MONOTONIC, which is one clock for all processes of a machine. An update that
-was merged into a later one is not counted: `latency_counted` says how many were.
+Noting costs a handler one clock read and one append; all else happens after the run. Both sides
+read CLOCK_MONOTONIC, which is one clock for all processes of a machine. An update that was merged
+into a later one is not counted: `latency_counted` says how many were.
 """
 
 from __future__ import annotations

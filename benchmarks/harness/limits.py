@@ -1,9 +1,7 @@
 """A bound on the memory of a process, as a pod has one: a cgroup of its own.
 
-Enters: a number of bytes. Leaves: a command that puts what follows it into the cgroup, and what the
-kernel counted there.
-Invariant: the bound is the kernel's own, and holds for the file cache and the sockets, too; where
-no cgroup can be made nothing is bounded, and `why` says so. A cgroup is gone after its block.
+The kernel enforces the bound, which includes the file cache and the sockets. If no cgroup can be
+made, nothing is bounded, and `why` has the reason. A cgroup is removed after its block.
 """
 
 from __future__ import annotations

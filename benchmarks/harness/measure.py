@@ -1,9 +1,6 @@
 """Run one peer in a process of its own and bring its figures home.
 
-Enters: the name of a peer and a workload. Leaves: a Measurement; a peer that fails or hangs
-becomes a Measurement whose `error` says why.
-Invariant: nothing of a peer runs in the parent; the child is
-`python -m benchmarks.harness.measure`.
+Nothing of a peer runs in the parent; the child is `python -m benchmarks.harness.measure`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The stopwatch a peer carries through its two phases: initial sync, then updates.
 
-Enters: the calls of a peer (begin, synced, release_updates, updated, finished). Leaves: one
-Measurement.
-Invariant: garbage is collected and memory read outside the timed spans; the heartbeats that
-find the longest block of the loop run during the sync only, so that updates do not pay for it.
+Garbage is collected and memory read outside the timed spans; the heartbeats that find the longest
+block of the loop run during the sync only, so that updates do not pay for it.
 """
 
 from __future__ import annotations
@@ -94,7 +92,7 @@ class Peer(Protocol):
     """A program to be measured: fills a cache from the server and keeps it up to date."""
 
     async def __call__(self, phases: Phases) -> None:
-        """Run through both phases, telling `phases` about each."""
+        """Run through both phases, and report each to `phases`."""
 
 
 class Phases:
@@ -165,7 +163,7 @@ class Phases:
 
 
 class Control:
-    """The measurement's own, blocking connection to the server, or to whoever controls it."""
+    """The blocking connection to the server, or to the process that controls it."""
 
     def __init__(self, workload: Workload) -> None:
         """Connect to nothing yet."""

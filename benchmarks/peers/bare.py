@@ -1,8 +1,8 @@
 """The floor: the least Python that keeps a dict of what a watch-list sends.
 
-Enters: lines of the stream. Leaves: a dict "namespace/name" -> (line, metadata).
-Invariant: one line, one msgspec pass (type and metadata), one store; aiohttp's `readline` over
-a 1 MiB buffer. No guard, no index, no handler, no copy of the body, no recovery of any kind.
+Cache: a dict "namespace/name" -> (line, metadata).
+One line, one msgspec pass (type and metadata), one store; aiohttp's `readline` over a 1 MiB buffer.
+No guard, no index, no handler, no copy of the body, no recovery of any kind.
 """
 
 from __future__ import annotations

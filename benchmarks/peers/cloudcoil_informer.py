@@ -1,13 +1,13 @@
 """cloudcoil's cache with its informer: pydantic models, and handlers called with old and new.
 
-Enters: the objects of the server. Leaves: the informer's store.
+Cache: the informer's store.
 Does: list, watch with bookmarks, call asynchronous handlers as tasks that the stream waits for,
 connect again with a growing delay, give old and new objects to a handler of updates.
 Does not: read more than the first page of a list, which is 500 objects, hold more than 10,000, call
 handlers for the initial state, compare versions, say what was deleted during a 410. Models are
 shared by cache and handlers; fields they do not know are dropped.
 Of a larger collection it therefore holds 500 objects and gets the others with their first update: a
-run without updates fails and says so, one with updates goes on, with the sync of 500.
+run without updates fails with this reason, one with updates continues, with the sync of 500.
 """
 
 from __future__ import annotations

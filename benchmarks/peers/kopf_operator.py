@@ -1,14 +1,14 @@
 """kopf, embedded: an operator for one resource in all namespaces, without peering.
 
-Enters: the objects of the server. Leaves: for `run_index`, kopf's index "namespace" -> the bodies
-of its objects; for `run_event`, nothing but the calls of its handlers.
+Cache: for `run_index`, kopf's index "namespace" -> the bodies of its objects; for `run_event`,
+nothing but the calls of its handlers.
 Does: scan the API, list (whole, not paged; a watch-list if the workload asks for one), watch, one
 queue and one worker task per object, list again after a 410, notice a silent stream after 70 s.
 Does not: say what was deleted before it listed again, compare versions, keep objects but by an
 index. With an index, its start wakes every waiting object for each that was indexed.
 Handlers are asynchronous, as its documentation advises; a synchronous one would run on a
 thread. A body is a read-only view of a plain dict, which its nested parts share.
-Invariant: an operator that reacts to events only: it writes nothing to objects, posts no events.
+The operator only reacts to events: it writes nothing to objects and posts no events.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ async def run_index(phases: Phases) -> None:
         Ends the operator.
     """
     if phases.workload.objects > _MOST_OBJECTS:
-        told = "its start with an index takes time with the square of the number of objects"
-        raise NotImplementedError(f"takes no part above {_MOST_OBJECTS} objects: {told}")
+        reason = "its start with an index takes time with the square of the number of objects"
+        raise NotImplementedError(f"takes no part above {_MOST_OBJECTS} objects: {reason}")
     registry = _registry(phases.workload)
 
     async def by_namespace(

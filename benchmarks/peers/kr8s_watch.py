@@ -1,9 +1,8 @@
 """kr8s' asynchronous API: get, then watch, into a dict of its objects.
 
-Enters: the objects of the server. Leaves: a dict "namespace/name" -> its object, a dict with
-attributes that is made whole at once.
+Cache: a dict "namespace/name" -> its object, a dict with attributes that is made whole at once.
 Does: list in pages of 100, watch, call the handlers from the loop that reads the watch.
-Does not: tell the list's resource version (the watch begins at the highest version of an object
+Does not: return the version of a list (the watch begins at the highest version of an object
 here, which is as near as one gets), index, compare versions, connect again after the stream's end,
 recover from a 410, notice a silent stream. Objects are shared by cache and handlers.
 """

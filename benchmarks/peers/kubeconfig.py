@@ -1,8 +1,7 @@
 """A kubeconfig file for peers that take nothing else.
 
-Enters: a workload. Leaves: a file in a folder that is gone after the block.
-Invariant: it is written as JSON, which every reader of YAML reads; a user with an empty token
-stands in it even where there is none to give, since some peers want one.
+It is written as JSON, which every reader of YAML reads; a user with an empty token stands in it
+even where there is none to give, since some peers want one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """kubernetes_asyncio as its users cache with it: list, then Watch.stream, into a dict.
 
-Enters: the objects of the server. Leaves: a dict "namespace/name" -> the object, as the plain
-dict that its JSON says (`run`) or as a typed model (`run_typed`).
+Cache: a dict "namespace/name" -> the object, as the plain dict that its JSON says (`run`) or as a
+typed model (`run_typed`).
 Does: list (whole, not paged), watch, call the handlers from the loop that reads the watch.
 Does not: index, compare versions, list again after a 410, notice a silent stream, keep handlers
 apart. The objects are shared by cache and handlers, and can be changed by either.
-Invariant: only public calls, but for the type of the result, which is emptied to get dicts.
+Only public calls, but for the type of the result, which is emptied to get dicts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The official client's SharedInformer, as its documentation uses it.
 
-Enters: the objects of the server. Leaves: its cache, "namespace/name" -> typed model.
+Cache: its cache, "namespace/name" -> typed model.
 Does: list (whole, not paged), watch, call handlers one after the other on its own thread, list
 again after a 410 and say what was deleted meanwhile.
 Does not: read custom resources, index, compare versions, wait before it connects again, notice a
-silent stream, tell when it has synced (the last handler call of the initial state does here). The
+silent stream, report when it has synced (the last handler call of the initial state does here). The
 models are shared by cache and handlers, and can be changed by either. Beside it stands an event
 loop with nothing to do, whose longest block is that of a program that shares the process.
 """
@@ -22,7 +22,7 @@ async def run(phases: Phases) -> None:
     """Fill the cache, then follow the updates.
 
     Cancellation:
-        The thread goes on, and ends with the process.
+        The thread continues until the process ends.
     """
     reactions = Reactions(phases, SNAKE_CASE, on_thread=True)
     informer = SharedInformer(list_func=_listing(phases.workload))
@@ -30,7 +30,7 @@ async def run(phases: Phases) -> None:
     for handler in reactions.handlers:
         informer.add_event_handler(MODIFIED, handler)
     phases.begin()
-    informer.start()  # never stopped: its thread is a daemon, and stop() may wait for ever
+    informer.start()  # never stopped: its thread is a daemon, and stop() may never return
     await reactions.wait_for_initial_state()
     phases.synced(len(informer.cache.list_keys()))
     await reactions.follow_updates()

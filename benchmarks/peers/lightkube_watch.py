@@ -1,6 +1,6 @@
 """lightkube's asynchronous client: list, then watch, into a dict of typed models.
 
-Enters: the objects of the server. Leaves: a dict "namespace/name" -> msgspec struct.
+Cache: a dict "namespace/name" -> msgspec struct.
 Does: list (whole, not paged), watch, call the handlers from the loop that reads the watch.
 Does not: index, compare versions, survive a failed connection or a 410 unless the caller does,
 notice a silent stream. The structs are shared by cache and handlers, and can be changed by either;

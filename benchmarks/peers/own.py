@@ -1,9 +1,7 @@
 """pyinformer as its users write it, in the memory mode that the peer's name says.
 
-Enters: the workload: what to follow, what the handlers do, what is measured. Leaves: a synced
-informer that followed all updates, and what else the workload's `work` asks for.
-Invariant: the public call site only; what is timed ends when the handlers, not just the store,
-have seen the last update.
+The public call site only; what is timed ends when the handlers, not just the store, have seen the
+last update.
 """
 
 from __future__ import annotations

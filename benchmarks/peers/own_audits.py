@@ -1,8 +1,6 @@
 """What an audit of a full cache costs, and how long the event loop waits for it; a proof, too.
 
-Enters: a synced informer. Leaves: figures by name, for an audit that finds nothing, for one whose
-every object differs, and for the search of the witnesses that a proof of the history asks about.
-Invariant: a heartbeat runs during the audits, whose own cost is in their CPU time.
+A heartbeat runs during the audits, whose own cost is in their CPU time.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ async def time_audits(pods: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     Cancellation:
         The audit ends, and says nothing.
     """
-    # The first request that is no watch loads the HTTP library: 0.1 s, once in a process.
+    # The first request other than a watch loads the HTTP library: 0.1 s, once in a process.
     await pods.cluster.connection.request("GET", "/version")
     gc.collect()
     cpu, wall = cpu_seconds(), time.perf_counter()

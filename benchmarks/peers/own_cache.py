@@ -1,8 +1,7 @@
-"""An informer of ours that has synced, as a workload describes it.
+"""A synced informer of pyinformer, as a workload describes it.
 
-Enters: a workload and a memory mode. Leaves: the informer and its handlers, synced and weighed.
-Invariant: modules that load late are loaded before the clock starts, by following a collection
-without objects.
+Modules that load late are loaded before the clock starts, by following a collection without
+objects.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class PodView(pyinformer.View):
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a measurement goes on with."""
+    """A synced informer and its handlers, for the rest of a measurement."""
 
     informer: pyinformer.SharedInformer[Any]
     followers: list[Follower]

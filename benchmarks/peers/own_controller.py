@@ -1,8 +1,7 @@
 """One figure of pyinformer's controllers, measured in this process.
 
-Enters: which figure, how many objects, the server's URL. Leaves: one line of JSON.
-Invariant: reconciles do nothing but what the figure needs, with one worker; what is timed ends
-when the reconcile function has had the last object.
+Reconciles do nothing but what the figure needs, with one worker; what is timed ends when the
+reconcile function has had the last object.
 """
 
 from __future__ import annotations

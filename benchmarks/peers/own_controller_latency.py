@@ -1,9 +1,7 @@
 """How long a real event waits for its reconcile while reminders of every object are worked off.
 
-Enters: a server with ConfigMaps, and the period of the reminders. Leaves: percentiles, for
-reminders as the controller paces them, and for all of them at once in the events' own priority.
-Invariant: a latency begins when the informer applies the event and ends when its reconcile begins;
-writes are ours, one at a time, each to another object.
+A latency begins when the informer applies the event and ends when its reconcile begins; writes are
+ours, one at a time, each to another object.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What the benchmark's own code does with each object: three kinds of handlers.
 
-Enters: the events of an informer. Leaves: counts, and the moments at which all of the initial
-state and the last update were seen.
-Invariant: apart from what the workload asks for, an update costs a handler one count and one
-comparison; a latency run adds one reading of the clock, before anything else.
+Apart from what the workload asks for, an update costs a handler one count and one comparison; a
+latency run adds one reading of the clock, before anything else.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What reads from a full cache cost: by key, by index, by selector, and two fields of each object.
 
-Enters: an informer that has synced, with a view and an index by node. Leaves: microseconds of
-CPU per call, by name; for two fields, a call lists all objects and reads both of each.
-Invariant: as client_go/reads.go measures: every key and every bucket is read by turns, selectors
-are parsed before, and the median of repeats counts.
+As client_go/reads.go measures: every key and every bucket is read by turns, selectors are parsed
+before, and the median of repeats counts.
 """
 
 from __future__ import annotations

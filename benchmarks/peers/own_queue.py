@@ -1,8 +1,7 @@
 """Figures of one of pyinformer's work queues, measured in this process.
 
-Enters: which queue, which figures, how many keys. Leaves: one line of JSON on standard output.
-Invariant: as client_go/queue.go measures: keys exist before, one worker, no metrics, CPU time per
-key, median over repeats with a fresh queue each.
+As client_go/queue.go measures: keys exist before, one worker, no metrics, CPU time per key, median
+over repeats with a fresh queue each.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ async def _speed(kind: str, keys: int, repeats: int) -> dict[str, float]:
     """Measure on a running loop, as programs use a queue; there readings of the clock are shared.
 
     Cancellation:
-        Safe; nothing of the measurement goes on.
+        Safe; the measurement ends.
     """
     names = [_name(number) for number in range(keys)]
     return {name: await _per_key(work, kind, names, repeats) for name, work in _TIMED.items()}

@@ -1,8 +1,7 @@
 """What a read from the cache costs, beside msgspec's own decode of the same bytes.
 
-Enters: cached objects. Leaves: microseconds per read, by name, medians over repeats.
-Invariant: the compared reads alternate repeat by repeat over the same objects, and results are
-dropped at once, so that neither noise nor the garbage collector favours one of them.
+The compared reads alternate repeat by repeat over the same objects, and results are dropped at
+once, so that neither noise nor the garbage collector favours one of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""A relist of everything, unchanged: what it costs, and that no handler hears of it.
+"""A relist of everything, unchanged: what it costs, and that no handler is called.
 
-Enters: a cache that has synced, at a server that can let its watch expire. Leaves: figures by
-name, from the moment of the expiry until the informer follows again.
-Invariant: the peak of memory begins anew right before, from what the process then holds.
+The peak of memory begins anew right before, from what the process then holds.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from benchmarks.harness.processes import cpu_seconds, peak_rss_bytes, reset_peak
 from benchmarks.peers.own_cache import Synced
 
 _POLL_SECONDS = 0.02
-_CALM_SECONDS = 0.5  # for handlers that hear of something, and whatever else is to be paid for
+_CALM_SECONDS = 0.5  # for handlers that are called, and for other costs that come later
 _TIMEOUT_SECONDS = 600.0
 
 
@@ -24,7 +22,7 @@ async def relist(phases: Phases, cache: Synced) -> dict[str, float]:
     """Let the watch expire, and wait until everything was listed again.
 
     Cancellation:
-        Safe; nothing of the measurement goes on.
+        Safe; the measurement ends.
     """
     control = Control(phases.workload)
     await asyncio.to_thread(control.post, "/benchmark/wait-for-watch")

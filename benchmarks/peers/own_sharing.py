@@ -1,9 +1,7 @@
 """What shared decoded objects cost: a read, and the mutation detector that watches over them.
 
-Enters: the server's address. Leaves: microseconds per read, and the share of a core that an
-otherwise idle informer's sweep takes in `sample` mode, less that of the same informer without.
-Invariant: the detector runs with its defaults, and never runs out of objects to look at. The round
-that it makes once after a list is over: a look at each object, which is a figure of its own.
+The detector runs with its defaults, and never runs out of objects to look at. The round that it
+makes once after a list is over: a look at each object, which is a figure of its own.
 """
 
 from __future__ import annotations

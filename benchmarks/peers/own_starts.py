@@ -1,9 +1,7 @@
 """The start of 1, 10 and 50 informers in one program, each of a small collection of its own.
 
-Enters: a workload whose server has small collections, one in each namespace `small-0`, `small-1`
-and so on. Leaves: milliseconds from the start until all have synced, CPU and wall, by name.
-Invariant: as client_go/starts.go measures: medians over repeats, the connection was used before,
-and the stop is not measured.
+As client_go/starts.go measures: medians over repeats, the connection was used before, and the stop
+is not measured.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """What the user's code of a foreign peer does with each update, and when it has seen them all.
 
-Enters: a workload, and how a peer's objects are read. Leaves: handlers to be called with objects.
-Invariant: the same work at every peer: `metadata` reads the name and, of a pod, the phase;
-`object` takes the object as the peer gives it, whole and decoded (none has a private copy to
-give); `queue` puts the key into a queue that one worker empties. Handlers may be called on any
-thread, but on one at a time.
+The same work at every peer: `metadata` reads the name and, of a pod, the phase; `object` takes the
+object as the peer gives it, whole and decoded (none has a private copy to give); `queue` puts the
+key into a queue that one worker empties. Handlers may be called on any thread, but on one at a
+time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from benchmarks.harness.latencies import Latencies
 from benchmarks.harness.phases import Phases, Workload
 
-_TIMEOUT_SECONDS = 800.0  # below that of the parent, so that a row tells what was waited for
+_TIMEOUT_SECONDS = 800.0  # below that of the parent, so that a row names what it waited for
 
 ForeignObject: TypeAlias = Any
 Handler: TypeAlias = Callable[[ForeignObject], None]

@@ -223,7 +223,7 @@ def _healed(clients: list[Client]) -> float:
 
 
 async def _answers(api: KubeAPIServer) -> bool:
-    """Tell whether the server speaks HTTP, whatever it says."""
+    """Return whether the server answers HTTP requests, with any status."""
     command = ["curl", "-sk", "-o", "/dev/null", "--max-time", "1", f"{api.url}/livez"]
     process = await asyncio.create_subprocess_exec(*command)
     return await process.wait() == 0

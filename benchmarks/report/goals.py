@@ -1,8 +1,7 @@
-"""What the project wants to reach, and whether a record says that it did.
+"""The goals of the project, and whether a record reaches them.
 
-Enters: a record. Leaves: a verdict for each goal, in the order of the table.
-Invariant: a goal names one row of one run; ratios are those that the run formed within its rounds.
-No goal decides about success or failure of a program: they are shown.
+A goal names one row of one run; ratios are those that the run formed within its rounds. No goal
+decides about success or failure of a program: they are shown.
 """
 
 from __future__ import annotations
@@ -257,7 +256,7 @@ LABELS = {
     OFFICIAL: "kubernetes (official)",
     "kopf-index": "kopf, @kopf.index",
 }
-"""What the overview calls the peers; nobody who sees it first has read anything else."""
+"""The names of the peers in the overview, for readers who know no other page."""
 
 _SHOWN = tuple(("updates-metadata", peer) for peer in (OWN, PROTOBUF, DICTS, JSON, OFFICIAL))
 

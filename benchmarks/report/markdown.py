@@ -1,8 +1,7 @@
 """The pages of a record, as Markdown.
 
-Enters: a record. Leaves: the text of the index and of one page for each run.
-Invariant: the pages say nothing that the record does not hold; a peer without a figure is named
-with the reason.
+The pages say nothing that the record does not hold; a peer without a figure is named with the
+reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The plots of a record, as SVG that is readable on white and on black.
 
-Enters: a section, or a record for the overview. Leaves: SVG text.
-Invariant: the same record gives the same bytes: no date, no random identifiers. Text stays text.
+The same record gives the same bytes: no date, no random identifiers. Text stays text.
 """
 
 from __future__ import annotations

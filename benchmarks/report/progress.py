@@ -1,9 +1,7 @@
 """Show how far the benchmarks are: what runs, how long it has taken, how long it may take still.
 
-Enters: plans, what turns took earlier, and the turns as they begin and end. Leaves: a bar at a
-terminal, one line for each turn elsewhere, both on standard error.
-Invariant: showing costs nothing while a peer is measured: between turns alone anything is computed,
-and the bar's own clock ticks once a second.
+Showing costs nothing while a peer is measured: between turns alone anything is computed, and the
+bar's own clock ticks once a second.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Write a record into a folder: pages, plots, and the record itself.
 
-Enters: a record, a folder. Leaves: files; and what a person should still do, in words.
-Invariant: what people wrote (method.md, misses.md) is never changed; what an earlier record had
-and this one has not is removed.
+What people wrote (method.md, misses.md) is never changed; what an earlier record had and this one
+has not is removed.
 """
 
 from __future__ import annotations

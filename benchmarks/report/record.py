@@ -1,8 +1,7 @@
 """The record of what was measured: sections with every round's raw figures, machine, versions.
 
-Enters: sections as they come, or records of earlier runs. Leaves: one record, on disk as JSON.
-Invariant: a file is either the old record or the new one, whole; figures of two machines never
-stand in one record.
+A file is either the old record or the new one, whole; figures of two machines never stand in one
+record.
 """
 
 from __future__ import annotations

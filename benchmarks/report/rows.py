@@ -1,8 +1,6 @@
 """Which figures a run reports, and how each is made from the rounds.
 
-Enters: rounds, each a Measurement per peer. Leaves: rows with median, minimum and maximum, or
-with the reason why a row has no figure.
-Invariant: a ratio is formed inside a round and then its median taken, never a ratio of medians.
+A ratio is formed inside a round and then its median taken, never a ratio of medians.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ class Spec:
 
 
 def make_rows(specs: Sequence[Spec], peers: Sequence[str], rounds: Sequence[Round]) -> list[Row]:
-    """Make every row of `specs`; a figure that is missing becomes a row that says so.
+    """Make every row of `specs`; a missing figure becomes a row with the reason.
 
     Args:
         specs: what to make.

@@ -1,7 +1,6 @@
 """Show a record to people at a terminal, or in a log.
 
-Enters: a record. Leaves: tables on standard output, by rich where it is installed.
-Invariant: every row is printed, and every reason why a row has no figure.
+Every row is printed, and every reason why a row has no figure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What is measured: one module for each kind of work, and the list of all runs.
 
-Nothing enters. Leaves: RUNS, in the order in which they run and are published.
-Invariant: a run that is not in the list does not exist for the command line or the goals.
+A run that is not in the list does not exist for the command line or the goals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How long a comparison of the whole cache with the server keeps the event loop.
 
-Enters: a setting. Leaves: the run `audits`.
-Invariant: ours alone; nobody else compares a cache with its server.
+Only pyinformer is measured: no peer compares a cache with its server.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ AUDITS = Run(
     name="audits",
     title="Audits of the cache",
     says=(
-        "The cache is compared with the server by metadata alone: once as it is, once with every"
-        " object another. The search for the witnesses of a proof goes over the same cache."
+        "The cache is compared with the server by metadata alone: once unchanged, once with every"
+        " object different. The search for the samples of a history check reads the same cache."
     ),
     peers=dict.fromkeys(_OBJECTS, ("pyinformer-audit",)),
     rounds={Size.SMOKE: 1, Size.FULL: 3},

@@ -1,8 +1,7 @@
 """Controllers beside controller-runtime: what a reconcile costs, and how long an event waits.
 
-Enters: how many objects. Leaves: one Measurement per peer and round, figures by name.
-Invariant: every figure comes from a process of its own, pinned to one CPU; the server has another,
-and is the same for both peers.
+Every figure comes from a process of its own, pinned to one CPU; the server has another, and is the
+same for both peers.
 """
 
 from __future__ import annotations
@@ -187,7 +186,7 @@ CONTROLLERS = Run(
     title="Controllers",
     says=(
         "From the start of an informer and a controller until all objects were reconciled, beside "
-        "controller-runtime; and how long an event waits while all else is reminded of."
+        "controller-runtime; and how long an event waits behind reminders of all objects."
     ),
     peers={Size.SMOKE: (CONTROLLER,), Size.FULL: PEERS},
     rounds={Size.SMOKE: 1, Size.FULL: 3},
@@ -197,7 +196,7 @@ CONTROLLERS = Run(
 PASSING = Run(
     name="controllers-memory",
     title="Keys that passed through a controller",
-    says="Whether anything stays of keys that were reconciled and are gone.",
+    says="Whether memory remains of keys that were reconciled and deleted.",
     peers={Size.SMOKE: MEMORY_PEERS, Size.FULL: MEMORY_PEERS},
     rounds={Size.SMOKE: 1, Size.FULL: 1},
     open=_open_passing,

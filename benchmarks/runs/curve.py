@@ -1,8 +1,7 @@
 """What an object costs in caches of a thousand, ten thousand, a hundred thousand and a million.
 
-Enters: a setting. Leaves: the run `curve`.
-Invariant: all sizes are served in the same way, made while they are sent; each server starts when
-its size is first asked for.
+All sizes are served in the same way, made while they are sent; each server starts when its size is
+first asked for.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ CURVE = Run(
     name="curve",
     title="Cost of an object, by the size of the cache",
     plots=("cost of an object: CPU of the initial sync", "cost of an object: memory (RSS)"),
-    says="The initial sync of more and more pods; a flat line is what is wanted.",
+    says="The initial sync of more and more pods; ideally the line is flat.",
     peers={size: tuple(_names(size)) for size in _COUNTS},
     rounds={Size.SMOKE: 1, Size.FULL: 2},
     open=_open,

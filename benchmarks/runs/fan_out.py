@@ -1,8 +1,7 @@
 """What further handlers cost: the same updates for 1, 4 and 16 of them.
 
-Enters: a setting. Leaves: the run `fan-out`.
-Invariant: all handlers do the same, and the clock stops when all of them have seen the last update;
-what one more costs is formed within a round.
+All handlers do the same, and the clock stops when all of them have seen the last update; what one
+more costs is formed within a round.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _specs(_: object) -> tuple[Spec, ...]:
 
 FAN_OUT = Run(
     name="fan-out",
-    title="Updates told to 1, 4 and 16 handlers",
+    title="Updates delivered to 1, 4 and 16 handlers",
     says=(
         "CPU for each update until all handlers have read its metadata; the goal is 3 % of an"
         " update for each further handler: 1.09 for four, 1.45 for sixteen."

@@ -1,7 +1,6 @@
 """Figures that several runs report, and names of the peers that several runs compare.
 
-Enters: a Measurement. Leaves: a number in the unit of the report, or None where it was not taken.
-Invariant: a figure is made of one measurement alone; rows compare, figures do not.
+A figure is made of one measurement alone; rows compare, figures do not.
 """
 
 from __future__ import annotations

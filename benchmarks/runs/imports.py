@@ -1,8 +1,7 @@
 """What importing a library costs a program before it has done anything: time and memory.
 
-Enters: a setting. Leaves: the run `imports`, which needs no server.
-Invariant: each import happens in a fresh interpreter whose files have been read before; figures
-are what it adds to an interpreter that has only started, medians over repeats.
+Each import happens in a fresh interpreter whose files have been read before; figures are what it
+adds to an interpreter that has only started, medians over repeats.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class _ImportBench:
         # Where this is set, a checkout would be compiled at each import, and installed peers not.
         environ = {name: of for name, of in os.environ.items() if name != _UNCOMPILED}
         try:
-            # Reads the files, and compiles them where nobody has yet.
+            # Reads the files, and compiles them if that was not done before.
             run_child(command, environ=environ)
             found = [run_child(command, environ=environ) for _ in range(self.repeats)]
         except (subprocess.SubprocessError, msgspec.DecodeError) as error:

@@ -1,8 +1,7 @@
 """How long an update is on its way, from the server's send to the handler, at two paces.
 
-Enters: a setting. Leaves: runs `latency-400` and `latency-4000`, by updates per second.
-Invariant: client and server have a CPU each, and read the same clock; an update that was merged
-into a later one is not counted.
+Client and server have a CPU each, and read the same clock; an update that was merged into a later
+one is not counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Work queues beside client-go's: what a key's way through costs, and what waiting keys weigh.
 
-Enters: a setting. Leaves: the run `queue`, which needs no server.
-Invariant: every figure comes from a process of its own, pinned to the same CPU; memory is the
-growth of the resident set, the keys themselves included.
+Every figure comes from a process of its own, pinned to the same CPU; memory is the growth of the
+resident set, the keys themselves included.
 """
 
 from __future__ import annotations
@@ -125,9 +124,9 @@ QUEUE = Run(
     name="queue",
     title="Work queue",
     says=(
-        "What the way of a key through a work queue costs, one worker, no metrics: in a burst (all"
-        " keys are added, then all are taken), and one by one. client-go has one way to take a"
-        " key, which blocks a goroutine; ours is a block that ends with done, or nowait."
+        "The cost of adding, taking and finishing a key, with one worker and no metrics: in a burst"
+        " (all keys are added, then all are taken), and one by one. client-go can only block a"
+        " goroutine for a key; pyinformer has a `with` block that calls done, and nowait."
     ),
     peers={
         Size.SMOKE: (OWN, PRIORITY),
@@ -149,7 +148,7 @@ def run_child(
 
     Raises:
         SubprocessError: it failed, or took too long.
-        DecodeError: what it printed are no figures.
+        DecodeError: it did not print figures.
     """
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=timeout_seconds, check=False, env=environ

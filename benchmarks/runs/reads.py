@@ -1,8 +1,7 @@
 """What reads from a full cache cost, beside client-go's lister; and reads of whole objects.
 
-Enters: a setting. Leaves: runs `reads` and `reads-own`.
-Invariant: client-go's reads give what is shared with the cache and must not be changed; those of
-ours that give an object give one that belongs to the reader.
+Client-go's reads give what is shared with the cache and must not be changed; those of ours that
+give an object give one that belongs to the reader.
 """
 
 from __future__ import annotations

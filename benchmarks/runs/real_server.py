@@ -1,8 +1,7 @@
 """Sync and updates at a real kube-apiserver, into which the pods were written by a client.
 
-Enters: a setting. Leaves: the run `real-server`.
-Invariant: the server and the writers take all CPUs, so that only the client's own CPU time and
-memory compare. In the smoke the embedded server stands in for the real one.
+The server and the writers take all CPUs, so that only the client's own CPU time and memory compare.
+In the smoke the embedded server stands in for the real one.
 """
 
 from __future__ import annotations

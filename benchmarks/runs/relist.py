@@ -1,7 +1,6 @@
 """What it costs to list again what has not changed, after the server let a watch expire.
 
-Enters: a setting. Leaves: the run `relist`.
-Invariant: no object differs; a handler that is called nevertheless shows in a row.
+No object differs; a handler that is called nevertheless shows in a row.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What one run is: the same work, done by several peers in turn, and the rows made of it.
 
-Enters: a size, a seed, the CPUs. Leaves: a bench that measures one peer at a time, and what the
-report says of it.
-Invariant: a run decides what is done and how often; `benchmarks.runs.turns` alone decides the
-order, turn by turn, so that no peer always has the warmer machine.
+A run decides what is done and how often; `benchmarks.runs.turns` alone decides the order, turn by
+turn, so that no peer always has the warmer machine.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Bench(Protocol):
         ...
 
     def measure(self, peer: str) -> Measurement:
-        """Run a peer once, in a process of its own; a failure is a Measurement that says so."""
+        """Run a peer once, in a process of its own; a failure is a Measurement with its error."""
         ...
 
 
@@ -138,5 +136,5 @@ _FOREIGN = (
 
 
 def is_foreign(peer: str) -> bool:
-    """Say whether a peer is somebody else's program: its failure is a row, and not our mistake."""
+    """Return whether a peer is a foreign program, whose failure does not fail the run."""
     return peer.startswith(_FOREIGN)

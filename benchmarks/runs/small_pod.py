@@ -1,8 +1,7 @@
 """20,000 pods in the world of a small pod: 256 MB of memory, and not a byte more.
 
-Enters: a setting. Leaves: the run `small-pod`.
-Invariant: a peer that needs more is killed by the kernel, as in a cluster, and its row says so;
-where no such bound can be set, the rows compare what was needed with it.
+The kernel kills a peer that needs more, as in a cluster, and its row has the reason. Without
+cgroups, the rows compare the needed memory with the bound.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ SMALL_POD = Run(
     says=(
         "Each process runs in a cgroup of 256 MB, syncs, lists everything again (the Python peers"
         " but ours only sync), and follows updates. One that needs more is killed by the kernel."
-        " No peer is told of the limit; Go programs could be, by GOMEMLIMIT."
+        " No peer knows the limit; Go programs could, by GOMEMLIMIT."
     ),
     peers={
         Size.SMOKE: (OWN,),

@@ -1,7 +1,6 @@
 """What the start of a program's informers costs: 1, 10 and 50, each of a small collection.
 
-Enters: a setting. Leaves: the run `starts`.
-Invariant: the connection was used before; what is measured ends when all caches are full.
+The connection was used before; what is measured ends when all caches are full.
 """
 
 from __future__ import annotations

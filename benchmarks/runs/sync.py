@@ -1,8 +1,7 @@
 """What the initial state costs: time, CPU, memory, and how long the event loop stood still.
 
-Enters: a setting. Leaves: runs `sync` (20,000 pods, or 100,000) and `sync-million`.
-Invariant: client-go is asked for a list and for a watch-list, each as a peer of its own, and
-compared with by the better of them, figure by figure.
+Client-go is asked for a list and for a watch-list, each as a peer of its own, and compared with by
+the better of them, figure by figure.
 """
 
 from __future__ import annotations
@@ -193,7 +192,7 @@ MILLION = Run(
     title="Initial sync of a million pods",
     says=(
         "6.5 GB of JSON, made while they are sent. The wall time is that of the server, which"
-        " makes them, or of the client, whoever is slower; CPU is the client's alone."
+        " makes them, or of the client, whichever is slower; CPU is that of the client."
     ),
     peers={Size.SMOKE: (OWN, _COMPACT), Size.FULL: (OWN, _COMPACT)},
     rounds={Size.SMOKE: 1, Size.FULL: 1},

@@ -1,8 +1,7 @@
-"""What the initial state costs whoever wants metadata alone.
+"""The cost of an initial sync of metadata alone.
 
-Enters: a setting. Leaves: the run `sync-metadata`.
-Invariant: both peers ask for PartialObjectMetadata, which the server has rendered beforehand for
-ours; the default of ours, which is sent whole bodies, stands beside them.
+Both peers ask for PartialObjectMetadata, which the server has rendered beforehand for ours; the
+default of ours, which is sent whole bodies, stands beside them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Carry runs out turn by turn: a round is one turn of each peer, the next begins with another.
+"""Run benchmarks turn by turn: a round is one turn of each peer, and starts with another one.
 
-Enters: runs, a setting, somebody who is told what goes on. Leaves: sections, one more after each
-turn, so that whoever stops half-way keeps what was measured.
-Invariant: a failure is a Measurement that says so; nothing but an interrupt ends a run early.
+A failure is a Measurement with its error, and each turn extends the record: an interrupt, which is
+the only early end of a run, loses no earlier turn.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ class Plan:
 
 
 class Watcher(Protocol):
-    """Somebody who shows what goes on."""
+    """Shows the progress of runs."""
 
     def opens(self, plan: Plan) -> None:
-        """Hear that servers and programs of a run are being started."""
+        """Note that the servers and programs of a run are being started."""
         ...
 
     def begins(self, plan: Plan, number: int, peer: str) -> None:
-        """Hear that a turn begins."""
+        """Note that a turn begins."""
         ...
 
     def ended(self, plan: Plan, peer: str, seconds: float) -> None:
-        """Hear that a turn ended, or the opening, whose peer is `OPENING`."""
+        """Note that a turn has ended, or the opening, whose peer is `OPENING`."""
         ...
 
 
@@ -71,7 +70,7 @@ def make_plan(
         rounds: None for what the run itself says.
 
     Returns:
-        None if nobody takes part.
+        None if no peer takes part.
     """
     taking_part = run.peers.get(size, ())
     chosen = tuple(peer for peer in taking_part if not peers or peer in peers)
@@ -120,7 +119,7 @@ def carry_out(plan: Plan, setting: Setting, watcher: Watcher) -> Iterator[Sectio
         started = time.perf_counter()
         try:
             bench = stack.enter_context(plan.run.open(setting))
-        except Exception as error:  # noqa: BLE001  (what cannot be opened is a row that says so)
+        except Exception as error:  # noqa: BLE001  (a run that cannot be opened is a row with the reason)
             for peer in plan.peers:
                 found.add(0, Measurement(peer, error=f"did not begin: {_told(error)}"), peer)
             yield found.section()
@@ -131,7 +130,7 @@ def carry_out(plan: Plan, setting: Setting, watcher: Watcher) -> Iterator[Sectio
             watcher.begins(plan, number, peer)
             started = time.perf_counter()
             found.add(number, _measure(bench, peer), peer)
-            found.known = dict(bench.known)  # a bench may learn more of it by and by
+            found.known = dict(bench.known)  # a bench may learn more of it with each turn
             _note(found, watcher, peer, started)
             yield found.section()
 

@@ -1,9 +1,7 @@
 """What an update costs, from the wire to the end of a handler: three handlers, four kinds, TLS.
 
-Enters: a setting. Leaves: runs `updates-metadata`, `-object`, `-queue`, `-indexed`, and for the
-full report one for each other kind of object, and one over TLS.
-Invariant: CPU is that of the whole process, from the release of the updates until its own code has
-seen the last one.
+CPU is that of the whole process, from the release of the updates until its own code has seen the
+last one.
 """
 
 from __future__ import annotations
@@ -108,8 +106,8 @@ OBJECT = Run(
     title="Updates, handler decodes the whole object",
     says=(
         "The same with a handler that takes all of the object: privately where a peer can, so that"
-        " it may change it; client-go shares what it decoded anyway. The fair twin of the row"
-        " above for whoever reads everything."
+        " it may change it; client-go shares what it decoded anyway. The fair comparison for"
+        " handlers that read everything."
     ),
     peers=_peers((JSON, PROTOBUF, DICTS, OWN), _WITH_BODIES, (DICTS, OWN)),
     rounds=_ROUNDS,
@@ -221,7 +219,7 @@ def _with_tls(setting: Setting) -> AbstractContextManager[Bench]:
 TLS = Run(
     name="updates-tls",
     title="Updates over TLS",
-    says="The first table again, over TLS: decryption is the same work for everybody.",
+    says="The first table again, over TLS: decryption is the same work for all peers.",
     peers={Size.SMOKE: (BARE, OWN), Size.FULL: (BARE, JSON, PROTOBUF, DICTS, OWN)},
     rounds=_ROUNDS,
     open=_with_tls,

@@ -1,8 +1,6 @@
 """Peers under several names in one run: the same program, asked for something else.
 
-Enters: a run's replay server, and what each name stands for. Leaves: a bench that measures them
-beside each other in the same rounds.
-Invariant: a name begins with its peer's, so that a reader, and a failure, know whose it is.
+A name begins with its peer's, so that a reader, and a failure, know whose it is.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def with_protobuf(options: ServerOptions, setting: Setting) -> ServerOptions:
     """Let a server render protobuf as well, where there is what renders it.
 
     That is the program of the client-go peers. The smoke goes without; and where it cannot be
-    built, its peers say why, and everybody else is measured nevertheless.
+    built, its peers have the reason, and all others are measured.
     """
     if setting.size is Size.SMOKE or isinstance(program := client_go(), str):
         return options

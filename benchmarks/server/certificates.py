@@ -1,8 +1,7 @@
 """TLS for the replay server: an authority and a certificate of its own, for one run.
 
-Enters: a folder for the authority's file. Leaves: a context for accepted connections.
-Invariant: HTTP/1.1 is all that is offered, as to clients that were told not to use HTTP/2: what
-is measured is the same protocol with and without TLS.
+HTTP/1.1 is all that is offered, as to clients that do not use HTTP/2: what is measured is
+the same protocol with and without TLS.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What clients ask a server before they ask for objects.
+"""The discovery documents that clients read before they request objects.
 
-Enters: a path. Leaves: the document there, as the API server writes it, cut to the resources
-that the benchmarks know.
-Invariant: one list of kinds stands behind all of it.
+One list of kinds stands behind all of it.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from benchmarks.data.pod_parts import JSON
 
 ENDPOINTS = Kind("v1", "endpoints", "Endpoints")
 KINDS = (PODS, CONFIG_MAPS, ENDPOINTS, LEASES, WIDGETS)
-_NAMESPACES: JSON = {  # kopf begins nothing before it has found them; nobody asks for one
+_NAMESPACES: JSON = {  # kopf waits until it has found them; no peer requests one
     "name": "namespaces",
     "singularName": "namespace",
     "namespaced": False,

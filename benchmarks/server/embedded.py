@@ -1,8 +1,6 @@
 """The embedded API server with ConfigMaps, in a process of its own.
 
-Enters: how many ConfigMaps. Leaves: one line of JSON with the server's URL, then a server until
-standard input ends.
-Invariant: what a controller's peers reconcile is the same, whatever language they are written in.
+What a controller's peers reconcile is the same, whatever language they are written in.
 """
 
 from __future__ import annotations

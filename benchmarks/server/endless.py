@@ -1,8 +1,7 @@
 """A stock of any number of pods of which none is held: each is made while it is sent.
 
-Enters: templates. Leaves: the stream of their events, and bodies for lists.
-Invariant: memory is that of the templates, whatever the number of pods; a pod is the same in
-every way of asking.
+Memory is that of the templates, whatever the number of pods; a pod is the same in every way of
+asking.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""When watches go on, when each update was sent, and how much was asked of the server.
+"""When watches continue, when each update was sent, and how many requests the server got.
 
-Enters: calls of the measurement (release, expire) and of the watches' own threads. Leaves: what
-each watch does next, and what the measurement reads afterwards.
-Invariant: a watch obeys only what is ordered after it was opened.
+A watch obeys only what is ordered after it was opened.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class Gate:
     """Hold watches back until the measurement wants their updates, or their end."""
 
     def __init__(self) -> None:
-        """Start with nobody waiting."""
+        """Start without open watches."""
         self._changed = threading.Condition()
         self._releases = self._expiries = 0
         self._waiting = 0
@@ -167,7 +165,7 @@ class Pace:
 
 
 def has_hung_up(client: socket.socket) -> bool:
-    """Tell whether the other side has closed; clients say nothing more on a watch's connection."""
+    """Return whether the client has closed; it sends nothing more on a watch's connection."""
     readable, _, _ = select.select([client], [], [], 0)
     if not readable:
         return False

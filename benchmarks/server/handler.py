@@ -1,8 +1,7 @@
 """One connection of a client: its lists, watch-lists and watches, and the measurement's orders.
 
-Enters: HTTP requests. Leaves: bytes that were rendered before, or are made on the way.
-Invariant: updates are sent to a watch only after the measurement released them, so that no
-update is paid for during a sync.
+Updates are sent to a watch only after the measurement released them, so that no update is paid for
+during a sync.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Small collections: the same hundred objects in each of the namespaces small-0, small-1, ...
 
-Enters: a collection. Leaves: a stock for each namespace, so that many informers can be started.
-Invariant: a namespace's objects are written once, when it is first asked for.
+A namespace's objects are written once, when it is first asked for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The same in protobuf: events and lists around messages that were rendered elsewhere.
 
-Enters: bodies, each the bare message of one object. Leaves: watch events, framed by their length,
-and lists, in the envelope of Kubernetes (`k8s`, a zero byte, runtime.Unknown).
-Invariant: an object's own fields are never read, but its first: the metadata.
+An object's own fields are never read, but its first: the metadata.
 """
 
 from __future__ import annotations

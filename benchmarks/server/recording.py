@@ -1,9 +1,7 @@
 """Everything that is sent as it is, rendered once into unnamed files.
 
-Enters: bodies of objects. Leaves: their watch events in parts of a stream, and the bodies again,
-for lists.
-Invariant: one HTTP chunk holds exactly one watch event, as Go's net/http writes events of more
-than 2 KB; at no time is more than one event, or one mebibyte of a stream, held in memory.
+One HTTP chunk holds exactly one watch event, as Go's net/http writes events of more than 2 KB; at
+no time is more than one event, or one mebibyte of a stream, held in memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Protobuf made of JSON, by the Go program that the client-go peers are too.
 
-Enters: JSON bodies with kind and apiVersion. Leaves: the bare protobuf message of each, in order.
-Invariant: the messages are those of Kubernetes' own types; no field is known here.
+The messages are those of Kubernetes' own types; no field is known here.
 """
 
 from __future__ import annotations

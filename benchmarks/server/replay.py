@@ -1,10 +1,7 @@
 """The replay server, in a process of its own: `python -m benchmarks.server.replay`.
 
-Enters: HTTP requests of an informer for one kind of objects, and of the measurement for control.
-Leaves: lists (paged or whole), watch-lists with their end bookmark, watches; all other resources
-that the benchmarks know are collections without objects, to warm a client up.
-Invariant: what is sent is rendered before the server says that it is ready. It does so in one
-JSON line (address, workload, sizes), and ends when its standard input does.
+What is sent is rendered before the server says that it is ready. It does so in one JSON line
+(address, workload, sizes), and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -218,7 +215,7 @@ def main() -> None:
             "protobuf": render if isinstance(render, str) else "",
         }
         print(json.dumps(ready), flush=True)
-        with contextlib.suppress(KeyboardInterrupt):  # which a terminal sends to everybody
+        with contextlib.suppress(KeyboardInterrupt):  # which a terminal sends to all processes
             sys.stdin.read()
         server.shutdown()
 

@@ -1,9 +1,7 @@
 """How objects are written for a client: whole or as metadata alone, in JSON.
 
-Enters: bodies, each one object as a collection renders it. Leaves: watch events and lists around
-them, and what a request's Accept header asks for.
-Invariant: a body stands unchanged inside its event, right before `end_bytes` fixed bytes, so that
-whoever stores an event has its body too.
+A body stands unchanged inside its event, right before `end_bytes` fixed bytes, so that a
+stored event contains its body.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ class Wire(Protocol):
         ...
 
     def expired(self) -> bytes:
-        """Write the error event of a watch that cannot go on."""
+        """Return the error event of a watch that cannot continue."""
         ...
 
     def page(self, page: Page, bodies: Iterable[bytes], lengths: Iterable[int]) -> Iterator[bytes]:

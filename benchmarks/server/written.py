@@ -1,9 +1,8 @@
 """Pods that are written into a server as a client writes them: a real kube-apiserver's, or ours.
 
-Enters: how many pods. Leaves: where they are, and a control by which a peer lets updates begin.
-Invariant: the last update has the resource version that was announced before: every write moves
-the server's by one, and the last of them come one by one. Should the server itself write in that
-very moment, which it does about once in five seconds, the peer waits in vain and says so.
+The last update has the resource version that was announced before: every write moves the server's
+by one, and the last of them come one by one. If the server itself writes in that moment, which
+happens about once in five seconds, the peer times out and reports it.
 """
 
 from __future__ import annotations

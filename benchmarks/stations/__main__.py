@@ -1,8 +1,7 @@
 """`python -m benchmarks.stations`: time the stations, beside a baseline or another commit.
 
-Enters: command-line options. Leaves: a table on standard output, a baseline if asked for.
-Invariant: no figure decides the exit status; it is 1 only if a station failed on the package as it
-is now. Figures of two machines are compared by what the reference loop takes on each.
+No figure decides the exit status; it is 1 only if a station failed on the package as it is now.
+Figures of two machines are compared by what the reference loop takes on each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """From the record to the handler: queues of deltas, indexer, distribution, mailbox, listener.
 
-Enters: events. Leaves: work to be timed, one pass over all pods each.
-Invariant: every pass begins with fresh state.
+Every pass begins with fresh state.
 """
 
 from __future__ import annotations

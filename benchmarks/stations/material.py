@@ -1,8 +1,7 @@
 """What the stations work on: pods of the benchmarks' generator, and updates of each of them.
 
-Enters: how many pods. Leaves: bodies, watch lines, cached objects and events.
-Invariant: the same number gives the same bytes; resource versions rise and are of one length, as a
-guard on the quick way expects it.
+The same number gives the same bytes; resource versions rise and are of one length, as a guard on
+the quick way expects it.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Material:
 
     @functools.cached_property
     def events(self) -> list[Updated[PodView]]:
-        """What the updates are for whoever has the pods."""
+        """The updates as events for a cache that has the pods."""
         return [
             Updated(old, new) for old, new in zip(self.objects, _decoded(self.updates), strict=True)
         ]

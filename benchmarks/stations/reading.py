@@ -1,7 +1,6 @@
 """What readers and reconcilers do: selectors, views, paths, dicts, work queues.
 
-Enters: cached objects and keys. Leaves: work to be timed, one pass over all pods each.
-Invariant: nothing that a read makes is kept, and no read changes what is cached.
+Nothing that a read makes is kept, and no read changes what is cached.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The stations that are measured, each a small function with a name.
 
-Enters: functions, as their modules are imported. Leaves: STATIONS, in the order of an object's way.
-Invariant: a station's function makes everything anew, untimed, and returns the work that is timed:
-one pass, which returns how many operations it was.
+A station's function makes everything anew, untimed, and returns the work that is timed: one pass,
+which returns how many operations it was.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Time stations: CPU of this process per operation, the median over samples.
 
-Enters: stations, and how long to measure. Leaves: microseconds per operation, by name.
-Invariant: only a pass is timed, never what prepares it; every sample goes through all stations in
-turn, so that a noisy moment falls on one sample of each and not on all of one.
+Only a pass is timed, never what prepares it; every sample goes through all stations in turn, so
+that a noisy moment falls on one sample of each and not on all of one.
 """
 
 from __future__ import annotations

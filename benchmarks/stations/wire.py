@@ -1,7 +1,6 @@
 """From the wire to the record: splitter, frames, codec, guard and follower; and what a copy takes.
 
-Enters: watch lines and bodies. Leaves: work to be timed, one pass over all pods each.
-Invariant: every pass begins with fresh state, so that a guard never sees a version twice.
+Every pass begins with fresh state, so that a guard never sees a version twice.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def _split(chunks: list[bytes], lines: int) -> Work:
 
 @station("frame")
 def frame(material: Material) -> Work:
-    """Tell what a line is, and where its object stands."""
+    """Find the type of a line, and the position of its object."""
     lines = [(line, 0, len(line) - 1) for line in material.lines]
 
     def work() -> int:

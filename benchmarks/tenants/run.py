@@ -45,7 +45,7 @@ class Victim:
         made = self._server.patch("v1", "configmaps", "other", data, "default")
         version = made["metadata"]["resourceVersion"]
         with anyio.fail_after(_WAIT_SECONDS):
-            while self._other_version() != version:  # noqa: ASYNC110 - to be told would cost memory
+            while self._other_version() != version:  # noqa: ASYNC110 - a handler would cost memory
                 await anyio.sleep(_LOOK_SECONDS)
 
     def _other_version(self) -> str:

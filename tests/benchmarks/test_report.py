@@ -243,8 +243,8 @@ def test_a_turn_that_fails_ends_nobody_elses() -> None:
 
 def test_a_run_that_cannot_be_opened_is_a_row_for_each_peer() -> None:
     (section,) = _sections(_run(None))
-    told = "failed: did not begin: OSError: no server"
-    assert [row.note for row in section.rows] == [f"bare {told}", f"kopf-index {told}"]
+    reason = "failed: did not begin: OSError: no server"
+    assert [row.note for row in section.rows] == [f"bare {reason}", f"kopf-index {reason}"]
 
 
 def test_an_interrupt_keeps_what_was_measured(
