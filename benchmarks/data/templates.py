@@ -31,7 +31,7 @@ _OCTETS = 156  # from 100 to 255, three digits each
 
 
 class Template:
-    """A rendered object, cut where its identity stands."""
+    """A rendered object, split at the positions of its identity."""
 
     __slots__ = ("_parts", "_pick", "length")
 

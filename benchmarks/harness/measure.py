@@ -33,7 +33,7 @@ _MARK = "MEASUREMENT "  # peers may print; the figures are on the line that begi
 
 @dataclass(frozen=True, slots=True)
 class PeerProgram:
-    """Where a peer's code stands, and what it does in a sentence."""
+    """The module of a peer, and what it does in one sentence."""
 
     module: str
     function: str
@@ -145,7 +145,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "pods"
     """The resource that it serves: `pods`, `configmaps`, `leases` or `widgets`."""
     updates_per_second: float = 0.0
-    """How fast released updates are sent; 0: as fast as the peer takes them."""
+    """The rate of released updates; 0: as fast as the peer reads them."""
     small: int = 100
     """Objects in each of the namespaces small-0, small-1, ..."""
     tls: bool = False
@@ -157,7 +157,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bool = False
     """Whether metadata alone is rendered beforehand, not while it is sent."""
     protobuf: bool = False
-    """Whether protobuf is rendered too; it takes the Go program of the client-go peers."""
+    """Whether protobuf is rendered, too; it needs the Go program of the client-go peers."""
     renderer: str | None = None
     """That program, if it was built already; None builds it."""
 

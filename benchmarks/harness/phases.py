@@ -47,7 +47,7 @@ class Workload(msgspec.Struct, frozen=True):
     indexes: int = 1
     """1: by namespace only; 2: by `spec.nodeName` as well, through a view where there is one."""
     updates_per_second: float = 0.0
-    """How fast the server sends them; 0: as fast as the peer takes them."""
+    """The rate at which the server sends them; 0: as fast as the peer reads them."""
     load: str = "default"
     """How the initial state is asked for: `default`, `list` or `watch-list`; a peer that has no
     choice ignores it."""
@@ -224,7 +224,7 @@ class Pauses:
 
 
 class Heartbeat:
-    """Find the longest time during which the event loop ran nothing of ours."""
+    """Return the longest time during which the event loop did not run the heartbeat."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         """Beat; a clock of the thread's own CPU time leaves out what others took of it."""

@@ -22,7 +22,7 @@ _MOST_OBJECTS = 5_000  # minutes: every object waits for all others, and is woke
 
 
 async def run_event(phases: Phases) -> None:
-    """React with @kopf.on.event; nothing is kept.
+    """React with @kopf.on.event, without a cache.
 
     Cancellation:
         Ends the operator.
@@ -56,7 +56,7 @@ async def _operate(phases: Phases, registry: kopf.OperatorRegistry) -> None:
     _add_event_handlers(registry, reactions, workload)
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
-    settings.scanning.disabled = True  # no watch for new kinds of resources beside ours
+    settings.scanning.disabled = True  # no watch for new kinds of resources during the measurement
     settings.watching.initial_streaming = workload.load == "watch-list"
     phases.begin()
     operator = kopf.operator(

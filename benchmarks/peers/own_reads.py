@@ -1,4 +1,4 @@
-"""What a read from the cache costs, beside msgspec's own decode of the same bytes.
+"""The cost of a read from the cache, compared with msgspec's decode of the same bytes.
 
 The compared reads alternate repeat by repeat over the same objects, and results are dropped at
 once, so that neither noise nor the garbage collector favours one of them.

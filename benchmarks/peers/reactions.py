@@ -169,7 +169,7 @@ async def follow(
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
-    """Run a watch beside the block; if it ends or fails before the block does, that is an error."""
+    """Run a watch during the block; if it ends or fails before the block, raise an error."""
 
     async def must_go_on() -> None:
         await work

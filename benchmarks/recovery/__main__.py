@@ -1,4 +1,4 @@
-"""Measures how soon caches are as their server is again, ours beside an earlier one and client-go.
+"""Measures how soon caches equal their server again: pyinformer, an earlier one, and client-go.
 
     python -m benchmarks.recovery --runs 20 --before 03dee5d
 

@@ -18,7 +18,7 @@ from benchmarks.report.record import OPENING, Record
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-_UNKNOWN_SECONDS = 10.0  # of a turn about which nothing is known yet
+_UNKNOWN_SECONDS = 10.0  # the estimate for a turn that was never measured
 
 
 class Planned(Protocol):

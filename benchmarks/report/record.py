@@ -71,7 +71,7 @@ class DifferentMachinesError(Exception):
 
 
 def make_record(sections: Sequence[Section] = (), *, size: str = "") -> Record:
-    """Put the sections beside the date, the machine and the versions."""
+    """Make a record of the sections, with the date, the machine and the versions."""
     return Record(now(), machine_now(), _versions(), list(sections), size)
 
 

@@ -1,4 +1,4 @@
-"""pyinformer beside an earlier self: the same updates, the same program, two trees of the package.
+"""pyinformer compared with an earlier commit: the same updates and program, two packages.
 
 Both trees are copies, so that edits during the run do not count. Each has the harness as it is now,
 and its own programs that use the package (peers and stations), since names may have changed. Each

@@ -1,4 +1,4 @@
-"""Controllers beside controller-runtime: what a reconcile costs, and how long an event waits.
+"""Controllers and controller-runtime: the cost of a reconcile, and how long an event waits.
 
 Every figure comes from a process of its own, pinned to one CPU; the server has another, and is the
 same for both peers.

@@ -1,4 +1,4 @@
-"""Work queues beside client-go's: what a key's way through costs, and what waiting keys weigh.
+"""Work queues and those of client-go: CPU per key, and memory per waiting key.
 
 Every figure comes from a process of its own, pinned to the same CPU; memory is the growth of the
 resident set, the keys themselves included.

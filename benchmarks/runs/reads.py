@@ -1,4 +1,4 @@
-"""What reads from a full cache cost, beside client-go's lister; and reads of whole objects.
+"""The cost of reads from a full cache, compared with client-go's; and reads of whole objects.
 
 Client-go's reads give what is shared with the cache and must not be changed; those of ours that
 give an object give one that belongs to the reader.

@@ -19,7 +19,7 @@ from benchmarks.runs.run import Known, Replay, ReplayBench, Setting, Size, repla
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a name in the report stands for."""
+    """The peer and the settings of a name in the report."""
 
     peer: str
     changes: Mapping[str, str | int | float | bool] = field(default_factory=dict)

@@ -122,7 +122,7 @@ class Tape:
             first = stop
 
     def events(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the same, but each event by itself."""
+        """Yield the same, one event at a time."""
         for number in range(len(self)):
             yield number, number + 1, self._read(number)
 

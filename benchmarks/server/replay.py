@@ -102,7 +102,7 @@ class ReplayServer(ThreadingHTTPServer):
         return accepted, address
 
     def shelf(self, kind: Kind, namespace: str | None) -> Shelf:
-        """Return what stands at a path."""
+        """Return the document at a path."""
         traffic = self._traffic
         version = traffic.list_resource_version
         if kind is not traffic.kind:

@@ -30,7 +30,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a list stands in its collection."""
+    """The position of a list in its collection."""
 
     resource_version: int
     stop: int = 0
@@ -45,7 +45,7 @@ class Wire(Protocol):
     list_type: str
     stream_type: str
     end_bytes: int
-    """How many bytes of an event stand behind its body."""
+    """How many bytes of an event follow its body."""
 
     def of_whole(self, body: bytes) -> bytes:
         """Make a body of this form from that of the whole object, in the same encoding."""
@@ -149,7 +149,7 @@ class JSONWire:
 
 
 def accepted_form(accept: str, *, protobuf: bool) -> Form | None:
-    """Choose what to answer with; None where nothing of it can be offered.
+    """Choose the format of a response; None if no accepted one is available.
 
     Args:
         accept: the Accept header, the first choice first.

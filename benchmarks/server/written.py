@@ -1,4 +1,4 @@
-"""Pods that are written into a server as a client writes them: a real kube-apiserver's, or ours.
+"""Pods that a client writes into a server: a real kube-apiserver, or the embedded one.
 
 The last update has the resource version that was announced before: every write moves the server's
 by one, and the last of them come one by one. If the server itself writes in that moment, which

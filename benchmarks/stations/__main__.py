@@ -1,4 +1,4 @@
-"""`python -m benchmarks.stations`: time the stations, beside a baseline or another commit.
+"""`python -m benchmarks.stations`: time the stations; compare with a baseline or a commit.
 
 No figure decides the exit status; it is 1 only if a station failed on the package as it is now.
 Figures of two machines are compared by what the reference loop takes on each.
@@ -140,7 +140,7 @@ def _save(found: dict[str, Timing], path: Path) -> None:
 
 
 def _show(found: Mapping[str, Timing], before: Baseline | None) -> None:
-    """Print a table; beside a baseline, with what differs once the machines' speed is taken out."""
+    """Print a table; with a baseline, print the differences, adjusted for the machines' speed."""
     scale = _scale(found, before)
     if before is not None:
         print(f"beside {before.date}, {before.machine.get('cpu')}")

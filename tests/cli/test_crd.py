@@ -107,7 +107,7 @@ def test_an_operator_is_printed_as_all_of_its_models() -> None:
         pytest.param(
             "my_operator:reconcile", "must be a model or an Operator, got a function", id="function"
         ),
-        pytest.param("my_operator:Backup", "decorate the class with", id="undeclared"),
+        pytest.param("my_operator:Backup", "must be decorated with", id="undeclared"),
         pytest.param("my_operator:BadTree", "field children[]: Tree holds itself", id="recursion"),
         pytest.param("my_operator:idle", "no reconcile of this operator", id="idle-operator"),
     ],

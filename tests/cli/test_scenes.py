@@ -22,11 +22,11 @@ from pyinformer.cli.scenes import (
     _mutated_cache,
     _resync_storm,
 )
-from pyinformer.cli.scenes._environment import Environment
 from pyinformer.cli.scenes._registry import SCENES
 from pyinformer.cli.scenes._report import SceneReport
 from pyinformer.cli.scenes._run import play, play_one
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._server import SceneServer
 from pyinformer.testing import APIServer
 from tests.cli.command_line import here
 
@@ -45,14 +45,14 @@ _PAGES = Path(__file__).parents[2] / "docs" / "explanation" / "founding-failures
         pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
     ]
 )
-def environment(request: pytest.FixtureRequest) -> Iterator[Environment]:
-    """A environment on a server that the scene may kill."""
+def server(request: pytest.FixtureRequest) -> Iterator[SceneServer]:
+    """A server on a server that the scene may kill."""
     if request.param == "embedded":
         with APIServer() as server:
-            yield Environment(server)
+            yield SceneServer(server)
     else:
         real: KubeAPIServer = request.getfixturevalue("kube_apiserver")
-        yield Environment(real)
+        yield SceneServer(real)
 
 
 # A busy machine breaks claims about seconds; the breaker counts writes per second.
@@ -65,9 +65,9 @@ def not_true(result: SceneResult[FactsT]) -> list[str]:
 
 
 async def test_an_edit_of_the_cache_hides_a_write_from_a_plain_worker_and_not_from_ours(
-    environment: Environment,
+    server: SceneServer,
 ) -> None:
-    result = await _mutated_cache.perform(environment)
+    result = await _mutated_cache.perform(server)
 
     plain, ours = result.plain, result.ours
     assert (plain.edits_refused_with, plain.reader_saw_it_before) == ((), True)
@@ -80,9 +80,9 @@ async def test_an_edit_of_the_cache_hides_a_write_from_a_plain_worker_and_not_fr
 
 
 async def test_an_old_version_in_a_deletion_replays_the_past_to_a_plain_informer_and_not_to_ours(
-    environment: Environment,
+    server: SceneServer,
 ) -> None:
-    result = await _backward_position.perform(environment)
+    result = await _backward_position.perform(server)
 
     plain, ours = result.plain, result.ours
     assert plain.live_service_deleted == 3  # once for each clean close
@@ -96,9 +96,9 @@ async def test_an_old_version_in_a_deletion_replays_the_past_to_a_plain_informer
 
 @pytest.mark.slow
 async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
-    environment: Environment,
+    server: SceneServer,
 ) -> None:
-    result = await _avalanche.perform(environment)
+    result = await _avalanche.perform(server)
 
     plain, ours = result.plain, result.ours
     assert (plain.lists, plain.lists_without_history) == (plain.informers, plain.informers)
@@ -110,9 +110,9 @@ async def test_a_returning_server_is_stormed_by_plain_informers_and_not_by_ours(
 
 
 async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_none_of_ours(
-    environment: Environment,
+    server: SceneServer,
 ) -> None:
-    result = await _held_lock.perform(environment)
+    result = await _held_lock.perform(server)
 
     plain, ours = result.plain, result.ours
     assert (plain.answered, plain.paused_error) == (0, "nothing: TimeoutError")
@@ -124,9 +124,9 @@ async def test_a_paused_cluster_stops_all_others_of_a_plain_client_manager_and_n
 
 @pytest.mark.slow
 async def test_a_real_change_waits_behind_a_plain_resync_storm_and_passes_ours(
-    environment: Environment,
+    server: SceneServer,
 ) -> None:
-    result = await _resync_storm.perform(environment)
+    result = await _resync_storm.perform(server)
 
     plain, ours = result.plain, result.ours
     assert plain.in_vain == plain.unchanged
@@ -136,9 +136,9 @@ async def test_a_real_change_waits_behind_a_plain_resync_storm_and_passes_ours(
 
 @pytest.mark.slow
 async def test_a_restore_of_etcd_blinds_a_plain_informer_and_is_healed_by_ours(
-    environment: Environment,
+    server: SceneServer,
 ) -> None:
-    result = await _etcd_restore.perform(environment)
+    result = await _etcd_restore.perform(server)
 
     plain, ours = result.plain, result.ours
     assert (plain.phantoms, plain.missing, plain.deletions_reported) == (60, 10, 0)
@@ -157,9 +157,9 @@ class _Facts:
 
 
 def _scene(*, passes: bool) -> Scene:
-    async def perform(environment: Environment) -> SceneResult[_Facts]:
+    async def perform(server: SceneServer) -> SceneResult[_Facts]:
         """Measure something on the server."""
-        found = len(environment.api.list("v1", "namespaces"))
+        found = len(server.api.list("v1", "namespaces"))
         return SceneResult(
             plain=_Facts(1_000),
             ours=_Facts(found),

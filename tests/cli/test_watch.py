@@ -306,7 +306,7 @@ def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: 
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        pytest.param(["get", "podz"], 1, "no resource 'podz'; it serves pods", id="near-name"),
+        pytest.param(["get", "podz"], 1, "does not serve 'podz'; it serves pods", id="near-name"),
         pytest.param(["watch", "v1/podz"], 1, "does not serve podz.v1", id="in-full"),
         pytest.param(
             ["get", "pod/web"], 1, "the full name of a resource must look like", id="kubectls-form"

@@ -5,12 +5,4 @@ from pyinformer.cli.objects._get import Get, ObjectFilter
 from pyinformer.cli.objects._session import Access, Target
 from pyinformer.cli.objects._watch import Watch
 
-__all__ = [
-    "Access",
-    "Command",
-    "DisplayOptions",
-    "Get",
-    "ObjectFilter",
-    "Target",
-    "Watch",
-]
+__all__ = ["Access", "Command", "DisplayOptions", "Get", "ObjectFilter", "Target", "Watch"]

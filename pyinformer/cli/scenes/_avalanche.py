@@ -12,16 +12,10 @@ from typing import final
 
 import anyio
 
-from pyinformer.cli.scenes._environment import (
-    Environment,
-    capture_logs,
-    connected,
-    service,
-    wait_until,
-)
 from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
 from pyinformer.informer import SharedInformerFactory
 
 _INFORMERS = 20
@@ -91,22 +85,19 @@ class _Program:
         )
 
 
-async def perform(environment: Environment) -> SceneResult[Recovery]:
+async def perform(server: SceneServer) -> SceneResult[Recovery]:
     """Play both outages for both programs, each behind its own proxy.
 
     Cancellation:
         Ends the scene.
     """
-    namespace = environment.namespace()
+    namespace = server.namespace()
     for number in range(_OBJECTS):
-        environment.api.create(service(f"service-{number}", namespace))
+        server.api.create(service(f"service-{number}", namespace))
     with capture_logs() as logged:
-        async with (
-            _plain(environment, namespace) as left,
-            _ours(environment, namespace) as right,
-        ):
-            await _outage(environment, namespace, (left, right), change="first", forgets=False)
-            await _outage(environment, namespace, (left, right), change="second", forgets=True)
+        async with _plain(server, namespace) as left, _ours(server, namespace) as right:
+            await _outage(server, namespace, (left, right), change="first", forgets=False)
+            await _outage(server, namespace, (left, right), change="second", forgets=True)
     plain, ours = left.result(), right.result()
     return SceneResult(
         plain=plain,
@@ -138,12 +129,7 @@ async def perform(environment: Environment) -> SceneResult[Recovery]:
 
 
 async def _outage(
-    environment: Environment,
-    namespace: str,
-    programs: Sequence[_Program],
-    *,
-    change: str,
-    forgets: bool,
+    server: SceneServer, namespace: str, programs: Sequence[_Program], *, change: str, forgets: bool
 ) -> None:
     """Disconnect the server, change an object meanwhile, and reconnect."""
     for program in programs:
@@ -154,9 +140,9 @@ async def _outage(
             program.proxy.reset_connections()
         else:
             program.proxy.disconnect()
-    environment.api.create(service(change, namespace))
+    server.api.create(service(change, namespace))
     if forgets:
-        await environment.forget_history()
+        await server.forget_history()
     else:
         await anyio.sleep(_OUTAGE_SECONDS)
     async with anyio.create_task_group() as tasks:
@@ -165,9 +151,9 @@ async def _outage(
 
 
 @asynccontextmanager
-async def _plain(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
+async def _plain(server: SceneServer, namespace: str) -> AsyncIterator[_Program]:
     async with (
-        environment.proxy() as proxy,
+        server.proxy() as proxy,
         services_api(proxy.url) as api,
         anyio.create_task_group() as tasks,
     ):
@@ -184,9 +170,9 @@ async def _plain(environment: Environment, namespace: str) -> AsyncIterator[_Pro
 
 
 @asynccontextmanager
-async def _ours(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
+async def _ours(server: SceneServer, namespace: str) -> AsyncIterator[_Program]:
     async with (
-        environment.proxy() as proxy,
+        server.proxy() as proxy,
         connected(proxy) as cluster,
         SharedInformerFactory(cluster) as factory,
     ):

@@ -13,16 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
 
 from pyinformer.apimachinery import KubeObject
-from pyinformer.cli.scenes._environment import (
-    Environment,
-    capture_logs,
-    connected,
-    service,
-    wait_until,
-)
 from pyinformer.cli.scenes._plain_informer import following_services
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
 from pyinformer.informer import SharedInformerFactory
 
 _CLEAN_CLOSES = 3  # the old server repeats this without end; three times prove it
@@ -61,15 +55,15 @@ class Program(Protocol):
         ...
 
 
-async def perform(environment: Environment) -> SceneResult[ReplayResult]:
+async def perform(server: SceneServer) -> SceneResult[ReplayResult]:
     """Play the scene for both programs.
 
     Cancellation:
         Ends the scene.
     """
-    plain = await _play(environment, _plain)
+    plain = await _play(server, _plain)
     with capture_logs() as logged:
-        ours = await _play(environment, _ours)
+        ours = await _play(server, _ours)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -116,21 +110,21 @@ class _OldServer:
         return json.dumps(event).encode(), self.deletions_sent <= _CLEAN_CLOSES
 
 
-async def _play(environment: Environment, program: Program) -> ReplayResult:
+async def _play(server: SceneServer, program: Program) -> ReplayResult:
     """Run a program behind the old server, and delete a Service."""
-    namespace, deleted = environment.namespace(), Counter[str]()
-    old_version = environment.api.create(service("old", namespace))["metadata"]["resourceVersion"]
-    environment.api.create(service("shop", namespace))
-    environment.api.delete("v1", "services", "shop", namespace)
-    shop = environment.api.create(service("shop", namespace))  # the same name with another uid
-    async with environment.proxy() as proxy, program(proxy, namespace, deleted) as cached:
-        server = _OldServer("old", old_version)
-        proxy.edit = server.edit
+    namespace, deleted = server.namespace(), Counter[str]()
+    old_version = server.api.create(service("old", namespace))["metadata"]["resourceVersion"]
+    server.api.create(service("shop", namespace))
+    server.api.delete("v1", "services", "shop", namespace)
+    shop = server.api.create(service("shop", namespace))  # the same name with another uid
+    async with server.proxy() as proxy, program(proxy, namespace, deleted) as cached:
+        old_server = _OldServer("old", old_version)
+        proxy.edit = old_server.edit
         await wait_until(proxy.open_watches, timeout_seconds=_PATIENCE_SECONDS)
         proxy.reset()
-        environment.api.delete("v1", "services", "old", namespace)
+        server.api.delete("v1", "services", "old", namespace)
         await wait_until(
-            lambda: server.deletions_sent > _CLEAN_CLOSES, timeout_seconds=_PATIENCE_SECONDS
+            lambda: old_server.deletions_sent > _CLEAN_CLOSES, timeout_seconds=_PATIENCE_SECONDS
         )
         alive = {"shop": shop["metadata"]["uid"]}
         equals = await wait_until(lambda: cached() == alive, timeout_seconds=_LAST_LOOK_SECONDS)

@@ -12,16 +12,10 @@ from typing import TypeAlias, final
 
 import anyio
 
-from pyinformer.cli.scenes._environment import (
-    Environment,
-    capture_logs,
-    connected,
-    service,
-    wait_until,
-)
 from pyinformer.cli.scenes._plain_informer import following_services
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
 from pyinformer.informer import SharedInformerFactory
 
 _IN_THE_BACKUP = 5
@@ -95,30 +89,30 @@ class _Program:
         )
 
 
-async def perform(environment: Environment) -> SceneResult[RestoreResult]:
+async def perform(server: SceneServer) -> SceneResult[RestoreResult]:
     """Restore the server under both programs, each behind its own proxy.
 
     Cancellation:
         Ends the scene.
     """
-    namespace = environment.namespace()
-    _write(environment, namespace, "kept", _IN_THE_BACKUP)
-    restore = await environment.back_up()
+    namespace = server.namespace()
+    _write(server, namespace, "kept", _IN_THE_BACKUP)
+    restore = await server.back_up()
     with capture_logs() as logged:
-        async with _plain(environment, namespace) as left, _ours(environment, namespace) as right:
+        async with _plain(server, namespace) as left, _ours(server, namespace) as right:
             programs = (left, right)
-            seen = _write(environment, namespace, "lost", _LOST)
+            seen = _write(server, namespace, "lost", _LOST)
             for program in programs:
-                live = environment.uids("services", namespace)
+                live = server.uids("services", namespace)
                 await program.equal(live, timeout_seconds=_PATIENCE_SECONDS)
                 program.proxy.disconnect()
             await restore()
-            _write(environment, namespace, "new", _WRITTEN_SINCE)
-            live = environment.uids("services", namespace)
+            _write(server, namespace, "new", _WRITTEN_SINCE)
+            live = server.uids("services", namespace)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(right.heal, live, _HEALED_WITHIN_SECONDS)
                 tasks.start_soon(left.heal, live, _LOOKED_AT_AFTER_SECONDS)
-            await _pass(environment, namespace, seen, programs)
+            await _pass(server, namespace, seen, programs)
     return _result_of(left.result(), right.result(), logged)
 
 
@@ -159,23 +153,23 @@ def _result_of(
     )
 
 
-def _write(environment: Environment, namespace: str, prefix: str, count: int) -> int:
+def _write(server: SceneServer, namespace: str, prefix: str, count: int) -> int:
     """Create Services, and return the resource version of the last."""
     version = 0
     for number in range(count):
-        created = environment.api.create(service(f"{prefix}-{number}", namespace))
+        created = server.api.create(service(f"{prefix}-{number}", namespace))
         version = int(created["metadata"]["resourceVersion"])
     return version
 
 
 async def _pass(
-    environment: Environment, namespace: str, seen: int, programs: Sequence[_Program]
+    server: SceneServer, namespace: str, seen: int, programs: Sequence[_Program]
 ) -> None:
     """Write until the server has passed the position before the restore, and compare again."""
     number = 0
-    while _write(environment, namespace, f"later-{number}", 1) <= seen:
+    while _write(server, namespace, f"later-{number}", 1) <= seen:
         number += 1
-    live = environment.uids("services", namespace)
+    live = server.uids("services", namespace)
     last = f"later-{number}-0"
     for program in programs:
         await program.has(last)
@@ -184,14 +178,14 @@ async def _pass(
 
 
 @asynccontextmanager
-async def _plain(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
+async def _plain(server: SceneServer, namespace: str) -> AsyncIterator[_Program]:
     received = list[str]()
 
     def handle(kind: str, _: object) -> None:
         received.append(kind)
 
     async with (
-        environment.proxy() as proxy,
+        server.proxy() as proxy,
         following_services(proxy.url, namespace, handler=handle, after_error="resume") as services,
     ):
         yield _Program(
@@ -202,10 +196,10 @@ async def _plain(environment: Environment, namespace: str) -> AsyncIterator[_Pro
 
 
 @asynccontextmanager
-async def _ours(environment: Environment, namespace: str) -> AsyncIterator[_Program]:
+async def _ours(server: SceneServer, namespace: str) -> AsyncIterator[_Program]:
     deleted = list[str]()
     async with (
-        environment.proxy() as proxy,
+        server.proxy() as proxy,
         connected(proxy) as cluster,
         SharedInformerFactory(cluster) as factory,
     ):

@@ -16,10 +16,10 @@ from typing import TypeAlias, final
 import anyio
 from anyio.abc import TaskGroup
 
-from pyinformer.cli.scenes._environment import Environment, capture_logs, connected, service
 from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service
 from pyinformer.cluster import Cluster, ClusterPool
 from pyinformer.informer import SharedInformerFactory
 
@@ -135,15 +135,14 @@ class _Callers:
 
 
 async def _play(
-    environment: Environment,
+    server: SceneServer,
     program: Callable[[Mapping[str, Proxy], str], AbstractAsyncContextManager[Get]],
 ) -> CallerResult:
-    namespace = environment.namespace()
-    environment.api.create(service("shop", namespace))
+    namespace = server.namespace()
+    server.api.create(service("shop", namespace))
     async with AsyncExitStack() as stack:
         proxies = {
-            name: await stack.enter_async_context(environment.proxy())
-            for name in (_PAUSED, *_HEALTHY)
+            name: await stack.enter_async_context(server.proxy()) for name in (_PAUSED, *_HEALTHY)
         }
         proxies[_PAUSED].pause()
         callers = _Callers(await stack.enter_async_context(program(proxies, namespace)))
@@ -159,15 +158,15 @@ async def _play(
         )
 
 
-async def perform(environment: Environment) -> SceneResult[CallerResult]:
+async def perform(server: SceneServer) -> SceneResult[CallerResult]:
     """Request all three clusters at once, from both programs.
 
     Cancellation:
         Ends the scene.
     """
-    plain = await _play(environment, _plain)
+    plain = await _play(server, _plain)
     with capture_logs() as logged:
-        ours = await _play(environment, _ours)
+        ours = await _play(server, _ours)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -177,8 +176,7 @@ async def perform(environment: Environment) -> SceneResult[CallerResult]:
         ),
         prevented=(
             Claim(
-                "pyinformer served every caller of a healthy cluster",
-                ours.answered == ours.callers,
+                "pyinformer served every caller of a healthy cluster", ours.answered == ours.callers
             ),
             Claim(f"within {_SOON_SECONDS:g} s", ours.slowest_seconds < _SOON_SECONDS),
             Claim("ten callers cost the paused cluster one request", ours.paused_requests == 1),

@@ -12,10 +12,10 @@ from typing import Any, Protocol, final
 
 from pyinformer.apimachinery import KubeObject
 from pyinformer.audit import MutationDetector
-from pyinformer.cli.scenes._environment import Environment, capture_logs, connected, service
 from pyinformer.cli.scenes._plain_informer import following_services, services_api
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service
 from pyinformer.cluster import Cluster
 from pyinformer.informer import SharedInformerFactory
 
@@ -39,15 +39,15 @@ class LabelResult:
     edit_undone: bool = fact("with sharing enabled: the next reader sees the original")
 
 
-async def perform(environment: Environment) -> SceneResult[LabelResult]:
+async def perform(server: SceneServer) -> SceneResult[LabelResult]:
     """Play the scene for both programs.
 
     Cancellation:
         Ends the scene.
     """
-    plain = await _play(environment, _plain)
+    plain = await _play(server, _plain)
     with capture_logs() as logged:
-        ours = await _play(environment, _ours)
+        ours = await _play(server, _ours)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -99,14 +99,14 @@ class Worker(Protocol):
         ...
 
 
-async def _play(environment: Environment, worker: Worker) -> LabelResult:
+async def _play(server: SceneServer, worker: Worker) -> LabelResult:
     """Run a worker on a Service that lacks the label."""
-    namespace = environment.namespace()
-    environment.api.create(service(_NAME, namespace))
-    async with environment.proxy() as proxy:
+    namespace = server.namespace()
+    server.api.create(service(_NAME, namespace))
+    async with server.proxy() as proxy:
         work = await worker(proxy, namespace)
         writes = len(proxy.of("put"))
-    labels = environment.api.get("v1", "services", _NAME, namespace)["metadata"]["labels"]
+    labels = server.api.get("v1", "services", _NAME, namespace)["metadata"]["labels"]
     return LabelResult(
         edits_refused_with=work.refused_with,
         reader_saw_it_before=work.reader_saw_it,
@@ -134,10 +134,7 @@ async def _plain(proxy: Proxy, namespace: str) -> _Work:
     def label(obj: Any) -> None:  # noqa: ANN401 - the client ships no types
         obj.metadata.labels[_WANTED] = _CONTROLLER
 
-    async with (
-        services_api(proxy.url) as api,
-        following_services(proxy.url, namespace) as services,
-    ):
+    async with services_api(proxy.url) as api, following_services(proxy.url, namespace) as services:
         current = services.cache[_NAME]
         desired = current  # another name for the same object
         refused_with = _refusals(partial(label, desired))

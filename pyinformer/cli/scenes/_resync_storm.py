@@ -17,16 +17,10 @@ from typing import Any, Protocol, final
 import anyio
 
 from pyinformer.apimachinery import JSONObject, KubeObject
-from pyinformer.cli.scenes._environment import (
-    Environment,
-    capture_logs,
-    connected,
-    service,
-    wait_until,
-)
 from pyinformer.cli.scenes._plain_informer import PlainInformer, services_api
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
+from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller, ControllerOptions
 from pyinformer.informer import SharedInformer, SharedInformerFactory
@@ -84,15 +78,15 @@ class Program(Protocol):
         ...
 
 
-async def perform(environment: Environment) -> SceneResult[StormResult]:
+async def perform(server: SceneServer) -> SceneResult[StormResult]:
     """Play the resync of both controllers, one after the other.
 
     Cancellation:
         Ends the scene.
     """
-    plain = await _play(environment, _plain, storm_seconds=_PATIENCE_SECONDS)
+    plain = await _play(server, _plain, storm_seconds=_PATIENCE_SECONDS)
     with capture_logs() as logged:
-        ours = await _play(environment, _ours, storm_seconds=_RESYNC_SECONDS)
+        ours = await _play(server, _ours, storm_seconds=_RESYNC_SECONDS)
     return SceneResult(
         plain=plain,
         ours=ours,
@@ -122,12 +116,12 @@ async def perform(environment: Environment) -> SceneResult[StormResult]:
     )
 
 
-async def _play(environment: Environment, program: Program, *, storm_seconds: float) -> StormResult:
+async def _play(server: SceneServer, program: Program, *, storm_seconds: float) -> StormResult:
     """Start a resync, make real changes during it, and wait for its end."""
-    namespace, written = environment.namespace(), Written()
+    namespace, written = server.namespace(), Written()
     for number in range(_SERVICES):
-        environment.api.create(service(f"service-{number}", namespace))
-    async with environment.proxy() as proxy, program(proxy, namespace, written) as resync:
+        server.api.create(service(f"service-{number}", namespace))
+    async with server.proxy() as proxy, program(proxy, namespace, written) as resync:
         await wait_until(lambda: written.created == _SERVICES, timeout_seconds=_PATIENCE_SECONDS)
         proxy.answers_after_seconds = _DISTANCE_SECONDS
         resync()
@@ -137,7 +131,7 @@ async def _play(environment: Environment, program: Program, *, storm_seconds: fl
             await anyio.sleep(_BEFORE_CHANGE_SECONDS)
             name = f"service-{number}"
             began[name] = anyio.current_time()
-            await anyio.to_thread.run_sync(partial(_release, environment, namespace, name))
+            await anyio.to_thread.run_sync(partial(_release, server, namespace, name))
         await wait_until(lambda: len(written.at) == _CHANGES, timeout_seconds=_PATIENCE_SECONDS)
         ended = anyio.current_time()
         everything = _SERVICES - _CHANGES  # the writes of changed objects are not useless
@@ -152,11 +146,9 @@ async def _play(environment: Environment, program: Program, *, storm_seconds: fl
         )
 
 
-def _release(environment: Environment, namespace: str, name: str) -> None:
+def _release(server: SceneServer, namespace: str, name: str) -> None:
     """Change the label that stands for a real change."""
-    environment.api.patch(
-        "v1", "services", name, {"metadata": {"labels": {_RELEASE: "2"}}}, namespace
-    )
+    server.api.patch("v1", "services", name, {"metadata": {"labels": {_RELEASE: "2"}}}, namespace)
 
 
 def _endpoints(name: str, namespace: str, labels: Mapping[str, str]) -> JSONObject:

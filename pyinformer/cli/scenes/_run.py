@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import InformerError
-from pyinformer.cli.scenes._environment import Environment
 from pyinformer.cli.scenes._registry import SCENES
 from pyinformer.cli.scenes._report import SceneReport
 from pyinformer.cli.scenes._scene import Scene, SceneResult
+from pyinformer.cli.scenes._server import SceneServer
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -84,13 +84,13 @@ def play_one(
     """Play one scene on a running server, report it, and return whether it passed."""
     report.open(scene, name)
     began = monotonic()
-    result = asyncio.run(_perform(scene, Environment(server)))
+    result = asyncio.run(_perform(scene, SceneServer(server)))
     report.report(scene, result, monotonic() - began)
     return not result.failed
 
 
-async def _perform(scene: Scene, environment: Environment) -> SceneResult[Any]:
-    return await scene.perform(environment)
+async def _perform(scene: Scene, server: SceneServer) -> SceneResult[Any]:
+    return await scene.perform(server)
 
 
 def _first_error(error: BaseException) -> BaseException:

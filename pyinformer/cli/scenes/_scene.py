@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 if TYPE_CHECKING:
-    from pyinformer.cli.scenes._environment import Environment
+    from pyinformer.cli.scenes._server import SceneServer
 
 F_co = TypeVar("F_co", covariant=True)
 
@@ -68,7 +68,7 @@ class Scene:
     """How pyinformer works, and why the failure cannot happen to it."""
     verdict: str
     """The last line of the report if all claims hold."""
-    perform: Callable[[Environment], Awaitable[SceneResult[Any]]]
+    perform: Callable[[SceneServer], Awaitable[SceneResult[Any]]]
     """Plays the scene, in less than 30 seconds."""
 
 

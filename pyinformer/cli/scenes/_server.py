@@ -1,4 +1,4 @@
-"""The environment of a scene: a running API server, and how programs connect to it.
+"""The API server of a scene, and how programs connect to it.
 
 A scene cannot distinguish the embedded server from a real one.
 """
@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.02
 
 
 @final
-class Environment:
+class SceneServer:
     """The server on which a scene is played.
 
     Args:
