@@ -73,13 +73,15 @@ def trees(against: str, root: Path = ROOT) -> Iterator[dict[str, Path]]:
         _copy(root / _PACKAGE, now / _PACKAGE)
         for tree in (now, then):
             _copy(root / "benchmarks", tree / "benchmarks")
-        for program in _PROGRAMS:
-            shutil.rmtree(then / program)
         if (Path(against) / _PACKAGE).is_dir():
             name = THEN
             for part in (_PACKAGE, *_PROGRAMS):
-                _copy(Path(against) / part, then / part)
+                if (Path(against) / part).is_dir():  # a folder may hold only the package
+                    shutil.rmtree(then / part, ignore_errors=True)
+                    _copy(Path(against) / part, then / part)
         else:
+            for program in _PROGRAMS:
+                shutil.rmtree(then / program)
             name = export(against, root, then, _PROGRAMS)
         for tree in (now, then):
             _check_is_imported(tree)
