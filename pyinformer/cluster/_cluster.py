@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, final, overload
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     ConflictError,
     ForbiddenError,
     GroupVersionResource,
+    InformerError,
     InvalidArgumentError,
     InvalidError,
     InvalidTypeError,
@@ -50,9 +52,14 @@ if TYPE_CHECKING:
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 """What happens to the objects that a deleted one owns."""
 
+_log = get_logger("pyinformer.cluster")
+
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 _SHOWN_FIELDS: Final = 5
+_UNSERVED: Final = frozenset(  # of a 404 for a resource, and for a group or version
+    {"the server could not find the requested resource", "404 page not found"}
+)
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
 
 
@@ -171,7 +178,8 @@ class Cluster:
             key: `namespace/name`, or `name` if it is cluster-scoped.
 
         Raises:
-            NotFoundError: the object does not exist.
+            NotFoundError: the object does not exist, or the server does not serve the resource;
+                then the message has similar names.
             InvalidArgumentError: an argument is malformed.
             APIStatusError: the server refused.
             InvalidObjectError: the server answered with something else.
@@ -184,12 +192,23 @@ class Cluster:
         try:
             raw = await self._requests.read(object_path(resource, key))
         except (NotFoundError, ForbiddenError) as error:
+            if error.message in _UNSERVED:
+                await self._check_served(resource)
             known = self.discovery.known(resource)
             if "/" in key or (known is not None and not known.namespaced):
                 raise
             hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
             raise error.with_hint(hint) from error
         return self._writes.responses.read(resource, raw, key=key)
+
+    async def _check_served(self, resource: GroupVersionResource) -> None:
+        """Raise an error with similar names if discovery does not have a resource."""
+        try:
+            await self.discovery.again(resource)
+        except NotFoundError:
+            raise
+        except InformerError as error:  # the caller raises the answer to its request
+            _log.debug("%s: discovery failed: %s", resource, error)
 
     async def create(
         self,

@@ -421,3 +421,22 @@ async def test_a_status_subresource_that_came_later_is_used(apiserver: APIServer
         stored = await cluster.status(made, {"ready": True})
         assert stored.at("status.ready", bool)
         assert apiserver.requests[-1].path.endswith("/widgets/a/status")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural", "words"),
+    [
+        pytest.param("v1", "configmap", r"did you mean v1/configmaps\?", id="resource"),
+        pytest.param("apps/v1beta9", "deployments", "does not serve", id="version"),
+        pytest.param("appps/v1", "deployments", "does not serve", id="group"),
+    ],
+)
+async def test_a_resource_that_is_not_served_is_not_taken_for_an_absent_object(
+    apiserver: APIServer, api_version: str, plural: str, words: str
+) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.NotFoundError, match=words):
+            await cluster.get(api_version, plural, "default/a")
+        with pytest.raises(pyinformer.NotFoundError) as caught:
+            await cluster.get("v1", "configmaps", "default/a")
+    assert "serve" not in str(caught.value)

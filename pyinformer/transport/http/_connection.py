@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import anyio
 import anyio.lowlevel
 
-from pyinformer._known_tokens import remember_tokens
+from pyinformer._known_tokens import remember_tokens, without_tokens
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     InformerError,
@@ -409,7 +409,7 @@ class Connection:
                 " watches are decompressed from now on, and events arrive late if the compressor"
                 " holds them back. Is a proxy in between?",
                 response.url,
-                encoding[:40],
+                without_tokens(encoding)[:40],
             )
         self._compressed.add(response.url)
 
