@@ -78,5 +78,5 @@ class OfflineConnection:
 
 def offline_cluster() -> Cluster:
     """Return a cluster that refuses every request."""
-    wire = OfflineConnection()
-    return Cluster(wire.config, wire=wire)
+    connection = OfflineConnection()
+    return Cluster(connection.config, wire=connection)

@@ -1,6 +1,6 @@
 """HTTP for the request handler of the embedded server.
 
-Only here is a response that was broken off on purpose, or whose client has disconnected, dropped.
+A response that was cut on purpose, or whose client has disconnected, ends here without an error.
 """
 
 from __future__ import annotations
