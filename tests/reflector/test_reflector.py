@@ -411,7 +411,7 @@ def _list_body(*names: str, version: str = "50", kind: str = "PodList", **more: 
         pytest.param([_list_body("x", kind="Pod")], "is a Pod, not a list", id="no-list"),
         pytest.param([_list_body("x").replace(b'"v1"', b'"v2"')], "v2/PodList", id="other-version"),
         pytest.param([_list_body("x", version="")], "is missing", id="no-version"),
-        pytest.param([_list_body("x", version="0")], "not comparable", id="version-zero"),
+        pytest.param([_list_body("x", version="0")], "compared for equality", id="version-zero"),
         pytest.param([_list_body("x", version="39")], "holds an object at 40", id="newer-item"),
         pytest.param([_list_body("x", remainingItemCount=3)], "3 items early", id="items-missing"),
         pytest.param(
