@@ -126,8 +126,10 @@ class Reads(RuleBasedStateMachine):
             uid = f"u{self.uids}"
         # Only this process moves objects out of the scope: no cache can know of objects that other
         # clients move out and back between a read and a deletion.
-        # And it reads first: it does not write objects that were never in this cache.
-        may_move = self.selective and own and self.lister.get(key) is not None
+        # And it reads first: it does not write objects that were never in this cache, nor another
+        # object of the same name.
+        seen = self.lister.get(key)
+        may_move = self.selective and own and seen is not None and seen.metadata.uid == uid
         may_move = may_move and all(each.key != key for each in self.answers)
         selected = not (may_move and out) and (own or not now.exists or now.selected)
         state = self.change(key, State(0, uid, node, selected=selected))
