@@ -17,25 +17,14 @@ from pyinformer import status as status
 from pyinformer import workqueue as workqueue
 from pyinformer.apimachinery import (
     Added,
-    APIStatusError,
-    CacheNotSyncedError,
-    CacheSyncTimeoutError,
-    ConflictError,
     Deleted,
     Event,
-    ForbiddenError,
     GroupVersionKind,
     GroupVersionResource,
-    InformerError,
     JSONObject,
     KubeObject,
-    NotFoundError,
     ObjectKey,
     ObjectMeta,
-    RetryAfter,
-    StaleCacheError,
-    TerminalError,
-    TransportError,
     Updated,
     View,
     diff,
@@ -45,6 +34,19 @@ from pyinformer.audit import MutationDetector
 from pyinformer.blocking import run_in_thread
 from pyinformer.cluster import Cluster, ClusterPool, connect, create_or_update, retry_on_conflict
 from pyinformer.controller import Controller, ControllerGroup, ControllerOptions, Reconcile, Result
+from pyinformer.errors import (
+    APIStatusError,
+    CacheNotSyncedError,
+    CacheSyncTimeoutError,
+    ConflictError,
+    ForbiddenError,
+    InformerError,
+    NotFoundError,
+    RetryAfter,
+    StaleCacheError,
+    TerminalError,
+    TransportError,
+)
 from pyinformer.informer import (
     ResourceEventHandler,
     SharedInformer,

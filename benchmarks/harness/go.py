@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyinformer.apimachinery import KubeAPIServerError
+from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing.kube_apiserver import find_go, user_cache_folder
 
 _CLIENT_GO = Path(__file__).parents[1] / "peers" / "client_go"

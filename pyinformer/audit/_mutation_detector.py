@@ -17,17 +17,10 @@ from weakref import WeakSet
 import anyio
 from anyio.lowlevel import checkpoint
 
-from pyinformer.apimachinery import (
-    InformerError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    check_choice,
-    check_integer,
-    check_seconds,
-)
+from pyinformer.apimachinery import KubeObject, check_choice, check_integer, check_seconds
 from pyinformer.audit._mutation import digest_of
 from pyinformer.audit._mutation_ledger import MutationLedger
+from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import View

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import TypeAlias, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import LifecycleError, check_seconds
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import LifecycleError
 
 Work: TypeAlias = Callable[[], object]
 """Is called on the loop; its result is awaited if it is awaitable."""

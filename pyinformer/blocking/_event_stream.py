@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Generic, Self, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, LifecycleError, V
+from pyinformer.apimachinery import Event, V
+from pyinformer.errors import LifecycleError
 
 if TYPE_CHECKING:
     from pyinformer.blocking._loop_thread import LoopThread

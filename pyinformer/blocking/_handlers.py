@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 from pyinformer.informer import in_thread
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, final
 
-from pyinformer.apimachinery import InformerError, Journal, KubeObject, V
+from pyinformer.apimachinery import Journal, KubeObject, V
 from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
 from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, synchronous
 from pyinformer.blocking._registration import BlockingRegistration
+from pyinformer.errors import InformerError
 from pyinformer.informer import (
     EventFunction,
     Explanation,

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Final, TypeVar, cast, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import LifecycleError
 from pyinformer.blocking._calls import Call, Work, seconds_left
+from pyinformer.errors import LifecycleError
 from pyinformer.tasks import Host, error_text, trace_text
 
 _log = get_logger("pyinformer.blocking")

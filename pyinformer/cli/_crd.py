@@ -14,7 +14,8 @@ from typing import TextIO
 
 import yaml
 
-from pyinformer.apimachinery import InformerError, InvalidArgumentError, JSONObject
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.operator import Operator, custom_resource_definition
 
 

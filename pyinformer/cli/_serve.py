@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from pyinformer.apimachinery import InformerError
+from pyinformer.errors import InformerError
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer

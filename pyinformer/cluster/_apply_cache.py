@@ -17,15 +17,9 @@ from typing import Final, NamedTuple, TypeAlias, final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InvalidObjectError,
-    JSONObject,
-    JSONValue,
-    KubeObject,
-    View,
-)
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, KubeObject, View
 from pyinformer.cluster._patches import identity_field
+from pyinformer.errors import InvalidObjectError
 
 _MAX_REMEMBERED = 65_536  # about 30 MB; the least recently used are dropped first
 _SERVERS_OWN = frozenset({"managedFields", "resourceVersion", "uid"})

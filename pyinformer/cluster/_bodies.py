@@ -16,14 +16,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    JSONObject,
-    JSONValue,
-    KubeObject,
-    View,
-)
+from pyinformer.apimachinery import JSONObject, JSONValue, KubeObject, View
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 
 class DataclassModel(Protocol):

@@ -12,19 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, final, overload
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    ConflictError,
-    ForbiddenError,
-    GroupVersionResource,
-    InformerError,
-    InvalidArgumentError,
-    InvalidError,
-    InvalidTypeError,
-    JSONObject,
-    KubeObject,
-    NotFoundError,
-    View,
-)
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, View
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
 from pyinformer.cluster._catalogue import APIResource
@@ -42,6 +30,15 @@ from pyinformer.cluster._targets import (
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import WritePath, WriteResponse, query_of
+from pyinformer.errors import (
+    ConflictError,
+    ForbiddenError,
+    InformerError,
+    InvalidArgumentError,
+    InvalidError,
+    InvalidTypeError,
+    NotFoundError,
+)
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.transport import Connection, ConnectionProtocol, ListWatch
 

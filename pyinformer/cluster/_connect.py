@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 
-from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._options import WriteOptions
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import RequestBudgetOptions
 from pyinformer.transport import (
     ClusterConfig,

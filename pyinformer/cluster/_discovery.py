@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import msgspec
 
-from pyinformer.apimachinery import (
-    ForbiddenError,
-    GroupVersionResource,
-    InformerError,
-    NotFoundError,
-    ProtocolError,
-    UnknownResourceError,
-    did_you_mean,
-)
+from pyinformer.apimachinery import GroupVersionResource, did_you_mean
 from pyinformer.cluster._catalogue import (
     APIResource,
     Catalogue,
@@ -32,6 +24,13 @@ from pyinformer.cluster._catalogue import (
     near_resources,
     read_root,
     read_table,
+)
+from pyinformer.errors import (
+    ForbiddenError,
+    InformerError,
+    NotFoundError,
+    ProtocolError,
+    UnknownResourceError,
 )
 
 if TYPE_CHECKING:

@@ -8,16 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidObjectError,
-    JSONObject,
-    JSONValue,
-    KubeObject,
-    View,
-)
+from pyinformer.apimachinery import JSONObject, JSONValue, KubeObject, View
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model, whole_body_of
 from pyinformer.cluster._patches import carry_over, merge_patch, object_patch
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 
 _WHOLE: Final = {"apiVersion", "kind", "metadata"}
 _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import InvalidArgumentError
 
 
 @final

@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import ABSENT, Absent, InvalidArgumentError, JSONObject, JSONValue
+from pyinformer.apimachinery import ABSENT, Absent, JSONObject, JSONValue
+from pyinformer.errors import InvalidArgumentError
 
 _NAMES: Final = ("name", "uid", "id", "type")
 """Fields that identify an element: with another value it is another element."""

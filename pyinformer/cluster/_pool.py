@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    ExponentialBackoff,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LifecycleError,
-    check_seconds,
-)
+from pyinformer.apimachinery import ExponentialBackoff, check_seconds
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._connect import connect as connect_to
 from pyinformer.cluster._pooled_cluster import (
@@ -37,6 +31,7 @@ from pyinformer.cluster._pooled_cluster import (
     drop_tracebacks,
     text_of,
 )
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.tasks import Host, LoopOwner, Startable
 
 if TYPE_CHECKING:

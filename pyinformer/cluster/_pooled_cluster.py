@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import CacheSyncTimeoutError, ClusterUnavailableError, InformerError
+from pyinformer.errors import CacheSyncTimeoutError, ClusterUnavailableError, InformerError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import ExponentialBackoff

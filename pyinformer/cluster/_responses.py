@@ -13,13 +13,11 @@ from msgspec import Struct
 from pyinformer.apimachinery import (
     GroupVersionKind,
     GroupVersionResource,
-    InvalidArgumentError,
-    InvalidObjectError,
     KubeObject,
     ObjectCodec,
     ObjectMeta,
-    ProtocolError,
 )
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError, ProtocolError
 
 
 class _Details(Struct, frozen=True):

@@ -13,12 +13,12 @@ from urllib.parse import quote
 from pyinformer.apimachinery import (
     PARTIAL_OBJECT_METADATA,
     GroupVersionResource,
-    InvalidArgumentError,
     JSONObject,
     JSONValue,
     object_key,
 )
 from pyinformer.cluster._bodies import NO_UNICODE
+from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, View

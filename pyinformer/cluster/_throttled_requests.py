@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.apimachinery import TooManyRequestsError
+from pyinformer.errors import TooManyRequestsError
 from pyinformer.tasks import LoopOwner, Throttle
 from pyinformer.transport import read_bounded
 

@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import anyio
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import JSONObject, KubeObject, check_seconds
+from pyinformer.cluster._bodies import Body, body_of
+from pyinformer.cluster._targets import target_of
+from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,
     InvalidArgumentError,
     InvalidTypeError,
-    JSONObject,
-    KubeObject,
     NotFoundError,
-    check_seconds,
 )
-from pyinformer.cluster._bodies import Body, body_of
-from pyinformer.cluster._targets import target_of
 
 if TYPE_CHECKING:
     from pyinformer.cluster._cluster import Cluster

@@ -10,22 +10,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InvalidArgumentError,
-    InvalidObjectError,
-    JSONObject,
-    KubeObject,
-    NotFoundError,
-    ProtocolError,
-    WriteAnswerError,
-)
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject
 from pyinformer.cluster._bodies import NO_UNICODE, encode_body
 from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
 from pyinformer.cluster._targets import Target, check_scope, object_path
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
 from pyinformer.cluster._write_context import WriteOutcomes
 from pyinformer.cluster._write_observer import WriteObservers
+from pyinformer.errors import (
+    InvalidArgumentError,
+    InvalidObjectError,
+    NotFoundError,
+    ProtocolError,
+    WriteAnswerError,
+)
 
 if TYPE_CHECKING:
     from pyinformer.cluster._discovery import Discovery

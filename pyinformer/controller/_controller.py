@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import (
-    Event,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LifecycleError,
-    V,
-    View,
-    check_seconds,
-)
+from pyinformer.apimachinery import Event, V, View, check_seconds
 from pyinformer.cluster import state_of
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._invoke import Invoker
@@ -33,6 +25,7 @@ from pyinformer.controller._primaries import (
     the_only_cluster,
     watched_owners,
 )
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.informer import SharedInformer
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources import (

@@ -16,14 +16,7 @@ import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import (
-    CacheSyncTimeoutError,
-    InformerError,
-    LifecycleError,
-    ReconcileTimeoutError,
-    TokenBucket,
-    V,
-)
+from pyinformer.apimachinery import TokenBucket, V
 from pyinformer.cluster import CURRENT_WRITER
 from pyinformer.controller._log_text import is_expected, level_of, outlook_of, text_of
 from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
@@ -33,6 +26,12 @@ from pyinformer.controller._result import Result
 from pyinformer.controller._start_limits import KeyLimit
 from pyinformer.controller._status import ControllerStatus
 from pyinformer.controller._workers import WorkerPool
+from pyinformer.errors import (
+    CacheSyncTimeoutError,
+    InformerError,
+    LifecycleError,
+    ReconcileTimeoutError,
+)
 from pyinformer.informer import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.sources import OwnedSource, Reason

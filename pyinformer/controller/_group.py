@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
-from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._status import ControllerGroupStatus
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import Startable
 
 if TYPE_CHECKING:

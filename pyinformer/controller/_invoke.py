@@ -11,13 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, final
 
-from pyinformer.apimachinery import (
-    InvalidTypeError,
-    KubeObject,
-    TerminalError,
-    V,
-)
+from pyinformer.apimachinery import KubeObject, V
 from pyinformer.controller._result import Reconcile, Result
+from pyinformer.errors import InvalidTypeError, TerminalError
 from pyinformer.informer import core_of
 from pyinformer.tasks import WorkerThreads, check_callable, name_of
 

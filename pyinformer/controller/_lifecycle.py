@@ -15,8 +15,8 @@ import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import InformerError, LifecycleError
 from pyinformer.controller._signals import on_stop_signal
+from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.informer import core_of
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
 

@@ -9,7 +9,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import (
+from pyinformer.controller._outcomes import only_cause
+from pyinformer.errors import (
     ConflictError,
     InvalidTypeError,
     ModelMismatchError,
@@ -17,7 +18,6 @@ from pyinformer.apimachinery import (
     RetryAfter,
     TerminalError,
 )
-from pyinformer.controller._outcomes import only_cause
 from pyinformer.tasks import LogExceptions, causes_text, error_text
 
 if TYPE_CHECKING:

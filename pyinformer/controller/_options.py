@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass, field
 from typing import final
 
-from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import LogExceptions, check_log_exceptions
 from pyinformer.workqueue import LOW_PRIORITY
 

@@ -13,8 +13,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
-from pyinformer.apimachinery import RetryAfter, TerminalError
 from pyinformer.controller._result import Result
+from pyinformer.errors import RetryAfter, TerminalError
 
 if TYPE_CHECKING:
     from pyinformer.sources import Request, RequestId

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import V
+from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
     InvalidTypeError,
     ServerError,
     TooManyRequestsError,
     TransportError,
-    V,
 )
 from pyinformer.informer import SharedInformer
 from pyinformer.sources import OwnerKind, Request

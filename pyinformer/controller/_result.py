@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
-from pyinformer.apimachinery import InvalidTypeError, KubeObject, V, check_seconds
+from pyinformer.apimachinery import KubeObject, V, check_seconds
+from pyinformer.errors import InvalidTypeError
 from pyinformer.sources import Request
 
 

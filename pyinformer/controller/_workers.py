@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import QueueClosedError, ReconcileTimeoutError
 from pyinformer.controller._result import Result
 from pyinformer.controller._status import WorkerStatus
+from pyinformer.errors import QueueClosedError, ReconcileTimeoutError
 from pyinformer.sources import request_for
 
 if TYPE_CHECKING:

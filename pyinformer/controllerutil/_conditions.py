@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from pyinformer._clock import wall_time
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.controllerutil._timestamps import timestamp
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 Conditions: TypeAlias = Sequence[Mapping[str, JSONValue]] | None
 """`obj.at("status.conditions", default=None)`, or the list of a body."""

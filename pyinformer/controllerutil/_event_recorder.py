@@ -22,23 +22,20 @@ from anyio.abc import TaskGroup
 
 from pyinformer._clock import monotonic, wall_time
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    ConflictError,
-    ExponentialBackoff,
-    InformerError,
-    InvalidArgumentError,
-    KubeObject,
-    NotFoundError,
-    ServerError,
-    TooManyRequestsError,
-    TransportError,
-    check_seconds,
-    object_key,
-)
+from pyinformer.apimachinery import ExponentialBackoff, KubeObject, check_seconds, object_key
 from pyinformer.cluster import Cluster
 from pyinformer.controllerutil._event_body import API_VERSION, EventBodies, series_body
 from pyinformer.controllerutil._event_series import EventBook, Occurrence, Outcome, Series
 from pyinformer.controllerutil._references import AnyObject
+from pyinformer.errors import (
+    ConflictError,
+    InformerError,
+    InvalidArgumentError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+)
 from pyinformer.tasks import FailureLog, Host, Startable, error_text, repeats_text
 
 _log = get_logger("pyinformer.controller")

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Self, final
 
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, KubeObject
+from pyinformer.apimachinery import KubeObject
 from pyinformer.controllerutil._references import AnyObject, Reference
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 END_OF_SERIES_SECONDS: Final = 360.0  # silence after which upstream ends a series
 _REFRESH_SECONDS: Final = 1800.0  # upstream's: an event of the server lives for an hour

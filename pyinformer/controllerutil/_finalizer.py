@@ -11,17 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, final
 
-from pyinformer.apimachinery import (
-    ConflictError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    JSONObject,
-    KubeObject,
-    NotFoundError,
-    ObjectMeta,
-    View,
-)
+from pyinformer.apimachinery import JSONObject, KubeObject, ObjectMeta, View
 from pyinformer.cluster import Cluster, state_of
+from pyinformer.errors import ConflictError, InvalidArgumentError, InvalidTypeError, NotFoundError
 
 FinalizerPhase: TypeAlias = Literal["active", "deleting", "gone"]
 """`active`: it is not deleted and has the finalizer. `deleting`: it waits for this controller to

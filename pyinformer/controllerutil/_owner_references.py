@@ -6,15 +6,14 @@ namespace: the garbage collector would take that owner for one that is gone.
 
 from __future__ import annotations
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import JSONObject, KubeObject
+from pyinformer.controllerutil._references import AnyObject, Reference, metadata_of
+from pyinformer.errors import (
     AlreadyOwnedError,
     InvalidArgumentError,
     InvalidTypeError,
-    JSONObject,
-    KubeObject,
     OwnerScopeError,
 )
-from pyinformer.controllerutil._references import AnyObject, Reference, metadata_of
 
 
 def set_controller_reference(

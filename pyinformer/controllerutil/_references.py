@@ -9,14 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self, TypeAlias, final
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    JSONObject,
-    KubeObject,
-    View,
-    object_key,
-)
+from pyinformer.apimachinery import JSONObject, KubeObject, View, object_key
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 AnyObject: TypeAlias = KubeObject[View | None] | JSONObject
 """A cached object, or a body as the server or a program wrote it."""

@@ -14,15 +14,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    Event,
-    KubeObject,
-    QueueClosedError,
-    Updated,
-    View,
-)
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, View
 from pyinformer.deltas._delta import (
     DeletedFinalStateUnknown,
     Delta,
@@ -30,6 +22,7 @@ from pyinformer.deltas._delta import (
     KnownObjects,
 )
 from pyinformer.deltas._waiting import Waiters, checkpoint
+from pyinformer.errors import QueueClosedError
 
 V = TypeVar("V", bound=View | None, default=None)
 Item = TypeVar("Item")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import InvalidArgumentError, KubeObject
+from pyinformer.apimachinery import KubeObject
 from pyinformer.deltas._delta import (
     DeletedFinalStateUnknown,
     Delta,
@@ -21,6 +21,7 @@ from pyinformer.deltas._delta import (
     overlay_keys,
 )
 from pyinformer.deltas._queue import DeltaQueue, V
+from pyinformer.errors import InvalidArgumentError
 
 _BATCH_LIMIT = 1_000  # upstream's batchSize; a batch is one transaction of the store
 _CONCERNS_ALL = frozenset({DeltaType.REPLACED_ALL, DeltaType.SYNC_ALL, DeltaType.BOOKMARK})

@@ -17,13 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    ExponentialBackoff,
-    InformerError,
-    ResourceExpiredError,
-    ResourceVersionTooLargeError,
-)
+from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.audit import AuditReport, Comparison, Difference, Mismatches
+from pyinformer.errors import InformerError, ResourceExpiredError, ResourceVersionTooLargeError
 from pyinformer.informer._identities import Identities
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import ReflectorOptions, ReflectorState

@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING, Generic, final
 import anyio
 
 from pyinformer.apimachinery import (
-    InformerError,
-    InvalidArgumentError,
-    InvalidTypeError,
     KubeObject,
-    StaleCacheError,
     V,
     VersionOrder,
     View,
@@ -28,6 +24,7 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
+from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError, StaleCacheError
 
 if TYPE_CHECKING:
     from pyinformer.informer._freshness import Freshness

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from pyinformer.apimachinery import CacheSyncTimeoutError, LifecycleError, check_seconds
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer._core import core_of
 
 if TYPE_CHECKING:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     import anyio
     from anyio.abc import TaskGroup
 
-    from pyinformer.apimachinery import InformerError
     from pyinformer.audit import MutationDetector
     from pyinformer.cluster import Cluster
+    from pyinformer.errors import InformerError
     from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
 

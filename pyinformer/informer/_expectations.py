@@ -14,7 +14,8 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, f
 
 from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import InvalidArgumentError, KubeObject, ObjectKey, View, check_seconds
+from pyinformer.apimachinery import KubeObject, ObjectKey, View, check_seconds
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer._status import InformerStatus
 
 _log = get_logger(__name__)

@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 from pyinformer._clock import utc_text
 from pyinformer._printable import printable
-from pyinformer.apimachinery import (
-    InformerError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    NotFoundError,
-    ObjectKey,
-    V,
-    VersionOrder,
-)
+from pyinformer.apimachinery import ObjectKey, V, VersionOrder
+from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError, NotFoundError
 from pyinformer.informer._provenance import Provenance, provenance_of
 from pyinformer.informer._settings import named
 from pyinformer.reflector import ReflectorState, read_live

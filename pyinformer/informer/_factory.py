@@ -16,20 +16,10 @@ import anyio
 from pyinformer._call_site import call_site
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import (
-    FieldSelector,
-    InformerError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LabelSelector,
-    LifecycleError,
-    Transform,
-    V,
-    View,
-    check_seconds,
-)
+from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, V, View, check_seconds
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import claim_loop
+from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import InformerCore, core_of
 from pyinformer.informer._rbac import ResourceAccess, rbac_yaml

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import (
-    LifecycleError,
     V,
     VersionOrder,
     check_view,
     older,
     resource_version_is_well_formed,
 )
+from pyinformer.errors import LifecycleError
 from pyinformer.informer._barrier import Barrier, WriteTarget
 from pyinformer.reflector import LiveIdentity, read_live
 from pyinformer.store import Overlay

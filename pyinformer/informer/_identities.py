@@ -13,13 +13,8 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import (
-    Identity,
-    InvalidObjectError,
-    ProtocolError,
-    identity_in,
-    object_key,
-)
+from pyinformer.apimachinery import Identity, identity_in, object_key
+from pyinformer.errors import InvalidObjectError, ProtocolError
 from pyinformer.reflector import Paging
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import ListMetadata, ListSplitter

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import KubeObject, V, View, check_seconds
+from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
     InformerError,
     InvalidTypeError,
-    KubeObject,
     LifecycleError,
-    V,
-    View,
     WaitTimeoutError,
-    check_seconds,
     invalid_handler,
 )
 from pyinformer.tasks import check_callable, name_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
-from pyinformer.apimachinery import InformerError, LifecycleError
+from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.tasks import Host, LoopOwner
 
 if TYPE_CHECKING:

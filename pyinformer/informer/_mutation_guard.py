@@ -17,8 +17,9 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, final
 
 from pyinformer._call_site import call_site
-from pyinformer.apimachinery import CacheMutatedError, V
+from pyinformer.apimachinery import V
 from pyinformer.audit import CacheMutation, MutationDetector
+from pyinformer.errors import CacheMutatedError
 from pyinformer.informer.delivery import Handler
 from pyinformer.store import DecodedObject, DecodedObjects
 

@@ -11,13 +11,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, cast, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    FieldNotFoundError,
-    InformerError,
-    KubeObject,
-    ObjectCodec,
-    V,
-)
+from pyinformer.apimachinery import KubeObject, ObjectCodec, V
+from pyinformer.errors import FieldNotFoundError, InformerError
 from pyinformer.informer._settings import InformerSettings
 
 if TYPE_CHECKING:

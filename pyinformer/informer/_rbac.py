@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

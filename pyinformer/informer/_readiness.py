@@ -8,12 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from pyinformer.apimachinery import (
-    CacheNotSyncedError,
-    NotCachedError,
-    StaleCacheError,
-    check_seconds,
-)
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import CacheNotSyncedError, NotCachedError, StaleCacheError
 
 if TYPE_CHECKING:
     from pyinformer.informer._introspection import Introspection

@@ -15,9 +15,6 @@ from pyinformer.apimachinery import (
     BytesTransform,
     FieldSelector,
     GroupVersionResource,
-    InformerConflictError,
-    InvalidArgumentError,
-    InvalidTypeError,
     JSONValue,
     LabelSelector,
     Transform,
@@ -27,6 +24,7 @@ from pyinformer.apimachinery import (
     parse_path,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.errors import InformerConflictError, InvalidArgumentError, InvalidTypeError
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
 if TYPE_CHECKING:

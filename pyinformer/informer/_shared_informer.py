@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
 
-from pyinformer.apimachinery import (
-    FieldSelector,
+from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, V, View, check_seconds
+from pyinformer.audit import MutationDetector
+from pyinformer.errors import (
     InformerConflictError,
     InvalidArgumentError,
-    LabelSelector,
     LifecycleError,
     StaleCacheError,
-    Transform,
-    V,
-    View,
-    check_seconds,
 )
-from pyinformer.audit import MutationDetector
 from pyinformer.informer._auditor import audit_all, joint_report
 from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._cache_sync import wait_for_cache_sync
@@ -60,9 +55,10 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
-    from pyinformer.apimachinery import InformerError, Journal, KubeObject
+    from pyinformer.apimachinery import Journal, KubeObject
     from pyinformer.audit import AuditReport
     from pyinformer.cluster import Cluster
+    from pyinformer.errors import InformerError
     from pyinformer.informer._explain import Explanation
     from pyinformer.informer._key_waits import Predicate
     from pyinformer.informer._namespace_cache import NamespaceCache

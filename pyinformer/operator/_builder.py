@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import final
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InvalidArgumentError,
-    KubeObject,
-)
+from pyinformer.apimachinery import GroupVersionResource, KubeObject
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import SharedInformer, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import Metrics
 from pyinformer.operator._reconciler import Reconciler

@@ -9,14 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar, final
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InvalidArgumentError,
-    InvalidModelError,
-    InvalidTypeError,
-    JSONObject,
-    JSONValue,
-)
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue
+from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from pyinformer.operator._schema import structural_schema
 
 ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]

@@ -14,8 +14,8 @@ from typing import Final, Literal, final
 
 from pyinformer._clock import monotonic
 from pyinformer._printable import printable
-from pyinformer.apimachinery import InvalidTypeError
 from pyinformer.cluster import ClusterPool
+from pyinformer.errors import InvalidTypeError
 from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.operator._health_checks import (
     HasStatus,

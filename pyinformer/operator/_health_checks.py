@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, final
 
-from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import check_seconds
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import FactoryStatus, InformerStatus
 from pyinformer.operator._debounce import Finding
 from pyinformer.reflector import ReflectorState

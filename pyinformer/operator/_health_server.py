@@ -20,12 +20,8 @@ import httptools
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
-from pyinformer.apimachinery import (
-    ConfigurationError,
-    InvalidArgumentError,
-    JSONObject,
-    check_seconds,
-)
+from pyinformer.apimachinery import JSONObject, check_seconds
+from pyinformer.errors import ConfigurationError, InvalidArgumentError
 from pyinformer.operator._same_host import Asked, why_foreign
 from pyinformer.tasks import error_text
 

@@ -10,13 +10,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pyinformer.apimachinery import (
-    InvalidObjectError,
-    InvalidTypeError,
-    KubeObject,
-    ModelMismatchError,
-    View,
-)
+from pyinformer.apimachinery import KubeObject, View
+from pyinformer.errors import InvalidObjectError, InvalidTypeError, ModelMismatchError
 
 M = TypeVar("M")
 

@@ -13,16 +13,10 @@ from weakref import WeakKeyDictionary
 
 import typing_extensions
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InformerError,
-    InternalError,
-    InvalidArgumentError,
-    JSONObject,
-    KubeObject,
-)
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject
 from pyinformer.cluster import Cluster, connect
 from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.errors import InformerError, InternalError, InvalidArgumentError
 from pyinformer.informer import Selector, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder

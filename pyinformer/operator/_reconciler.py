@@ -11,15 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast, final
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InvalidArgumentError,
-    KubeObject,
-    ModelMismatchError,
-    invalid_handler,
-)
+from pyinformer.apimachinery import GroupVersionResource, KubeObject
 from pyinformer.cluster import Cluster
 from pyinformer.controller import ControllerOptions, Reconcile, Result
+from pyinformer.errors import InvalidArgumentError, ModelMismatchError, invalid_handler
 from pyinformer.informer import Scope, Selector
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._models import check_model, decode

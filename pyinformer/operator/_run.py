@@ -16,17 +16,16 @@ from anyio.abc import TaskStatus
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import GroupVersionResource, did_you_mean
+from pyinformer.cluster import Cluster
+from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
+from pyinformer.errors import (
     APIStatusError,
     CacheSyncTimeoutError,
-    GroupVersionResource,
     LifecycleError,
     NotFoundError,
     TransportError,
-    did_you_mean,
 )
-from pyinformer.cluster import Cluster
-from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.metrics import Metrics
 from pyinformer.operator._health import Health

@@ -11,7 +11,8 @@ from typing import Any, Final, NoReturn, cast, final
 
 import msgspec
 
-from pyinformer.apimachinery import InvalidModelError, JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.errors import InvalidModelError
 
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
     "string": ("pattern", "minLength", "maxLength"),

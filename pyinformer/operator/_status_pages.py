@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 import msgspec
 
-from pyinformer.apimachinery import InvalidArgumentError, JSONObject
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, SharedInformerFactory
 from pyinformer.operator._health_checks import (
     HasStatus,

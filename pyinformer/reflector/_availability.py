@@ -15,13 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    NotFoundError,
-    ProtocolError,
-    check_choice,
-    did_you_mean,
-    near_names,
-)
+from pyinformer.apimachinery import check_choice, did_you_mean, near_names
+from pyinformer.errors import NotFoundError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,15 +10,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Generic, final
 
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    InvalidObjectError,
-    KubeObject,
-    ProtocolError,
-    Updated,
-    V,
-)
+from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated, V
+from pyinformer.errors import InvalidObjectError, ProtocolError
 from pyinformer.reflector.guard import Decision, Suspicion
 from pyinformer.reflector.machine.steps import Breach
 from pyinformer.transport import (
@@ -38,7 +31,8 @@ from pyinformer.transport import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import InformerError, ObjectCodec
+    from pyinformer.apimachinery import ObjectCodec
+    from pyinformer.errors import InformerError
     from pyinformer.reflector._sink import Sink
     from pyinformer.reflector.guard import Guard
 

@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, Generic, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    PARTIAL_OBJECT_METADATA,
-    InformerError,
-    ListInconsistentError,
-    ProtocolError,
-    V,
-)
+from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
+from pyinformer.errors import InformerError, ListInconsistentError, ProtocolError
 from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._mass_delete import is_mass_delete
 from pyinformer.reflector._object_kind import kind_of

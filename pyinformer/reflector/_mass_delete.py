@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-from pyinformer.apimachinery import InvalidArgumentError, check_flag, check_integer
+from pyinformer.apimachinery import check_flag, check_integer
+from pyinformer.errors import InvalidArgumentError
 
 EVERYTHING_FROM: Final = 10
 """From this number of objects on, losing all of them is suspicious. A scope with fewer objects is

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import BadRequestError
+from pyinformer.errors import BadRequestError
 from pyinformer.transport import read_bounded
 
 if TYPE_CHECKING:

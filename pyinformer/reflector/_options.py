@@ -7,13 +7,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    check_choice,
-    check_flag,
-    check_integer,
-    check_seconds,
-)
+from pyinformer.apimachinery import check_choice, check_flag, check_integer, check_seconds
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.transport import MAX_LINE_BYTES
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final, final
 
-from pyinformer.apimachinery import ListInconsistentError, RequestTimeoutError
+from pyinformer.errors import ListInconsistentError, RequestTimeoutError
 from pyinformer.transport import LEAST_BYTES_PER_SECOND
 
 MAX_EMPTY_PAGES: Final = 16

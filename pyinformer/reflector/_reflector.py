@@ -17,18 +17,15 @@ from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
-    APIStatusError,
-    InformerError,
-    InternalError,
     Journal,
     ObjectCodec,
     Transform,
-    TransportError,
     V,
     VersionOrder,
     View,
     check_view,
 )
+from pyinformer.errors import APIStatusError, InformerError, InternalError, TransportError
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector._availability import (
     AbsencePolicy,

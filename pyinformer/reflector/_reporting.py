@@ -12,14 +12,15 @@ from msgspec import Struct
 
 from pyinformer._clock import wall_time
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import ForbiddenError, InformerError
+from pyinformer.errors import ForbiddenError, InformerError
 from pyinformer.reflector.machine import ReflectorState
 from pyinformer.tasks import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyinformer.apimachinery import GroupVersionResource, InvalidObjectError, Journal
+    from pyinformer.apimachinery import GroupVersionResource, Journal
+    from pyinformer.errors import InvalidObjectError
     from pyinformer.reflector._availability import Availability
     from pyinformer.reflector.guard import Guard
     from pyinformer.reflector.machine import ReflectorMachine

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.apimachinery import InternalError, check_integer, check_seconds
+from pyinformer.apimachinery import check_integer, check_seconds
+from pyinformer.errors import InternalError
 from pyinformer.reflector._outage import Outage
 from pyinformer.reflector._silence import SilenceMonitor
 from pyinformer.tasks import Throttle

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 from msgspec import Struct
 
-from pyinformer.apimachinery import APIStatusError, InformerError
+from pyinformer.errors import APIStatusError, InformerError
 from pyinformer.transport import ADDED, DELETED, MODIFIED, NetworkConnection
 
 if TYPE_CHECKING:

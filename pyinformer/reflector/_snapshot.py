@@ -9,16 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import KubeObject, V, key_in, older, resource_version_is_well_formed
+from pyinformer.errors import (
     InvalidObjectError,
     InvalidResourceVersionError,
-    KubeObject,
     ListInconsistentError,
     ProtocolError,
-    V,
-    key_in,
-    older,
-    resource_version_is_well_formed,
 )
 from pyinformer.reflector.machine.steps import ListUnorderedError
 from pyinformer.transport import (

@@ -15,14 +15,8 @@ import anyio
 import anyio.lowlevel
 from msgspec import Struct
 
-from pyinformer.apimachinery import (
-    APIStatusError,
-    InformerError,
-    InternalError,
-    KubeObject,
-    RequestTimeoutError,
-    V,
-)
+from pyinformer.apimachinery import KubeObject, V
+from pyinformer.errors import APIStatusError, InformerError, InternalError, RequestTimeoutError
 from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._silence import IdleTimer, SilenceFinding, StreamProgress, until_doubtful
@@ -45,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from pyinformer.apimachinery import InvalidObjectError, Journal, ObjectCodec
+    from pyinformer.apimachinery import Journal, ObjectCodec
+    from pyinformer.errors import InvalidObjectError
     from pyinformer.reflector._options import ReflectorOptions
     from pyinformer.reflector._reporting import AuditRequests, StateReporter
     from pyinformer.reflector._request_budget import RequestBudget

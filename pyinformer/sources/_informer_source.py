@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, cast, final
 
 import anyio
 
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    Event,
-    KubeObject,
-    LifecycleError,
-    Updated,
-    V,
-    View,
-)
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View
+from pyinformer.errors import LifecycleError
 from pyinformer.informer import Scope, core_of
 from pyinformer.sources._guarded_call import GuardedCall
 from pyinformer.sources._left_keys import LeftKeys

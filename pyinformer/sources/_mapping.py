@@ -9,12 +9,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    V,
-)
+from pyinformer.apimachinery import KubeObject, V
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.sources._predicates import check_plain
 from pyinformer.sources._request import Request
 

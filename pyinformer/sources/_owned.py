@@ -11,15 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    KubeObject,
-    LifecycleError,
-    V,
-    View,
-    is_object_name,
-    object_key,
-)
+from pyinformer.apimachinery import KubeObject, V, View, is_object_name, object_key
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.sources._informer_source import InformerSource
 from pyinformer.sources._request import Request, request_for
 

@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, overload
 import msgspec
 from typing_extensions import TypeVar
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    V,
-    View,
-    invalid_handler,
-)
+from pyinformer.apimachinery import KubeObject, V, View
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, invalid_handler
 from pyinformer.tasks import check_callable, name_of
 
 if TYPE_CHECKING:

@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 from msgspec import Struct
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    ObjectKey,
-    is_object_name,
-)
+from pyinformer.apimachinery import ObjectKey, is_object_name
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, final
 
-from pyinformer.apimachinery import Event, InvalidArgumentError, V, View, check_seconds
+from pyinformer.apimachinery import Event, V, View, check_seconds
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.tasks import LogExceptions
 from pyinformer.workqueue import LOW_PRIORITY

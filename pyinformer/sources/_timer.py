@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, InvalidArgumentError, LifecycleError, View
+from pyinformer.apimachinery import Event, View
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.sources._guarded_call import GuardedCall
 from pyinformer.sources._mapping import Keys, collect
 from pyinformer.sources._predicates import check_plain

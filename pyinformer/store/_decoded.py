@@ -13,14 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
-from pyinformer.apimachinery import (
-    Event,
-    InvalidObjectError,
-    JSONObject,
-    JSONValue,
-    KubeObject,
-    V,
-)
+from pyinformer.apimachinery import Event, JSONObject, JSONValue, KubeObject, V
+from pyinformer.errors import InvalidObjectError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import LabelSelector

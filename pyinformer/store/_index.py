@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, TypeAlias
 
-from pyinformer.apimachinery import (
-    IndexNotFoundError,
-    InvalidTypeError,
-    JSONValue,
-    KubeObject,
-    V,
-)
+from pyinformer.apimachinery import JSONValue, KubeObject, V
+from pyinformer.errors import IndexNotFoundError, InvalidTypeError
 
 IndexValue: TypeAlias = str | int | float | bool
 """A value under which an index has an object."""

@@ -14,15 +14,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, final
 
-from pyinformer.apimachinery import (
-    Added,
-    Event,
-    InvalidArgumentError,
-    KubeObject,
-    Updated,
-    V,
-    View,
-)
+from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.store._index import (
     Index,
     IndexStatistics,

@@ -11,15 +11,8 @@ import builtins
 from copy import copy
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast, final
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    LabelSelector,
-    ObjectNotFoundError,
-    V,
-    object_key,
-)
+from pyinformer.apimachinery import KubeObject, LabelSelector, V, object_key
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, ObjectNotFoundError
 from pyinformer.store._decoded import DecodedLister
 from pyinformer.store._indexer import NAMESPACE_INDEX
 from pyinformer.store._merging import (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias, final, get_args
 
 from pyinformer._printable import Lines, printable, shortened
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
     InformerError,

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from pyinformer.apimachinery import invalid_handler
+from pyinformer.errors import invalid_handler
 
 
 def check_callable(

@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
+from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.tasks._failures import error_text
 from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
 

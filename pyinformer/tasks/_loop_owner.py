@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import final
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 
 
 @final

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 from pyinformer.tasks._failures import error_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 
 _CLUSTER = "pyinformer-testing"
 

@@ -14,13 +14,8 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import (
-    APIStatusError,
-    InvalidObjectError,
-    ProtocolError,
-    decode_object,
-    fields_of,
-)
+from pyinformer.apimachinery import decode_object, fields_of
+from pyinformer.errors import APIStatusError, InvalidObjectError, ProtocolError
 from pyinformer.transport._status import status_error_from_object
 
 Frame: TypeAlias = tuple[str, bytes | bytearray, int, int]

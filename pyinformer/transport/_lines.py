@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from pyinformer.apimachinery import MetadataReader, line_too_long
+from pyinformer.apimachinery import MetadataReader
+from pyinformer.errors import line_too_long
 
 OnLine = Callable[[bytes | bytearray, int, int], None]
 """Called with a line: a buffer, the offset of the line's first byte, and that of its line end.

@@ -11,7 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectKey
+from pyinformer.apimachinery import GroupVersionResource, ObjectKey
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection
 from pyinformer.transport.http import Body
 

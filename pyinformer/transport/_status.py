@@ -14,16 +14,13 @@ from typing import Final
 import msgspec
 
 from pyinformer._known_tokens import without_tokens
-from pyinformer.apimachinery import (
-    REDACTED,
+from pyinformer.apimachinery import REDACTED, JSONObject, JSONValue, redacted_words
+from pyinformer.errors import (
     APIStatusError,
     ApplyConflictError,
     ConflictError,
     FieldConflict,
     ForbiddenError,
-    JSONObject,
-    JSONValue,
-    redacted_words,
     status_error_class,
 )
 

@@ -10,7 +10,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, Protocol, final
 
-from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import InvalidArgumentError
 
 _MAX_ITEMS: Final = 1_000_000  # about 150 MB; fewer would let failing keys push each other out
 _LAST_DOUBLING: Final = 1_000  # beyond it every limit is reached, and a float overflows soon

@@ -21,12 +21,8 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    QueueClosedError,
-    check_seconds,
-)
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, QueueClosedError
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.workqueue._limiters import (
     RateLimiter,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Final, TypeAlias, final
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 
 _SLICE: Final = 1_000  # calls made in one step of the loop: 1 to 2 ms
 

@@ -6,13 +6,8 @@ import math
 
 import pytest
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    check_choice,
-    check_flag,
-    check_integer,
-    check_seconds,
-)
+from pyinformer.apimachinery import check_choice, check_flag, check_integer, check_seconds
+from pyinformer.errors import InvalidArgumentError
 
 
 @pytest.mark.parametrize("value", [-1.0, math.inf, math.nan, True, "5"])

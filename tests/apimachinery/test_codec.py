@@ -17,7 +17,6 @@ from pyinformer.apimachinery import (
     BytesTransform,
     GroupVersionKind,
     GroupVersionResource,
-    InvalidObjectError,
     JSONObject,
     KubeObject,
     ObjectCodec,
@@ -26,6 +25,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.apimachinery import _codec as codec_module
 from pyinformer.apimachinery._fields import MetadataReader
+from pyinformer.errors import InvalidObjectError
 from tests.apimachinery.samples import POD, PODS, decode, meta, pod, text_of
 
 if TYPE_CHECKING:

@@ -17,20 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.data.pods import PodGenerator
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import JSONObject, KubeObject, ObjectCodec, View, diff, load_zstandard
+from pyinformer.apimachinery._compact import BodyPacker, CompactObject
+from pyinformer.apimachinery._fields import MetadataReader
+from pyinformer.errors import (
     FrozenObjectError,
     InternalError,
     InvalidArgumentError,
     InvalidObjectError,
-    JSONObject,
-    KubeObject,
-    ObjectCodec,
-    View,
-    diff,
-    load_zstandard,
 )
-from pyinformer.apimachinery._compact import BodyPacker, CompactObject
-from pyinformer.apimachinery._fields import MetadataReader
 from tests.apimachinery.samples import POD, PODS, decode, text_of
 
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery import (
     PARTIAL_OBJECT_METADATA,
     BytesTransform,
-    FieldNotFoundError,
     GroupVersionResource,
-    InvalidObjectError,
     KubeObject,
     ObjectCodec,
     ObjectMeta,
 )
 from pyinformer.apimachinery._metadata_object import PARTIAL_HEAD, MetadataObject, MetadataSharer
+from pyinformer.errors import FieldNotFoundError, InvalidObjectError
 
 SECRETS = GroupVersionResource.of("v1", "secrets")
 METADATA: dict[str, Any] = {

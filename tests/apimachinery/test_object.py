@@ -22,17 +22,19 @@ from pyinformer.apimachinery import (
     Added,
     Deleted,
     Event,
-    FieldNotFoundError,
-    FrozenObjectError,
-    InvalidArgumentError,
-    InvalidObjectError,
-    InvalidTypeError,
     KubeObject,
     Labels,
     ObjectCodec,
     ObjectKey,
     Updated,
     View,
+)
+from pyinformer.errors import (
+    FieldNotFoundError,
+    FrozenObjectError,
+    InvalidArgumentError,
+    InvalidObjectError,
+    InvalidTypeError,
 )
 from tests.apimachinery.samples import POD, PODS, decode, meta, pod
 

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pyinformer.apimachinery import InvalidArgumentError, JSONValue, PathSet, parse_path
+from pyinformer.apimachinery import JSONValue, PathSet, parse_path
 from pyinformer.apimachinery._paths import compile_path
+from pyinformer.errors import InvalidArgumentError
 
 
 @pytest.mark.parametrize(

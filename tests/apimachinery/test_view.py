@@ -12,7 +12,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import InvalidTypeError, View, check_view, view_path
+from pyinformer.apimachinery import View, check_view, view_path
+from pyinformer.errors import InvalidTypeError
 from tests.apimachinery.samples import POD, meta, pod
 
 

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.harness.go import client_go, go_program, installed_go
 from benchmarks.harness.measure import ServerOptions, measure, running_server
 from benchmarks.harness.phases import Measurement
-from pyinformer.apimachinery import KubeAPIServerError
+from pyinformer.errors import KubeAPIServerError
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]  # the first build takes minutes
 

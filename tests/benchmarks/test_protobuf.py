@@ -30,7 +30,7 @@ from benchmarks.server.protobuf import field, with_namespace
 from benchmarks.server.recording import Render
 from benchmarks.server.rendering import Renderer
 from benchmarks.server.replay import ReplayServer, record
-from pyinformer.apimachinery import KubeAPIServerError
+from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing.kube_apiserver import find_go
 from tests.benchmarks.replaying import replaying
 

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
-    ConfigurationError,
-    ConfigurationNotFoundError,
-    InvalidArgumentError,
-)
 from pyinformer.cluster import Cluster
+from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError, InvalidArgumentError
 from pyinformer.testing import APIServer, Token
 from tests.waiting import until
 

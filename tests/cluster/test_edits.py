@@ -17,16 +17,10 @@ import pydantic
 import pytest
 from pydantic.alias_generators import to_camel
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InvalidArgumentError,
-    InvalidObjectError,
-    InvalidTypeError,
-    KubeObject,
-    ObjectCodec,
-)
+from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec
 from pyinformer.cluster._bodies import body_of, whole_body_of
 from pyinformer.cluster._edits import patch_of, status_patch_of
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

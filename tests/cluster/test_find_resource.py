@@ -11,14 +11,9 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
-    ForbiddenError,
-    JSONObject,
-    ProtocolError,
-    ServerError,
-    UnknownResourceError,
-)
+from pyinformer.apimachinery import JSONObject
 from pyinformer.cluster import APIResource, Discovery
+from pyinformer.errors import ForbiddenError, ProtocolError, ServerError, UnknownResourceError
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer

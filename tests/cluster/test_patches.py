@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster._patches import carry_over, merge_patch, object_patch, same
+from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject, JSONValue

@@ -17,9 +17,13 @@ import pytest
 
 import pyinformer
 from pyinformer import CacheSyncTimeoutError, ClusterPool
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.config import ClusterPoolOptions
-from pyinformer.errors import ClusterUnavailableError
+from pyinformer.errors import (
+    ClusterUnavailableError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LifecycleError,
+)
 from tests.virtual_time import elapse
 from tests.waiting import now, settle
 

@@ -14,9 +14,8 @@ import anyio
 import pytest
 
 from pyinformer import ClusterPool
-from pyinformer.apimachinery import InvalidTypeError, LifecycleError
 from pyinformer.config import ClusterPoolOptions
-from pyinformer.errors import ClusterUnavailableError
+from pyinformer.errors import ClusterUnavailableError, InvalidTypeError, LifecycleError
 from tests.cluster.test_pool import Openings, connect, pool_of, refused
 from tests.virtual_time import elapse
 from tests.waiting import now, settle

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster import WriteOptions
+from pyinformer.errors import InvalidArgumentError
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    JSONObject,
-    KubeObject,
-    ObjectCodec,
-    QueueClosedError,
-)
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, ObjectCodec
 from pyinformer.deltas import DeltaFIFO, Deltas, DeltaType
+from pyinformer.errors import QueueClosedError
 from tests.deltas.pods import known, pod, pod_bytes, read_all, settled, unknown
 
 

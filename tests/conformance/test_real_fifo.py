@@ -12,15 +12,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    InvalidArgumentError,
-    JSONObject,
-    KubeObject,
-    ObjectCodec,
-    QueueClosedError,
-)
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, ObjectCodec
 from pyinformer.deltas import Delta, DeltaType, RealFIFO
+from pyinformer.errors import InvalidArgumentError, QueueClosedError
 from tests.deltas.pods import known, pod, pod_bytes, read, read_all, settled, unknown
 
 

@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.apimachinery import (
-    Added,
-    Event,
-    InvalidArgumentError,
-    JSONObject,
-    LifecycleError,
-    Updated,
-)
+from pyinformer.apimachinery import Added, Event, JSONObject, Updated
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import Registration, SharedInformer
 from pyinformer.informer._store_sink import StoreSink
 from pyinformer.informer.delivery._handlers import Handler

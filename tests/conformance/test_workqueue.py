@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pyinformer.apimachinery import QueueClosedError
+from pyinformer.errors import QueueClosedError
 from pyinformer.metrics import NO_METRICS
 from pyinformer.workqueue import (
     BucketRateLimiter,

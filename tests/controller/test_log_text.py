@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
+from pyinformer.controller._log_text import level_of, outlook_of, text_of
+from pyinformer.controller._outcomes import Outcome
+from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
     InvalidArgumentError,
@@ -19,8 +21,6 @@ from pyinformer.apimachinery import (
     TerminalError,
     TransportError,
 )
-from pyinformer.controller._log_text import level_of, outlook_of, text_of
-from pyinformer.controller._outcomes import Outcome
 from pyinformer.sources._request import Request
 from tests.hostile import HOSTILE, assert_shown_safely
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
 from pyinformer.controllerutil import find_condition, is_condition_true, set_condition
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

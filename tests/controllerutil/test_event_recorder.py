@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
 from pyinformer.cluster import connect
 from pyinformer.controllerutil import EventRecorder
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing import APIServer, Fault
 from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import Hurry

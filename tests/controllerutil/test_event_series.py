@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
 from pyinformer.controllerutil._event_body import EventBodies
 from pyinformer.controllerutil._event_series import EventBook, Occurrence, Outcome, Series
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from tests.objects import make
 
 _POD = make("shop/web")

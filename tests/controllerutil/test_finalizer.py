@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import (
-    ConflictError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    JSONObject,
-    KubeObject,
-    NotFoundError,
-)
+from pyinformer.apimachinery import JSONObject, KubeObject
 from pyinformer.cluster import connect, state_of
 from pyinformer.controllerutil import finalizer
+from pyinformer.errors import ConflictError, InvalidArgumentError, InvalidTypeError, NotFoundError
 from pyinformer.testing import APIServer, Fault
 from tests.objects import make
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.controllerutil import set_controller_reference, set_owner_reference
+from pyinformer.errors import (
     AlreadyOwnedError,
     InvalidArgumentError,
     InvalidTypeError,
     OwnerScopeError,
 )
-from pyinformer.controllerutil import set_controller_reference, set_owner_reference
 from tests.objects import make
 
 if TYPE_CHECKING:

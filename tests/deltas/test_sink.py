@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyinformer.apimachinery import Added, Deleted, InvalidArgumentError, KubeObject, Updated
+from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated
 from pyinformer.deltas import (
     DeletedFinalStateUnknown,
     Delta,
@@ -19,6 +19,7 @@ from pyinformer.deltas import (
     QueueStatistics,
     RealFIFO,
 )
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import Sink
 from tests.deltas.pods import known, pod, read_all, unknown
 

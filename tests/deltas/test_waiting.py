@@ -8,8 +8,8 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from pyinformer.apimachinery import QueueClosedError
 from pyinformer.deltas import Delta, DeltaFIFO, RealFIFO
+from pyinformer.errors import QueueClosedError
 from tests.deltas.pods import pod, read_all, settled
 
 Queue = RealFIFO[None] | DeltaFIFO[None]

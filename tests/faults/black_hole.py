@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
 
 import pyinformer
-from pyinformer.apimachinery import TransportError
+from pyinformer.errors import TransportError
 from pyinformer.testing import APIServer
 from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions
 from tests.integration.proxy import proxying

@@ -18,8 +18,7 @@ import pytest
 
 import pyinformer
 from pyinformer import ClusterPool, SharedInformerFactory
-from pyinformer.apimachinery import CacheSyncTimeoutError
-from pyinformer.errors import ClusterUnavailableError
+from pyinformer.errors import CacheSyncTimeoutError, ClusterUnavailableError
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig
 from tests.informer.clusters import HURRIED, pod

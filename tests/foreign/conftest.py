@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import KubeAPIServerError
+from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing import APIServer, Token
 from tests.foreign import clients
 from tests.integration.servers import ADMIN, EmbeddedServer, RealServer

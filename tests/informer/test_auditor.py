@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import core_of
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import InvalidTypeError
+from pyinformer.errors import InvalidTypeError
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.informer._settings import InformerSettings
 from pyinformer.testing import Fault

@@ -8,13 +8,8 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    StaleCacheError,
-    VersionOrder,
-)
+from pyinformer.apimachinery import KubeObject, VersionOrder
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, StaleCacheError
 from pyinformer.informer._barrier import Barrier, WriteTarget, is_proven
 from pyinformer.reflector import LiveIdentity
 from tests.store.objects import pod

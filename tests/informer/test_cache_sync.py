@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
-    CacheSyncTimeoutError,
-    InvalidArgumentError,
-    LifecycleError,
-    check_seconds,
-)
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import CacheSyncTimeoutError, InvalidArgumentError, LifecycleError
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of, wait_for_cache_sync
 from pyinformer.testing import APIServer, Fault, Token
 from tests.informer.clusters import Notes, cluster_of, pod

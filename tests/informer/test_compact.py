@@ -13,8 +13,9 @@ import pytest
 
 import pyinformer
 from benchmarks.data.pods import PodGenerator
-from pyinformer.apimachinery import CompactObject, InvalidArgumentError, View
+from pyinformer.apimachinery import CompactObject, View
 from pyinformer.audit import MutationDetector
+from pyinformer.errors import InvalidArgumentError
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
 from tests.waiting import until
 

@@ -7,17 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    Event,
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.errors import (
     EventStreamOverflowError,
     InternalError,
     InvalidArgumentError,
     InvalidTypeError,
-    KubeObject,
     LifecycleError,
-    Updated,
 )
 from pyinformer.informer import Delivery
 from pyinformer.informer.delivery._event_stream import EventStream

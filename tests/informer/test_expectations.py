@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, ObjectCodec
+from pyinformer.apimachinery import GroupVersionResource, ObjectCodec
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import Expectations, SharedInformer
 from pyinformer.informer._barrier import WriteTarget
 from pyinformer.testing import Fault

@@ -18,19 +18,15 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
-    Added,
+from pyinformer.apimachinery import Added, Deleted, Event, Updated, View
+from pyinformer.errors import (
     CacheSyncTimeoutError,
-    Deleted,
-    Event,
     InformerConflictError,
     InternalError,
     InvalidArgumentError,
     InvalidSelectorError,
     InvalidTypeError,
     LifecycleError,
-    Updated,
-    View,
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.tasks._watchdog import Watchdog

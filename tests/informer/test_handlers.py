@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import Added, Deleted, Event, InvalidTypeError, KubeObject, Updated
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.errors import InvalidTypeError
 from pyinformer.informer.delivery._handlers import Handler, in_thread
 from tests.objects import make
 

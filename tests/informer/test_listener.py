@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.apimachinery import (
-    Added,
-    CacheSyncTimeoutError,
-    Deleted,
-    Event,
-    LifecycleError,
-    Updated,
-)
+from pyinformer.apimachinery import Added, Deleted, Event, Updated
+from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer.delivery._handlers import Handler, in_thread
 from pyinformer.informer.delivery._listener import Listener
 from pyinformer.tasks._user_tasks import UserTasks

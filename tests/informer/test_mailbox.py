@@ -15,15 +15,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    Event,
-    InternalError,
-    InvalidArgumentError,
-    KubeObject,
-    Updated,
-)
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.informer.delivery._mailbox import Mailbox
 from tests.objects import make
 from tests.soak import examples

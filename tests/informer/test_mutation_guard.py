@@ -12,17 +12,15 @@ import anyio.lowlevel
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
-    Added,
+from pyinformer.apimachinery import Added, Event, KubeObject
+from pyinformer.audit import CacheMutation, MutationDetector
+from pyinformer.errors import (
     CacheMutatedError,
     CacheNotSyncedError,
-    Event,
     InformerConflictError,
     InvalidArgumentError,
-    KubeObject,
     ObjectNotFoundError,
 )
-from pyinformer.audit import CacheMutation, MutationDetector
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.metrics import NO_METRICS, Metrics
 from tests.informer.clusters import cluster_of, pod

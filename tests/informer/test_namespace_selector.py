@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer import Deleted, SharedInformer, SharedInformerFactory
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
     InvalidArgumentError,

@@ -11,7 +11,7 @@ import pytest
 
 import pyinformer
 from pyinformer import Added, Deleted, SharedInformer, SharedInformerFactory
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
     IndexNotFoundError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer import SharedInformer
-from pyinformer.apimachinery import CacheNotSyncedError, NotCachedError, StaleCacheError
+from pyinformer.errors import CacheNotSyncedError, NotCachedError, StaleCacheError
 from tests.informer.clusters import HURRIED, cluster_of, pod
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyinformer import Added, Controller, Deleted, Request, SharedInformer
-from pyinformer.apimachinery import KubeObject, NotCachedError
+from pyinformer.apimachinery import KubeObject
+from pyinformer.errors import NotCachedError
 from pyinformer.informer._store_sink import StoreSink
 from pyinformer.store import Indexer
 from pyinformer.testing import APIServer

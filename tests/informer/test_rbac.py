@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.transport import ClusterConfig
 

@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import LifecycleError, StaleCacheError, Updated
+from pyinformer.apimachinery import Updated
+from pyinformer.errors import LifecycleError, StaleCacheError
 from pyinformer.informer import SharedInformer, core_of
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import Fault

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer._call_site import call_site
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     InformerConflictError,
     InformerError,
     InvalidArgumentError,

@@ -14,12 +14,10 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
-    Added,
+from pyinformer.apimachinery import Added, Deleted, Event, Updated, View
+from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
-    Deleted,
-    Event,
     EventStreamOverflowError,
     IndexNotFoundError,
     InternalError,
@@ -28,8 +26,6 @@ from pyinformer.apimachinery import (
     LifecycleError,
     NotCachedError,
     ObjectNotFoundError,
-    Updated,
-    View,
 )
 from pyinformer.informer import SharedInformer, core_of
 from pyinformer.testing import Fault

@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    Event,
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    Updated,
-)
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.informer.delivery._event_stream import EventStream
 from pyinformer.informer.delivery._initial_list import CacheContents
 from pyinformer.informer.delivery._mailbox import EventQueue, Mailbox

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import KubeObject
+from pyinformer.errors import (
     CacheSyncTimeoutError,
     InternalError,
     InvalidArgumentError,
     InvalidTypeError,
-    KubeObject,
     LifecycleError,
     NotCachedError,
     StaleCacheError,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import APIStatusError, UnauthorizedError
+from pyinformer.errors import APIStatusError, UnauthorizedError
 from pyinformer.testing import Token
 from pyinformer.testing._polling import poll
 from pyinformer.transport import StaticCredentials

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import NotFoundError
+from pyinformer.errors import NotFoundError
 from tests.integration.objects import CONFIG_MAPS, NODES, PODS, unique
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from pyinformer.apimachinery import TooManyRequestsError
+from pyinformer.errors import TooManyRequestsError
 from pyinformer.testing._polling import poll
 from tests.integration.objects import changed
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, InvalidModelError, InvalidTypeError
+from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from pyinformer.operator import custom_resource, custom_resource_definition
 
 

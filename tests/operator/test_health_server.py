@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError
+from pyinformer.errors import ConfigurationError, InvalidArgumentError
 from pyinformer.operator import _health_server
 from pyinformer.operator._health_server import HealthServer
 from tests.waiting import until

@@ -9,14 +9,8 @@ import msgspec
 import pydantic
 import pytest
 
-from pyinformer.apimachinery import (
-    GroupVersionKind,
-    InvalidTypeError,
-    KubeObject,
-    ModelMismatchError,
-    ObjectMeta,
-    TerminalError,
-)
+from pyinformer.apimachinery import GroupVersionKind, KubeObject, ObjectMeta
+from pyinformer.errors import InvalidTypeError, ModelMismatchError, TerminalError
 from pyinformer.operator._models import check_model, decode
 
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
+from pyinformer.controller import ControllerOptions, Result
+from pyinformer.errors import (
     CacheSyncTimeoutError,
     InternalError,
     InvalidArgumentError,
@@ -21,7 +22,6 @@ from pyinformer.apimachinery import (
     ModelMismatchError,
     NotCachedError,
 )
-from pyinformer.controller import ControllerOptions, Result
 from pyinformer.informer import core_of
 from pyinformer.operator import Operator, _run, custom_resource
 from pyinformer.sources import Request

@@ -11,7 +11,7 @@ import msgspec
 import pydantic
 import pytest
 
-from pyinformer.apimachinery import InvalidModelError
+from pyinformer.errors import InvalidModelError
 from pyinformer.operator._schema import structural_schema
 
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}

@@ -11,14 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    Event,
-    KubeObject,
-    ListInconsistentError,
-    Updated,
-)
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
+from pyinformer.errors import ListInconsistentError
 from pyinformer.reflector import Guard
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._snapshot import Snapshot

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     APIStatusError,
     InformerError,
     InvalidResourceVersionError,

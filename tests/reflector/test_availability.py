@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import (
-    APIStatusError,
-    GroupVersionResource,
-    InvalidArgumentError,
-    ProtocolError,
-)
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import APIStatusError, InvalidArgumentError, ProtocolError
 from pyinformer.reflector._availability import (
     Availability,
     DiscoveryAnswer,

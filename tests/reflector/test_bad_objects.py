@@ -9,7 +9,8 @@ import pytest
 from msgspec import json
 
 from pyinformer import View
-from pyinformer.apimachinery import METADATA_BYTES, InvalidArgumentError, InvalidObjectError
+from pyinformer.apimachinery import METADATA_BYTES
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
 from tests.reflector.running import (

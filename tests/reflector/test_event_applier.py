@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import Event, KubeObject
+from pyinformer.errors import (
     APIStatusError,
-    Event,
     ForbiddenError,
     InvalidObjectError,
-    KubeObject,
     ResourceExpiredError,
     ResourceVersionTooLargeError,
     ServerError,

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, TransportError
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import TransportError
 from pyinformer.reflector import Lineage
 from pyinformer.reflector.history import HistorySample, HistoryVerdict
 from pyinformer.testing import APIServer, Fault, RequestRecord

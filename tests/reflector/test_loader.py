@@ -12,7 +12,8 @@ import anyio.lowlevel
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import InformerError, InvalidObjectError, Journal, ProtocolError
+from pyinformer.apimachinery import Journal
+from pyinformer.errors import InformerError, InvalidObjectError, ProtocolError
 from pyinformer.reflector import Guard, ReflectorOptions
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._paging import Paging

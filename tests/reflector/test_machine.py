@@ -9,11 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import (
-    InformerError,
-    TransportError,
-    status_error_class,
-)
+from pyinformer.errors import InformerError, TransportError, status_error_class
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
 from pyinformer.reflector.machine.steps import (

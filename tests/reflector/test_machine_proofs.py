@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from pyinformer.apimachinery import TransportError
+from pyinformer.errors import TransportError
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
 from pyinformer.reflector.machine.steps import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector._mass_delete import MassDeletePolicy, is_mass_delete
 
 DEFAULT = MassDeletePolicy()

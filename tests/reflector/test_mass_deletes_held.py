@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.testing import APIServer, Fault, RequestRecord

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from pyinformer.apimachinery import ListInconsistentError, RequestTimeoutError
+from pyinformer.errors import ListInconsistentError, RequestTimeoutError
 from pyinformer.reflector._paging import MAX_EMPTY_PAGES, Paging
 
 

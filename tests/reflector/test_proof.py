@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, TransportError
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import TransportError
 from pyinformer.reflector import read_live
 from pyinformer.reflector.history import HistorySample, HistoryVerdict
 from pyinformer.reflector.history._proof import Proof, prove

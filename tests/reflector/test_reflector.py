@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import json
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, JSONObject
+from pyinformer.apimachinery import GroupVersionResource, JSONObject
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import ReflectorState, WatchListMemory
 from pyinformer.testing import APIServer, Fault, Token
 from pyinformer.transport import MAX_LINE_BYTES, StaticCredentials

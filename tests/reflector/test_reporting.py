@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from pyinformer.apimachinery import ForbiddenError, InvalidObjectError, Journal, ProtocolError
+from pyinformer.apimachinery import Journal
+from pyinformer.errors import ForbiddenError, InvalidObjectError, ProtocolError
 from pyinformer.reflector import Guard, ReflectorState, WatchListMemory
 from pyinformer.reflector._availability import Availability
 from pyinformer.reflector._reporting import AuditRequests, RelistLog, StateReporter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import RequestBudget, RequestBudgetOptions
 from tests.virtual_time import elapse
 from tests.waiting import now, settle

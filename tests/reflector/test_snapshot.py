@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     InvalidObjectError,
     InvalidResourceVersionError,
     ListInconsistentError,

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    ObjectKey,
-)
+from pyinformer.apimachinery import ObjectKey
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.sources import Request
 from pyinformer.sources._mapping import Keys, check_mapping, collect, request_of
 from tests.hostile import HOSTILE, assert_shown_safely

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import Added, KubeObject, LifecycleError
+from pyinformer.apimachinery import Added, KubeObject
+from pyinformer.errors import LifecycleError
 from pyinformer.sources import Request
 from pyinformer.sources._owned import OwnedSource, OwnerKind, owner_index
 from tests.hostile import STORABLE, assert_shown_safely

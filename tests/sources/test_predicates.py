@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    View,
-)
+from pyinformer.apimachinery import KubeObject, View
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.sources._predicates import (
     Predicate,
     PredicateFunction,

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import (
-    Added,
-    InvalidArgumentError,
-    InvalidTypeError,
-    LifecycleError,
-)
+from pyinformer.apimachinery import Added
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.sources import PrimarySource, Request, SourceOptions, TimerSource
 from tests.sources.feeding import Counted, FedInformer, Noted, made
 from tests.virtual_time import elapse

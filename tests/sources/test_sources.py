@@ -12,15 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import (
-    Added,
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    LifecycleError,
-    Updated,
-    View,
-)
+from pyinformer.apimachinery import Added, KubeObject, Updated, View
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.sources import (
     PrimarySource,
     Reason,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import LifecycleError, View
+from pyinformer.apimachinery import View
+from pyinformer.errors import LifecycleError
 from pyinformer.sources import (
     OwnedSource,
     OwnerKind,

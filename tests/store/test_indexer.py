@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import (
-    Added,
-    Deleted,
-    IndexNotFoundError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    KubeObject,
-    Updated,
-)
+from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated
+from pyinformer.errors import IndexNotFoundError, InvalidArgumentError, InvalidTypeError
 from pyinformer.store import NAMESPACE_INDEX, Indexer, IndexStatistics
 from pyinformer.store._index import Index
 from tests.store.objects import PodView, by_key, names, pod, replace

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import (
-    Added,
+from pyinformer.apimachinery import Added, Deleted, LabelSelector
+from pyinformer.errors import (
     CacheNotSyncedError,
-    Deleted,
     IndexNotFoundError,
     InvalidArgumentError,
     InvalidSelectorError,
     InvalidTypeError,
-    LabelSelector,
     NotCachedError,
     ObjectNotFoundError,
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import Added, Deleted, IndexNotFoundError, KubeObject, Updated
+from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated
+from pyinformer.errors import IndexNotFoundError
 from pyinformer.store import Indexer, Lister, Overlay
 from tests.store.written import node_of, record, version_of
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
     InformerError,

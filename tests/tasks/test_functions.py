@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pyinformer.apimachinery import InformerError
+from pyinformer.errors import InformerError
 from pyinformer.tasks import place_of
 from pyinformer.tasks._functions import check_callable
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.apimachinery import InformerError, InternalError, LifecycleError
+from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.tasks._host import Host
 from tests.virtual_time import VirtualTimeLoop, elapse
 from tests.waiting import now, settle

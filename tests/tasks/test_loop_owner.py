@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 from pyinformer.tasks import LoopOwner
 
 

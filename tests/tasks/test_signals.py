@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 from pyinformer.tasks import SignalListener
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import yaml
 
-from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.testing import APIServer, Token
 from tests.testing.wire import ALL_PODS, PODS, Wire, pod
 

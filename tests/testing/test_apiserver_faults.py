@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.testing import APIServer, Fault, FaultScript, RequestRecord
 from tests.testing.wire import ALL_PODS, WATCH_LIST, Wire, pod
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import ForbiddenError
+from pyinformer.errors import ForbiddenError
 from pyinformer.testing import APIServer, World
 from pyinformer.testing._polling import poll
 from tests.testing.wire import Wire

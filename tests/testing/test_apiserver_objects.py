@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import ConflictError, InvalidArgumentError, NotFoundError
+from pyinformer.errors import ConflictError, InvalidArgumentError, NotFoundError
 from pyinformer.testing import APIServer
 from tests.testing.wire import ALL_PODS, PODS, Wire, pod
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 from pyinformer.testing import APIServer, KubeAPIServer, Token
 from pyinformer.testing._polling import poll
 from tests.testing.wire import Answer, Wire

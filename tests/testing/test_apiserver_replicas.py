@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.testing import APIServer, ServerReplica
 from tests.testing.wire import ALL_PODS, PODS, Wire, pod
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing import APIServer
 from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, Stream, Wire, pod
 

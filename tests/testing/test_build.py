@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import pyinformer.testing.kube_apiserver._build
-from pyinformer.apimachinery import KubeAPIServerError, KubeAPIServerNotFoundError
+from pyinformer.errors import KubeAPIServerError, KubeAPIServerNotFoundError
 from pyinformer.testing.kube_apiserver._build import (
     KubeBinaries,
     build_binaries,

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,
-    JSONObject,
     KubeAPIServerError,
     NotFoundError,
     TransportError,

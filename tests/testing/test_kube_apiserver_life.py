@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import (
     ConflictError,
     InvalidArgumentError,
-    JSONObject,
     KubeAPIServerError,
     LifecycleError,
     NotFoundError,

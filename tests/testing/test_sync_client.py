@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import TransportError
+from pyinformer.errors import TransportError
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)

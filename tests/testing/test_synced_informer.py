@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     InvalidArgumentError,
     InvalidObjectError,
     LifecycleError,

@@ -18,21 +18,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import (
-    Added,
+from pyinformer.apimachinery import Added, Deleted, Updated, View
+from pyinformer.controller import Controller, Result
+from pyinformer.controllerutil import EventRecorder, finalizer, set_controller_reference
+from pyinformer.errors import (
     ConflictError,
-    Deleted,
     ForbiddenError,
     InvalidArgumentError,
     LifecycleError,
     NotFoundError,
     TerminalError,
     TooManyRequestsError,
-    Updated,
-    View,
 )
-from pyinformer.controller import Controller, Result
-from pyinformer.controllerutil import EventRecorder, finalizer, set_controller_reference
 from pyinformer.sources import Request
 from pyinformer.testing import World
 from pyinformer.testing.apiserver.handler._test_api import ObjectTestAPI

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, JSONObject, KubeObject, LifecycleError
+from pyinformer.apimachinery import JSONObject, KubeObject
 from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import in_thread
 from pyinformer.sources import Request
 from pyinformer.testing import World

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import (
-    ForbiddenError,
-    GroupVersionResource,
-    NotFoundError,
-    ResourceExpiredError,
-    UnauthorizedError,
-)
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import ForbiddenError, NotFoundError, ResourceExpiredError, UnauthorizedError
 from pyinformer.testing import APIServer, Token
 from pyinformer.transport import (
     ClusterConfig,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from pyinformer.apimachinery import RequestTimeoutError, ServerError
+from pyinformer.errors import RequestTimeoutError, ServerError
 from tests.transport.serving import CHUNKED, chunk, connected, serving
 from tests.waiting import until
 

@@ -14,7 +14,7 @@ import pytest
 import trustme
 import yaml
 
-from pyinformer.apimachinery import ConfigurationError, ConfigurationNotFoundError
+from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError
 from pyinformer.transport import (
     ClusterConfig,
     Credentials,

@@ -20,7 +20,7 @@ import pytest
 import trustme
 import yaml
 
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 from pyinformer.transport import find_config
 from pyinformer.transport.config._credentials import ClientCertificate
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines

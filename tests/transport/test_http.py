@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     APIStatusError,
     BadRequestError,
     ConflictError,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
-from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError
+from pyinformer.errors import ConfigurationError, InvalidArgumentError
 from pyinformer.transport import ClusterConfig
 from tests.transport.serving import CHUNKED, chunk, connected, response, serving
 

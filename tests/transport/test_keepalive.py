@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.transport import ClusterConfig, ConnectionOptions
 from pyinformer.transport.http._dialer import Dialer
 from tests.transport.serving import CHUNKED, always, chunk, connected, serving

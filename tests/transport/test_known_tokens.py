@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from pyinformer._known_tokens import remember_tokens, without_tokens
-from pyinformer.apimachinery import APIStatusError, InformerError
+from pyinformer.errors import APIStatusError, InformerError
 from pyinformer.transport import (
     ClusterConfig,
     Connection,

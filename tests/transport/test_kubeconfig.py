@@ -15,7 +15,7 @@ import pytest
 import trustme
 import yaml
 
-from pyinformer.apimachinery import ConfigurationError, InformerError
+from pyinformer.errors import ConfigurationError, InformerError
 from pyinformer.transport import (
     ClusterConfig,
     NoCredentials,

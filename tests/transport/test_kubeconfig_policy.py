@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 import pyinformer
-from pyinformer.apimachinery import ConfigurationError, InvalidArgumentError
+from pyinformer.errors import ConfigurationError, InvalidArgumentError
 from pyinformer.transport import find_config
 from tests.transport.test_kubeconfig import entries, whole, write
 

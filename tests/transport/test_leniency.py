@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from pyinformer.apimachinery import InformerError, ProtocolError
+from pyinformer.errors import InformerError, ProtocolError
 from tests.transport.serving import CHUNKED, always, chunk, connected, serving
 
 if TYPE_CHECKING:

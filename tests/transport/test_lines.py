@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import METADATA_BYTES, ProtocolError
+from pyinformer.apimachinery import METADATA_BYTES
+from pyinformer.errors import ProtocolError
 from pyinformer.transport import LineSplitter
 
 BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()

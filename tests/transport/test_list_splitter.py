@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import InvalidObjectError, ProtocolError
+from pyinformer.errors import InvalidObjectError, ProtocolError
 from pyinformer.transport import ListMetadata, ListSplitter
 
 if TYPE_CHECKING:

@@ -7,12 +7,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from pyinformer.apimachinery import (
-    ForbiddenError,
-    GroupVersionResource,
-    InvalidArgumentError,
-    ResourceExpiredError,
-)
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import ForbiddenError, InvalidArgumentError, ResourceExpiredError
 from pyinformer.transport import ListWatch
 from tests.transport.serving import always, connected, response, serving
 

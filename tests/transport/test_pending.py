@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import GroupVersionResource, RequestTimeoutError
+from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.errors import RequestTimeoutError
 from pyinformer.testing import World
 from pyinformer.transport import ListWatch
 from tests.transport.serving import always, connected, response, serving, silence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import ForbiddenError
+from pyinformer.errors import ForbiddenError
 from pyinformer.transport._rbac_hint import needed_rule
 from tests.transport.serving import always, connected, response, serving
 

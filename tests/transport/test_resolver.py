@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.apimachinery import RequestTimeoutError, TransportError
+from pyinformer.errors import RequestTimeoutError, TransportError
 from pyinformer.transport.http._resolver import Resolver
 from tests.transport.serving import always, connected, response, serving
 from tests.waiting import until

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import ApplyConflictError, ConflictError, TransportError
+from pyinformer.errors import ApplyConflictError, ConflictError, TransportError
 from tests.transport.serving import always, connected, response, serving
 
 if TYPE_CHECKING:

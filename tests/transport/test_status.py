@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import (
     APIStatusError,
     ApplyConflictError,
-    JSONObject,
     ResourceExpiredError,
     ResourceVersionTooLargeError,
     ServerError,

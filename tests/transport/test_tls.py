@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from pyinformer.apimachinery import ConfigurationError, TLSVerificationError, TransportError
+from pyinformer.errors import ConfigurationError, TLSVerificationError, TransportError
 from pyinformer.transport import ClusterConfig, Connection
 from pyinformer.transport.http._watch_response import WatchResponse
 from tests.transport.serving import always, connected, response, serving

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     ConfigurationError,
     InvalidArgumentError,
     ProtocolError,

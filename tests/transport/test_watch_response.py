@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import ProtocolError, TransportError
+from pyinformer.errors import ProtocolError, TransportError
 from pyinformer.transport.http._watch_response import WatchResponse
 from tests.transport.serving import CHUNKED, chunk
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.workqueue import (
     BucketRateLimiter,
     ItemExponentialFailureRateLimiter,

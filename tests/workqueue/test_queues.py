@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.workqueue import (
     LOW_PRIORITY,
     PriorityQueue,

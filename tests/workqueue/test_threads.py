@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.workqueue import (
     ItemExponentialFailureRateLimiter,
     PriorityQueue,

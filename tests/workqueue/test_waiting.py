@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, QueueClosedError
+from pyinformer.errors import InvalidArgumentError, LifecycleError, QueueClosedError
 from pyinformer.workqueue import Queue
 from tests.virtual_time import elapse
 

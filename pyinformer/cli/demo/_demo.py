@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, InformerError, KubeObject, compare_resource_versions
+from pyinformer.apimachinery import Event, KubeObject, compare_resource_versions
 from pyinformer.cli._shutdown import shutdown_signals
 from pyinformer.cli.demo._comparison import differences, list_objects
 from pyinformer.cli.demo._driver import Driver, Steppable
@@ -35,6 +35,7 @@ from pyinformer.cli.demo._mirror import Mirror
 from pyinformer.cli.demo._screens import Screen, screen_for
 from pyinformer.cli.demo._world import World
 from pyinformer.cluster import connect
+from pyinformer.errors import InformerError
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 
 if TYPE_CHECKING:

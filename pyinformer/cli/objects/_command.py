@@ -14,7 +14,6 @@ from typing import Any, Protocol, TextIO, final
 import anyio
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import InformerError
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
 from pyinformer.cli._shutdown import Shutdown, run
 from pyinformer.cli.objects._session import (
@@ -26,6 +25,7 @@ from pyinformer.cli.objects._session import (
     session,
 )
 from pyinformer.cli.output import Layout, Output
+from pyinformer.errors import InformerError
 from pyinformer.informer import SharedInformer
 
 

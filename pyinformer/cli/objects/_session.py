@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import (
-    GroupVersionResource,
-    ServerError,
-    TLSVerificationError,
-    TooManyRequestsError,
-    TransportError,
-)
+from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.cli.objects._progress import (
     ProgressReporter,
     is_permanent_failure,
@@ -31,6 +25,12 @@ from pyinformer.cli.objects._progress import (
 )
 from pyinformer.cli.output import Output
 from pyinformer.cluster import Cluster, connect
+from pyinformer.errors import (
+    ServerError,
+    TLSVerificationError,
+    TooManyRequestsError,
+    TransportError,
+)
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.reflector import ReflectorState
 

@@ -18,13 +18,13 @@ from pyinformer.apimachinery import (
     Added,
     Deleted,
     Event,
-    InvalidObjectError,
     JSONObject,
     KubeObject,
     Updated,
     diff,
     redacted,
 )
+from pyinformer.errors import InvalidObjectError
 
 _MOST_PATHS: Final = 1000
 _PATH_LENGTH: Final = 1024

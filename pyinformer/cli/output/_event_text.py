@@ -21,7 +21,6 @@ from pyinformer.apimachinery import (
     Change,
     Deleted,
     Event,
-    InvalidObjectError,
     KubeObject,
     Updated,
     diff,
@@ -29,6 +28,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cli.output._output import Style
 from pyinformer.cli.output._table import Layout, facts_of, table_of
+from pyinformer.errors import InvalidObjectError
 
 _INDENT: Final = " " * 10
 _MOST_PATHS, _MOST_PATHS_WIDE = 20, 1000

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import InformerError
 from pyinformer.cli.scenes._registry import SCENES
 from pyinformer.cli.scenes._report import SceneReport
 from pyinformer.cli.scenes._scene import Scene, SceneResult
 from pyinformer.cli.scenes._server import SceneServer
+from pyinformer.errors import InformerError
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer

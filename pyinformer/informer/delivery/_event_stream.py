@@ -13,16 +13,12 @@ from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar, final, 
 
 import anyio
 
-from pyinformer.apimachinery import (
-    Added,
-    Event,
+from pyinformer.apimachinery import Added, Event, KubeObject, V, View
+from pyinformer.errors import (
     EventStreamOverflowError,
     InvalidArgumentError,
     InvalidTypeError,
-    KubeObject,
     LifecycleError,
-    V,
-    View,
 )
 from pyinformer.informer.delivery._mailbox import EventQueue, Mailbox
 

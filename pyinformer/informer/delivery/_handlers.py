@@ -15,15 +15,8 @@ from typing import Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, final
 
 from typing_extensions import TypeVar as DefaultedTypeVar
 
-from pyinformer.apimachinery import (
-    Added,
-    Event,
-    KubeObject,
-    Updated,
-    V,
-    View,
-    invalid_handler,
-)
+from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View
+from pyinformer.errors import invalid_handler
 from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
 _V_contra = DefaultedTypeVar("_V_contra", bound=View | None, default=None, contravariant=True)

@@ -19,16 +19,8 @@ import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import (
-    Added,
-    CacheSyncTimeoutError,
-    Deleted,
-    Event,
-    KubeObject,
-    LifecycleError,
-    Updated,
-    V,
-)
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V
+from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer.delivery._handlers import Handler
 from pyinformer.informer.delivery._mailbox import Mailbox
 from pyinformer.tasks import (

@@ -18,13 +18,12 @@ from pyinformer.apimachinery import (
     Added,
     Deleted,
     Event,
-    InternalError,
-    InvalidArgumentError,
     KubeObject,
     Updated,
     V,
     stored_bytes,
 )
+from pyinformer.errors import InternalError, InvalidArgumentError
 from pyinformer.informer.delivery._initial_list import CacheContents, InitialList, ResyncList
 
 _MERGED_KEPT = 256  # keys whose merges are remembered for explanations

@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import (
-    Event,
-    InformerError,
-    KubeObject,
-    LifecycleError,
-    V,
-    View,
-    check_seconds,
-)
+from pyinformer.apimachinery import Event, KubeObject, V, View, check_seconds
+from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.informer.delivery._event_stream import Delivery, EventStream
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, UserTasks

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import InformerError
+from pyinformer.errors import InformerError
 from pyinformer.reflector.history._groups import HistoryGroup, affected_by, history_group
 from pyinformer.reflector.history._proof import HistoryVerdict, Proof, cluster_uid, prove
 

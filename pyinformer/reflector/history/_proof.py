@@ -17,16 +17,18 @@ import msgspec
 from msgspec import Struct
 
 from pyinformer.apimachinery import (
-    APIStatusError,
     Identity,
-    InformerError,
-    ProtocolError,
-    RequestTimeoutError,
-    ResourceVersionTooLargeError,
     identity_in,
     object_key,
     older,
     resource_version_is_well_formed,
+)
+from pyinformer.errors import (
+    APIStatusError,
+    InformerError,
+    ProtocolError,
+    RequestTimeoutError,
+    ResourceVersionTooLargeError,
 )
 from pyinformer.reflector.history._samples import HistorySample
 from pyinformer.tasks import TimeBudget, spread

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     APIStatusError,
     ListInconsistentError,
     RequestTimeoutError,
@@ -17,7 +17,7 @@ from pyinformer.apimachinery import (
 from pyinformer.reflector.machine.steps import Load, LoadMode
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import InformerError
+    from pyinformer.errors import InformerError
     from pyinformer.reflector.machine.steps import LoadFailed
 
 _REFUSAL_SECONDS = 600.0  # an upgraded server is noticed within ten minutes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
     InformerError,

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, final
 
-from pyinformer.apimachinery import (
-    APIStatusError,
-    ExponentialBackoff,
-    ForbiddenError,
-    TransportError,
-)
+from pyinformer.apimachinery import ExponentialBackoff
+from pyinformer.errors import APIStatusError, ForbiddenError, TransportError
 from pyinformer.reflector.machine.steps import WakeCause
 
 if TYPE_CHECKING:
     import random
 
-    from pyinformer.apimachinery import InformerError
+    from pyinformer.errors import InformerError
 
 _MAX_RETRY_AFTER_SECONDS = 3600.0  # a longer one is a wrong clock, which would stop the reflector
 _FORBIDDEN_GRACE_SECONDS = 30.0  # rights are often granted a moment after a program's start

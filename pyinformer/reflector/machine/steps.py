@@ -7,7 +7,7 @@ from typing import TypeAlias, final
 
 from msgspec import Struct
 
-from pyinformer.apimachinery import InformerError, ListInconsistentError, ProtocolError
+from pyinformer.errors import InformerError, ListInconsistentError, ProtocolError
 from pyinformer.reflector.history import HistoryVerdict
 
 

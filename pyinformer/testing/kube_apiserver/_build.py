@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyinformer.apimachinery import KubeAPIServerError, KubeAPIServerNotFoundError
+from pyinformer.errors import KubeAPIServerError, KubeAPIServerNotFoundError
 
 Progress = Callable[[str], None]
 """Receives progress messages: one line of text each, without a newline."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-from pyinformer.apimachinery import KubeAPIServerError
+from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing._polling import poll
 from pyinformer.testing.kube_apiserver._build import KubeBinaries
 from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program

@@ -13,12 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, final
 
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    JSONObject,
-    KubeAPIServerError,
-    LifecycleError,
-)
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import InvalidArgumentError, KubeAPIServerError, LifecycleError
 from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import kubeconfig_text, write_private
 from pyinformer.testing.kube_apiserver._build import KubeBinaries, find_or_build

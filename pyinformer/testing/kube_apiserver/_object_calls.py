@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from pyinformer.apimachinery import (
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.errors import (
     APIStatusError,
     ConflictError,
     InvalidArgumentError,
-    JSONObject,
-    JSONValue,
     KubeAPIServerError,
     NotFoundError,
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
 
-from pyinformer.apimachinery import InformerError
+from pyinformer.errors import InformerError
 from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 

@@ -17,14 +17,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import (
-    APIStatusError,
-    JSONObject,
-    JSONValue,
-    ProtocolError,
-    TransportError,
-    status_error_class,
-)
+from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.errors import APIStatusError, ProtocolError, TransportError, status_error_class
 from pyinformer.testing.kube_apiserver._object_calls import ObjectCalls, objects_of
 
 _HOST: Final = "127.0.0.1"

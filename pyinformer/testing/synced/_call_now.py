@@ -6,7 +6,8 @@ import asyncio
 import inspect
 from collections.abc import Awaitable
 
-from pyinformer.apimachinery import Event, LifecycleError, V
+from pyinformer.apimachinery import Event, V
+from pyinformer.errors import LifecycleError
 from pyinformer.informer import Handler
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
-from pyinformer.apimachinery import GroupVersionResource, InvalidArgumentError, JSONObject
+from pyinformer.apimachinery import GroupVersionResource, JSONObject
+from pyinformer.errors import InvalidArgumentError
 
 _NAMES: Final = uuid.UUID("6f1d6c1e-3a52-4d6e-9a53-0c5c3b7f6a10")  # equal names have equal uids
 _BORN: Final = "2026-01-01T00:00:00Z"

@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import final
 
-from pyinformer.apimachinery import (
-    FieldSelector,
-    GroupVersionResource,
-    InvalidArgumentError,
-    JSONObject,
-    NotCachedError,
-    check_seconds,
-)
+from pyinformer.apimachinery import FieldSelector, GroupVersionResource, JSONObject, check_seconds
+from pyinformer.errors import InvalidArgumentError, NotCachedError
 from pyinformer.store import Readiness
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import make_record

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, final
 
-from pyinformer.apimachinery import LifecycleError
 from pyinformer.cluster import Cluster
+from pyinformer.errors import LifecycleError
 from pyinformer.transport import Body, ClusterConfig, Query
 
 _SERVER: Final = "http://nowhere.invalid"  # a name that no resolver can find

@@ -19,18 +19,20 @@ from pyinformer.apimachinery import (
     Event,
     FieldSelector,
     GroupVersionResource,
-    InvalidArgumentError,
-    InvalidObjectError,
     JSONObject,
     KubeObject,
     LabelSelector,
-    LifecycleError,
     ObjectCodec,
-    ObjectNotFoundError,
     Transform,
     Updated,
     V,
     View,
+)
+from pyinformer.errors import (
+    InvalidArgumentError,
+    InvalidObjectError,
+    LifecycleError,
+    ObjectNotFoundError,
 )
 from pyinformer.informer import Handler, InformerStatus, Registration, SharedInformer
 from pyinformer.reflector import ReflectorState

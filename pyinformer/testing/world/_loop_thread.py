@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import InvalidArgumentError, LifecycleError, NotFoundError
+from pyinformer.errors import InvalidArgumentError, LifecycleError, NotFoundError
 from pyinformer.informer import core_of, wait_for_cache_sync
 from pyinformer.testing.world._virtual_loop import VirtualLoop
 

@@ -16,12 +16,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import (
-    APIStatusError,
-    LifecycleError,
-    RequestTimeoutError,
-    TransportError,
-)
+from pyinformer.errors import APIStatusError, LifecycleError, RequestTimeoutError, TransportError
 from pyinformer.tasks import UserTasks
 from pyinformer.testing.apiserver.handler import Call, RequestHandler
 from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failure

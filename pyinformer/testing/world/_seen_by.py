@@ -17,12 +17,12 @@ from pyinformer.apimachinery import (
     Deleted,
     Event,
     GroupVersionResource,
-    InvalidArgumentError,
     JSONObject,
     KubeObject,
     ObjectCodec,
     Updated,
 )
+from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster

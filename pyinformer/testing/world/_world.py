@@ -16,14 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import (
-    InvalidArgumentError,
-    JSONObject,
-    KubeObject,
-    LifecycleError,
-    check_seconds,
-)
+from pyinformer.apimachinery import JSONObject, KubeObject, check_seconds
 from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.access import Access

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._renewing_credentials import Login
 
 if TYPE_CHECKING:

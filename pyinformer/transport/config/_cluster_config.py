@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, final
 from urllib.parse import quote, urlsplit
 
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._credentials import ClientCertificate, Credentials, NoCredentials
 
 # What a header's name may consist of; other characters are percent-encoded (RFC 9110, 5.6.2).

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, get_args
 
-from pyinformer.apimachinery import ConfigurationNotFoundError, InvalidArgumentError
+from pyinformer.errors import ConfigurationNotFoundError, InvalidArgumentError
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._credentials import TokenFileCredentials
 from pyinformer.transport.config._kubeconfig import KubeconfigPolicy, kubeconfig_config

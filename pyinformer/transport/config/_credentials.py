@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 
 TOKEN_FILE_MAX_AGE_SECONDS = 60.0
 """How long a token that was read from a file is used: as in client-go, kubelet rotates in time."""

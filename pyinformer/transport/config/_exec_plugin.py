@@ -17,7 +17,8 @@ from typing import Final, Literal, cast, final, get_args
 
 import msgspec
 
-from pyinformer.apimachinery import REDACTED, ConfigurationError, JSONObject
+from pyinformer.apimachinery import REDACTED, JSONObject
+from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._credentials import ClientCertificate
 from pyinformer.transport.config._kubeconfig_files import Section
 from pyinformer.transport.config._renewing_credentials import Login

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import anyio
 
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 from pyinformer.tasks import run_in_daemon
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
 

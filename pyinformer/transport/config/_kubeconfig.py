@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from pyinformer.apimachinery import ConfigurationError, ConfigurationNotFoundError
+from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._kubeconfig_files import KubeconfigFiles, Section
 from pyinformer.transport.config._kubeconfig_users import user_fields

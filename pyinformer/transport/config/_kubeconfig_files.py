@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import yaml

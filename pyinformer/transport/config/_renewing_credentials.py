@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pyinformer._clock import wall_time
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyinformer.transport.config._credentials import ClientCertificate

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer._known_tokens import remember_tokens
-from pyinformer.apimachinery import ConfigurationError
+from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config import RenewingCredentials, TokenFileCredentials
 
 if TYPE_CHECKING:

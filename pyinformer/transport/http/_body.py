@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final, runtime_checkable
 
 import anyio.lowlevel
 
-from pyinformer.apimachinery import InformerError, RequestTimeoutError
+from pyinformer.errors import InformerError, RequestTimeoutError
 from pyinformer.transport.http._errors import network_errors, translate
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import anyio.lowlevel
 
 from pyinformer._known_tokens import remember_tokens, without_tokens
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
     LifecycleError,

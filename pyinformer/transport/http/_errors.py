@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pyinformer._known_tokens import without_tokens
-from pyinformer.apimachinery import (
+from pyinformer.errors import (
     InformerError,
     ProtocolError,
     RequestTimeoutError,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, final
 
-from pyinformer.apimachinery import InvalidArgumentError, check_seconds
+from pyinformer.apimachinery import check_seconds
+from pyinformer.errors import InvalidArgumentError
 
 _MAX_KEEPALIVE_SECONDS = 32_767  # Linux: MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL
 _MAX_PROBES = 127  # Linux: MAX_TCP_KEEPCNT

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pyinformer.apimachinery import ConfigurationError, RequestTimeoutError
+from pyinformer.errors import ConfigurationError, RequestTimeoutError
 from pyinformer.transport.http._errors import connect_error
 
 if TYPE_CHECKING:

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import anyio.lowlevel
 
-from pyinformer.apimachinery import (
-    InformerError,
-    ProtocolError,
-    RequestTimeoutError,
-    TransportError,
-)
+from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError, TransportError
 from pyinformer.transport.http._chunks import OnPiece, scan_chunks
 
 if TYPE_CHECKING:

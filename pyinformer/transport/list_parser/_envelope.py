@@ -8,7 +8,7 @@ from typing import Final, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import ProtocolError
+from pyinformer.errors import ProtocolError
 
 MAX_ENDS_BYTES: Final = 64 << 10
 """The limit of the bytes before, between and after the items; normal lists have 2 KiB."""

@@ -19,13 +19,8 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import (
-    InvalidObjectError,
-    MetadataReader,
-    ProtocolError,
-    fields_of,
-    line_too_long,
-)
+from pyinformer.apimachinery import MetadataReader, fields_of
+from pyinformer.errors import InvalidObjectError, ProtocolError, line_too_long
 from pyinformer.transport._lines import MAX_LINE_BYTES, OnOversized
 from pyinformer.transport.list_parser._envelope import (
     MAX_ENDS_BYTES,

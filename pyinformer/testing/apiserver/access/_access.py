@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyinformer.apimachinery import FieldSelector, InvalidSelectorError, JSONObject
+from pyinformer.apimachinery import FieldSelector, JSONObject
+from pyinformer.errors import InvalidSelectorError
 from pyinformer.testing.apiserver.access import _rbac
 from pyinformer.testing.apiserver.access._rbac import (
     ANONYMOUS,

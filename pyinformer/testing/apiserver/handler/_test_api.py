@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pyinformer.apimachinery import ConflictError, InvalidArgumentError, JSONObject
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import ConflictError, InvalidArgumentError
 from pyinformer.testing.apiserver.patches import merge_patch_edit
 from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import ListShape, Registry, ResourceType, ScalePaths

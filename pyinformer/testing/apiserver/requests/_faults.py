@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from pyinformer.apimachinery import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing.apiserver.requests._request_log import RequestRecord
 from pyinformer.testing.apiserver.requests.failures import Failure
 

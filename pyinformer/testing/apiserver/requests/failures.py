@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyinformer.apimachinery import APIStatusError, JSONObject, status_error_class
+from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import APIStatusError, status_error_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

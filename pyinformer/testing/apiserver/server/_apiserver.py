@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import ConflictError, InvalidArgumentError, LifecycleError
+from pyinformer.errors import ConflictError, InvalidArgumentError, LifecycleError
 from pyinformer.testing import _clock
 from pyinformer.testing._tls import kubeconfig_text, server_context, write_private
 from pyinformer.testing.apiserver.access import (

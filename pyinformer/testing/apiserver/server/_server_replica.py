@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import final
 
-from pyinformer.apimachinery import InvalidArgumentError, LifecycleError
+from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.testing.apiserver.handler import Backend
 from pyinformer.testing.apiserver.server._http import HTTPHandler
 from pyinformer.testing.apiserver.server._thread import ServerThread

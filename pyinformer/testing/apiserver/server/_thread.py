@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from pyinformer.apimachinery import LifecycleError
+from pyinformer.errors import LifecycleError
 from pyinformer.testing.apiserver.server._responses import cut_transport
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]

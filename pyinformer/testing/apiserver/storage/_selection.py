@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from pyinformer.apimachinery import FieldSelector, InvalidSelectorError, LabelSelector
+from pyinformer.apimachinery import FieldSelector, LabelSelector
+from pyinformer.errors import InvalidSelectorError
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._objects import Record
