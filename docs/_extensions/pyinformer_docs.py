@@ -2,9 +2,9 @@
 
 Pages are also read on a forge, so they do not contain directives. This extension adds a table of
 contents to each folder's index page, resolves links from the documentation into the repository,
-writes the reference from the docstrings into `docs/reference/api`, and finds the documented name of
-a type that a signature names by its private module. A type that a folder exports and no public
-namespace does stays a warning.
+writes the reference from the docstrings into `docs/reference/api`, draws the stations of an event,
+and finds the documented name of a type that a signature names by its private module. A type that a
+folder exports and no public namespace does stays a warning.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import public_names
+import stations
 from docutils.nodes import Element, document
 from pygments.lexers.special import TextLexer
 from sphinx.addnodes import pending_xref, pending_xref_condition
@@ -91,6 +92,9 @@ def _adapt_page(app: Sphinx, docname: str, content: list[str]) -> None:
     here = Path(app.env.doc2path(docname)).parent
     text = _LINK.sub(lambda found: _link(found[1], page.parent, here, root / "docs"), text)
     text = _ANCHOR.sub(r"(\1)=", text)
+    if stations.MARKER in text:
+        svg = stations.picture(text)
+        text = text.replace(stations.MARKER, f"```{{raw}} html\n{svg}\n```")
     for caption, patterns in _CONTENTS.get(docname, ()):
         head = ":hidden:\n:glob:\n" + (f":caption: {caption}\n" if caption else "")
         listed = "\n".join(patterns)
