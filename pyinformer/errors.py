@@ -18,6 +18,7 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
       TransportError                         (ConnectionError)
         TLSVerificationError
         RequestTimeoutError                  (TimeoutError)
+      ConnectionEndedError                   (ConnectionError)
       ProtocolError                          (ValueError)
         ListInconsistentError
       APIStatusError
@@ -65,6 +66,7 @@ __all__ = [
     "ConfigurationError",
     "ConfigurationNotFoundError",
     "ConflictError",
+    "ConnectionEndedError",
     "EventStreamOverflowError",
     "FieldConflict",
     "FieldNotFoundError",
@@ -416,6 +418,19 @@ class RequestTimeoutError(TransportError, TimeoutError):
     def __init__(self, url: str, reason: str, *, waited_seconds: float) -> None:
         self.waited_seconds = waited_seconds
         TransportError.__init__(self, url, reason)
+
+
+@final
+class ConnectionEndedError(InformerError, ConnectionError):
+    """A connection will never work again, so its reflectors end instead of trying again.
+
+    Attributes:
+        reason: why, such as that no credentials are left.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the connection has ended for good: {reason}")
 
 
 class ProtocolError(InformerError, ValueError):

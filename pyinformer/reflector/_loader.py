@@ -70,10 +70,11 @@ class Loader(Generic[V]):
         self._codec = codec
         self._guard = guard
         self._sink = sink
-        self._options = options
+        self.options: ReflectorOptions = options
+        """The settings of the next requests."""
         self._journal = journal
         self._audits = audits
-        self._had_nameless = False
+        self._had_nameless = self._has_loaded = False
         self.pages = 0
         """How many pages of the current list were read completely."""
         self.distrust = False
@@ -135,14 +136,15 @@ class Loader(Generic[V]):
             self._guard,
             distrust=self.distrust,
             had_nameless=self._had_nameless,
+            is_first=not self._has_loaded,
         )
 
     async def _read_pages(
         self, snapshot: Snapshot[V], mode: LoadMode, own_seconds: float | None
     ) -> None:
-        limit = self._options.page_size if mode is LoadMode.PAGED else 0
+        limit = self.options.page_size if mode is LoadMode.PAGED else 0
         what = f"list {self._codec.resource}"
-        paging = Paging(what, self._options.list_total_seconds, anyio.current_time(), limit=limit)
+        paging = Paging(what, self.options.list_total_seconds, anyio.current_time(), limit=limit)
         page = await self._read_page(snapshot, paging, limit, "", own_seconds)
         first = page.resource_version
         while page.continue_token:
@@ -184,10 +186,10 @@ class Loader(Generic[V]):
             what=f"list {self._codec.resource}",
             verify=False,  # the codec decodes every item to its end
             on_invalid=snapshot.on_invalid_item,
-            max_item_bytes=self._options.max_object_bytes,
+            max_item_bytes=self.options.max_object_bytes,
             on_oversized=on_oversized,
         )
-        anything = self._options.consistency == "any" and not self._guard.position and not token
+        anything = self.options.consistency == "any" and not self._guard.position and not token
         async with self._list_watch.list(
             resource_version="0" if anything else "",
             limit=limit,
@@ -237,7 +239,7 @@ class Loader(Generic[V]):
         snapshot = self._snapshot()
         splitter = LineSplitter(
             snapshot.on_line,
-            max_line_bytes=self._options.max_object_bytes,
+            max_line_bytes=self.options.max_object_bytes,
             what=f"watch-list {self._codec.resource}",
             on_oversized=snapshot.on_oversized_line,
         )
@@ -256,8 +258,8 @@ class Loader(Generic[V]):
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter
     ) -> None:
         with (
-            anyio.move_on_after(self._options.initial_events_total_seconds),
-            anyio.move_on_after(self._options.initial_events_idle_seconds) as idle,
+            anyio.move_on_after(self.options.initial_events_total_seconds),
+            anyio.move_on_after(self.options.initial_events_idle_seconds) as idle,
         ):
             await self._read_to_bookmark(body, snapshot, splitter, idle)
         version = snapshot.resource_version
@@ -269,7 +271,7 @@ class Loader(Generic[V]):
     async def _read_to_bookmark(
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter, idle: anyio.CancelScope
     ) -> None:
-        idle_seconds = self._options.initial_events_idle_seconds
+        idle_seconds = self.options.initial_events_idle_seconds
         extended = anyio.current_time()
         received = 0
 
@@ -297,7 +299,7 @@ class Loader(Generic[V]):
         """
         cached = len(keys_of(self._sink))
         facts = {"resource": str(self._codec.resource), "gone": cached}
-        if is_mass_delete(cached, cached, self._options.mass_delete):
+        if is_mass_delete(cached, cached, self.options.mass_delete):
             self._guard.metrics.count("mass_deletes", "confirmed")  # by discovery, twice
             _log.error(
                 "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
@@ -313,7 +315,7 @@ class Loader(Generic[V]):
 
     async def _needs_confirmation(self, snapshot: Snapshot[V]) -> bool:
         cached, gone = await self._count_gone(snapshot)
-        if not is_mass_delete(cached, gone, self._options.mass_delete):
+        if not is_mass_delete(cached, gone, self.options.mass_delete):
             return False
         facts = self._facts(snapshot, cached=cached, gone=gone)
         self._guard.metrics.count("mass_deletes", "held")
@@ -328,7 +330,7 @@ class Loader(Generic[V]):
 
     async def _count_gone(self, snapshot: Snapshot[V]) -> tuple[int, int]:
         """Count the cached objects, and those that a load lacks or replaces."""
-        if self._options.mass_delete is None:
+        if self.options.mass_delete is None:
             return 0, 0
         budget = TimeBudget()
         started = budget.now()
@@ -349,7 +351,7 @@ class Loader(Generic[V]):
 
     async def _confirm(self, held: Snapshot[V], mode: LoadMode) -> Snapshot[V]:
         """Release the held load and return the list that replaces it."""
-        seconds = self._options.initial_events_total_seconds
+        seconds = self.options.initial_events_total_seconds
         await spread(held.release())  # so that the two are not in memory together
         try:
             found = await self._list(mode, seconds)
@@ -364,7 +366,7 @@ class Loader(Generic[V]):
             )
             raise
         cached, gone = await self._count_gone(found)
-        confirmed = is_mass_delete(cached, gone, self._options.mass_delete)
+        confirmed = is_mass_delete(cached, gone, self.options.mass_delete)
         action = "confirmed" if confirmed else "averted"
         facts = self._facts(found, cached=cached, gone=gone, action=action)
         self._guard.metrics.count("mass_deletes", action)
@@ -395,7 +397,7 @@ class Loader(Generic[V]):
         # Before the sink has it, so that the updates of a new epoch are marked as such.
         self._guard.begin_load(resource_version, rewound=rewound, broken=broken)
         await spread(self._sink.replace_nowait(snapshot.objects, resource_version))
-        self._had_nameless = snapshot.nameless > 0
+        self._had_nameless, self._has_loaded = snapshot.nameless > 0, True
         if snapshot.skipped:
             self._audits.item_skipped(anyio.current_time())
         self.broke = ""

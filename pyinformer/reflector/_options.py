@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pyinformer.apimachinery import check_choice, check_flag, check_integer, check_seconds
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.transport import MAX_LINE_BYTES
 
@@ -67,6 +68,10 @@ class ReflectorOptions:
     aggregated API proves otherwise. Any other value is never changed."""
     poll_seconds: float = 30.0
     """How often to list where the server sends no version from which a watch could start."""
+    max_retry_seconds: Callable[[int, InformerError], float] | None = None
+    """Returns the most seconds to wait after a failure, given how many attempts in a row have
+    failed, and the error; None for no limit but the reflector's own. The number is 0 if the watch
+    had lasted for two seconds. A longer `Retry-After` of the server counts all the same."""
     rng: random.Random = field(default_factory=random.Random)
     """The source of chance."""
 

@@ -1,7 +1,8 @@
 """The reflector: it keeps a sink in step with one resource of a server.
 
 The machine decides what the reflector does next, the guard what an event may do. The reflector
-performs the machine's commands and reports how each ended. It ends only by cancellation.
+performs the machine's commands and reports how each ended. It ends by cancellation, or when its
+connection has ended for good.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ from pyinformer.apimachinery import (
     View,
     check_view,
 )
-from pyinformer.errors import APIStatusError, InformerError, InternalError, TransportError
+from pyinformer.errors import (
+    APIStatusError,
+    ConnectionEndedError,
+    InformerError,
+    InternalError,
+    TransportError,
+)
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector._availability import (
     AbsencePolicy,
@@ -104,7 +111,9 @@ class Reflector(Generic[V]):
         strip_managed_fields: leave `metadata.managedFields` out of what the sink receives.
         compact: keep bodies compressed; needs the extra `pyinformer[compact]`.
         transform: the user's change to each object.
-        options: timeouts, page size and other settings of its requests.
+        options: timeouts, page size and other settings of its requests. A function is called
+            before each list and watch, and its result is used for it; `order` counts from the
+            start.
         absent: what to do while the server does not serve the resource.
         watch_list_memory: shared by the reflectors of one connection.
         lineage: the history behind the connection, shared likewise.
@@ -128,7 +137,7 @@ class Reflector(Generic[V]):
         strip_managed_fields: bool = True,
         compact: bool = False,
         transform: Transform | None = None,
-        options: ReflectorOptions | None = None,
+        options: ReflectorOptions | Callable[[], ReflectorOptions] | None = None,
         absent: AbsencePolicy = "wait",
         watch_list_memory: WatchListMemory | None = None,
         lineage: Lineage | None = None,
@@ -147,7 +156,9 @@ class Reflector(Generic[V]):
         self.journal: Journal = journal or Journal()
         """What happened lately, in words."""
         self._sink = sink
-        self._options = options = options or ReflectorOptions()
+        self._read_options = options if callable(options) else None
+        options = options() if callable(options) else options or ReflectorOptions()
+        self._options = options
         self._now: Callable[[], float] = float  # the loop's, once it runs
         self._guard = guard = Guard(metrics=metrics, resource=str(resource))
         if options.order != "auto":
@@ -171,6 +182,9 @@ class Reflector(Generic[V]):
             use_watch_list=options.use_watch_list,
             on_suspicion=audits.request,
             relax=OrderPolicy(guard, resource, self.journal, may_relax=may_relax).relax,
+        )
+        machine.configure(
+            use_watch_list=options.use_watch_list, max_retry_seconds=options.max_retry_seconds
         )
         self._availability = Availability(str(resource), absent)
         self._reporter = StateReporter(
@@ -207,6 +221,11 @@ class Reflector(Generic[V]):
     def state(self) -> ReflectorState:
         """What it does now."""
         return self._machine.state
+
+    @property
+    def last_error(self) -> InformerError | None:
+        """The error of the latest failed attempt; None since an attempt has succeeded."""
+        return self._machine.last_error
 
     @property
     def position(self) -> str:
@@ -344,8 +363,11 @@ class Reflector(Generic[V]):
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """List and watch until cancelled.
 
+        Raises:
+            ConnectionEndedError: the connection will never work again.
+
         Cancellation:
-            The only way to end it; the connection is closed, the sink keeps what it has.
+            The usual way to end it; the connection is closed, the sink keeps what it has.
         """
         self._now = now = asyncio.get_running_loop().time
         leave = self._lineage.join(self)
@@ -355,11 +377,22 @@ class Reflector(Generic[V]):
             while True:
                 self._reporter.changed()
                 happened = await self._perform(command)
+                self._renew_options()
                 command = self._machine.step(happened, now())
         finally:
             leave()
             self._machine.state = ReflectorState.STOPPED
             self._reporter.changed()
+
+    def _renew_options(self) -> None:
+        """Read the options anew, for the next decision and the next request."""
+        if self._read_options is None:
+            return
+        options = self._options = self._read_options()
+        self._loader.options = self._watch_loop.options = options
+        self._machine.configure(
+            use_watch_list=options.use_watch_list, max_retry_seconds=options.max_retry_seconds
+        )
 
     def _interrupt(self) -> None:
         if self._interruptible is not None:
@@ -536,7 +569,13 @@ class Reflector(Generic[V]):
         )
 
     def _as_informer_error(self, error: Exception) -> InformerError:
-        """Return an error of this library as it is, and any other one as the bug that it is."""
+        """Return an error of this library as it is, and any other one as the bug that it is.
+
+        Raises:
+            ConnectionEndedError: it is this one; no attempt can succeed.
+        """
+        if isinstance(error, ConnectionEndedError):
+            raise error
         if isinstance(error, InformerError):
             return error
         facts = self._facts(error)

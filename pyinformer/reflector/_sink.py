@@ -24,6 +24,9 @@ class Sink(Protocol[V]):
     def get(self, key: str) -> KubeObject[V] | None:
         """Return the newest state of a key, or None; a queue includes what it holds.
 
+        Only the key and the metadata are read: a sink that keeps no bodies returns an object whose
+        metadata has uid and resource version, and whose body is empty.
+
         Args:
             key: `namespace/name`, or `name` if cluster-scoped.
         """
@@ -44,7 +47,8 @@ class Sink(Protocol[V]):
 
         Args:
             objects: every object that exists, by key. An object that `get` returned and that has
-                not changed is passed as the same record. The sink may keep the mapping.
+                not changed is passed as the same record, except in the first load of a reflector,
+                which passes every object as it was listed. The sink may keep the mapping.
             resource_version: the list's version.
 
         Returns:

@@ -53,6 +53,7 @@ class Snapshot(Generic[V]):
         distrust: the server's history was proven to be another one: a cached record stays only if
             its content is the same, since two histories may use one version for two states.
         had_nameless: the load before this one had objects without a name as well.
+        is_first: the reflector has loaded nothing yet, so every object is passed as it was listed.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Snapshot(Generic[V]):
         *,
         distrust: bool = False,
         had_nameless: bool = False,
+        is_first: bool = False,
     ) -> None:
         self._codec = codec
+        self._is_first = is_first
         self._sink = sink
         self._guard = guard
         self._distrust = distrust or guard.compares_contents
@@ -192,7 +195,7 @@ class Snapshot(Generic[V]):
         self._record_version(version)
         if self._was_seen_later(key, version):
             return
-        cached = self._sink.get(key)
+        cached = None if self._is_first else self._sink.get(key)
         if cached is None:
             # Before the first load nothing is remembered, which spares most of a large sync.
             rewound = self._guard.position != "" and self._guard.proves_rewind(key, meta, None)

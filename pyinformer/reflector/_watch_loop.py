@@ -108,7 +108,8 @@ class WatchLoop(Generic[V]):
         self._codec = codec
         self._guard = guard
         self._sink = sink
-        self._options = options
+        self.options: ReflectorOptions = options
+        """The settings of the next watch."""
         self._request_budget = request_budget
         self._machine = machine
         self._reporter = reporter
@@ -118,8 +119,8 @@ class WatchLoop(Generic[V]):
 
     def open(self, *, initial: bool = False) -> AbstractAsyncContextManager[Body]:
         """Return a watch at the guard's position, or a watch-list of everything."""
-        low, high = self._options.watch_timeout_seconds
-        self._timeout_seconds = self._options.rng.uniform(low, high)
+        low, high = self.options.watch_timeout_seconds
+        self._timeout_seconds = self.options.rng.uniform(low, high)
         return self._list_watch.watch(
             resource_version="" if initial else self._guard.resume_position,
             timeout_seconds=self._timeout_seconds,
@@ -190,7 +191,7 @@ class WatchLoop(Generic[V]):
             return made.pop_all(), body
 
     def _splitter(self) -> LineSplitter:
-        limit = self._options.max_object_bytes
+        limit = self.options.max_object_bytes
         what = f"watch {self._codec.resource}"
         return LineSplitter(_refuse_line, max_line_bytes=limit, what=what)
 
@@ -238,7 +239,7 @@ class WatchLoop(Generic[V]):
                 splitter,
                 applier,
                 scope=group.cancel_scope,
-                silence_seconds=self._options.silence_seconds,
+                silence_seconds=self.options.silence_seconds,
                 silence=self._request_budget.silence,
             )
             if stream.can_be_checked:
@@ -299,7 +300,7 @@ class WatchLoop(Generic[V]):
             lambda data, start, end: take(self._codec.decode(data, start, end)),
             what=f"list {self._codec.resource}",
             verify=False,
-            max_item_bytes=self._options.max_object_bytes,
+            max_item_bytes=self.options.max_object_bytes,
             on_oversized=lambda head, size: take(self._codec.decode_head(head, size)),
         )
         async with only.list() as body:

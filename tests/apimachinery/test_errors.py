@@ -195,6 +195,11 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (errors.TransportError("https://a", "reset"), OSError, "https://a: reset"),
     (errors.TLSVerificationError("https://a", "wrong CA"), OSError, "https://a: wrong CA"),
     (
+        errors.ConnectionEndedError("no login"),
+        ConnectionError,
+        "the connection has ended for good: no login",
+    ),
+    (
         errors.RequestTimeoutError("https://a", "slow", waited_seconds=2.0),
         TimeoutError,
         "https://a: slow",

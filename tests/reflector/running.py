@@ -21,7 +21,7 @@ from tests.reflector.samples import PODS, DictSink
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from pyinformer.testing import APIServer, RequestRecord
 
@@ -68,7 +68,7 @@ async def reflecting(
     resource: GroupVersionResource = PODS,
     credentials: Credentials | None = None,
     memory: WatchListMemory | None = None,
-    with_options: ReflectorOptions | None = None,
+    with_options: ReflectorOptions | Callable[[], ReflectorOptions] | None = None,
     label_selector: str | None = None,
     url: str | None = None,
     **more: Any,

@@ -61,7 +61,8 @@ class LoadModes:
     def __init__(self, watch_list: WatchListMemory, *, use_watch_list: bool) -> None:
         self._shared = watch_list
         self._own = WatchListMemory()  # of this resource alone
-        self._use_watch_list = use_watch_list
+        self.use_watch_list: bool = use_watch_list
+        """Whether watch-lists are tried at all."""
         self._broken = 0
         self.prefers_whole: bool = False
         """Paging takes longer than the server remembers a version."""
@@ -69,7 +70,7 @@ class LoadModes:
     def any(self, now: float) -> Load:
         """Return the best load."""
         memories = (self._shared, self._own)
-        if self._use_watch_list and all(memory.may_try(now) for memory in memories):
+        if self.use_watch_list and all(memory.may_try(now) for memory in memories):
             return Load(LoadMode.WATCH_LIST)
         return self.list()
 

@@ -131,6 +131,16 @@ class ReflectorMachine:
         """Whether everything is loaded instead of the next watch."""
         return bool(self._requested)
 
+    def configure(
+        self,
+        *,
+        use_watch_list: bool,
+        max_retry_seconds: Callable[[int, InformerError], float] | None,
+    ) -> None:
+        """Decide by these settings from now on; see `ReflectorOptions`."""
+        self._modes.use_watch_list = use_watch_list
+        self._delay.limit = max_retry_seconds
+
     def request_relist(self, reason: str, *, distrust: bool = False) -> None:
         """Load everything instead of the next watch.
 
@@ -375,7 +385,8 @@ class ReflectorMachine:
                 return self._retry_load(error, now)
         # A network that breaks one stream after the other must not make the cache ever older.
         was_useful = was_good and isinstance(error, TransportError)
-        return self._wait(error, now, steps.Watch(), was_useful=was_useful)
+        lasted = was_useful and happened.seconds >= _EMPTY_WATCH_SECONDS
+        return self._wait(error, now, steps.Watch(), was_useful=was_useful, lasted=lasted)
 
     def _on_expired(self, error: InformerError, now: float, *, first: bool) -> steps.Command:
         self._expired_after_load = self._expired_after_load + 1 if first else 0
@@ -457,11 +468,18 @@ class ReflectorMachine:
         return command
 
     def _wait(
-        self, error: InformerError, now: float, then: steps.Command, *, was_useful: bool = False
+        self,
+        error: InformerError,
+        now: float,
+        then: steps.Command,
+        *,
+        was_useful: bool = False,
+        lasted: bool = False,
     ) -> steps.Command:
         """Back off after an error, for at least as long as the server asks."""
         self.last_error = error
-        command = self._pause(now, then, str(error), error, was_useful=was_useful)
+        reason = str(error)
+        command = self._pause(now, then, reason, error, was_useful=was_useful, lasted=lasted)
         if isinstance(error, ForbiddenError):
             self.state = ReflectorState.FORBIDDEN
         return command
@@ -474,13 +492,17 @@ class ReflectorMachine:
         error: InformerError | None = None,
         *,
         was_useful: bool = False,
+        lasted: bool = False,
     ) -> steps.Command:
         self.attempts += 1
         self.state = ReflectorState.WAITING
         self.reason = reason
         self._next = then
         loads = isinstance(then, steps.Load)
-        seconds = self._delay.seconds(error, now, loads=loads, was_useful=was_useful)
+        failures = 0 if lasted else self.attempts
+        seconds = self._delay.seconds(
+            error, now, failures=failures, loads=loads, was_useful=was_useful
+        )
         return steps.Sleep(seconds, self._delay.wake_on(error))
 
 

@@ -11,6 +11,7 @@ from pyinformer.reflector.machine.steps import WakeCause
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
     from pyinformer.errors import InformerError
 
@@ -38,6 +39,8 @@ class RetryDelay:
     """
 
     def __init__(self, rng: random.Random) -> None:
+        self.limit: Callable[[int, InformerError], float] | None = None
+        """See `ReflectorOptions.max_retry_seconds`."""
         self._failures = ExponentialBackoff(rng=rng)
         self._relists = ExponentialBackoff(rng=rng, reset_after_seconds=math.inf)
         self._was_woken = False
@@ -84,13 +87,20 @@ class RetryDelay:
         return self._loaded_at is None or now - self._loaded_at >= _WORTHWHILE_SECONDS
 
     def seconds(
-        self, error: InformerError | None, now: float, *, loads: bool, was_useful: bool
+        self,
+        error: InformerError | None,
+        now: float,
+        *,
+        failures: int,
+        loads: bool,
+        was_useful: bool,
     ) -> float:
         """Return the delay after a failure, or after a success that came too soon.
 
         Args:
             error: the failure, if there was one.
             now: its time.
+            failures: how many attempts in a row have failed.
             loads: everything is loaded next.
             was_useful: the attempt delivered something before it failed, so delays do not grow.
         """
@@ -100,7 +110,10 @@ class RetryDelay:
             delay = self._relist_seconds(now - self._loaded_at, now)
         else:
             delay = self._failures.first() if was_useful else self._failures.next(now)
-        return max(delay, self._requested_seconds(error, now))
+        delay = max(delay, self._forbidden_seconds(error, now))
+        if self.limit is not None and error is not None:
+            delay = min(delay, self.limit(failures, error))
+        return max(delay, _requested_seconds(error))
 
     def _relist_seconds(self, served_seconds: float, now: float) -> float:
         self._loaded_at = None  # a load that fails counts as a failure, until one succeeds
@@ -108,12 +121,15 @@ class RetryDelay:
             self._relists.reset()
         return self._relists.next(now)
 
-    def _requested_seconds(self, error: InformerError | None, now: float) -> float:
-        requested = error.retry_after_seconds if isinstance(error, APIStatusError) else None
-        seconds = min(requested or 0.0, _MAX_RETRY_AFTER_SECONDS)
-        if isinstance(error, ForbiddenError):
-            if self._forbidden_since is None:
-                self._forbidden_since = now
-            if now - self._forbidden_since >= _FORBIDDEN_GRACE_SECONDS:
-                return max(seconds, _FORBIDDEN_SECONDS)
-        return seconds
+    def _forbidden_seconds(self, error: InformerError | None, now: float) -> float:
+        if not isinstance(error, ForbiddenError):
+            return 0.0
+        if self._forbidden_since is None:
+            self._forbidden_since = now
+        is_fresh = now - self._forbidden_since < _FORBIDDEN_GRACE_SECONDS
+        return 0.0 if is_fresh else _FORBIDDEN_SECONDS
+
+
+def _requested_seconds(error: InformerError | None) -> float:
+    requested = error.retry_after_seconds if isinstance(error, APIStatusError) else None
+    return min(requested or 0.0, _MAX_RETRY_AFTER_SECONDS)
