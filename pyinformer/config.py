@@ -2,7 +2,15 @@
 
 from pyinformer.cluster import Body, ClusterPoolOptions, Discovery, WriteObserver, WriteOptions
 from pyinformer.reflector import RequestBudget, RequestBudgetOptions
-from pyinformer.transport import ClusterConfig, ConnectionOptions, Credentials, KubeconfigPolicy
+from pyinformer.transport import (
+    ClusterConfig,
+    ConnectionOptions,
+    Credentials,
+    KubeconfigPolicy,
+    SessionConnection,
+    SessionSource,
+    SessionTimeouts,
+)
 
 __all__ = [
     "Body",
@@ -14,6 +22,9 @@ __all__ = [
     "KubeconfigPolicy",
     "RequestBudget",
     "RequestBudgetOptions",
+    "SessionConnection",
+    "SessionSource",
+    "SessionTimeouts",
     "WriteObserver",
     "WriteOptions",
 ]

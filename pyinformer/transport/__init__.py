@@ -39,6 +39,9 @@ from pyinformer.transport.http import (
     ConnectionOptions,
     PushBody,
     Query,
+    SessionConnection,
+    SessionSource,
+    SessionTimeouts,
     read_bounded,
 )
 from pyinformer.transport.list_parser import ListMetadata, ListSplitter
@@ -67,6 +70,9 @@ __all__ = [
     "NoCredentials",
     "PushBody",
     "Query",
+    "SessionConnection",
+    "SessionSource",
+    "SessionTimeouts",
     "StaticCredentials",
     "TokenFileCredentials",
     "check_policy",

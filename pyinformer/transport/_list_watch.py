@@ -42,6 +42,7 @@ class ListWatch:
             resources.
         label_selector: which labels; None or empty for all.
         field_selector: which fields; None or empty for all.
+        shard_selector: which share of the objects, as KEP-5866 has it; None or empty for all.
         metadata_only: request only the objects' metadata, in lists and in watches. A server that
             cannot do that sends whole objects: the reader must use nothing but their metadata.
     """
@@ -54,6 +55,7 @@ class ListWatch:
         namespace: str | None = None,
         label_selector: LabelSelector | str | None = None,
         field_selector: FieldSelector | str | None = None,
+        shard_selector: str | None = None,
         metadata_only: bool = False,
     ) -> None:
         self.metadata_only: bool = metadata_only
@@ -65,7 +67,7 @@ class ListWatch:
         self.path: str = f"{resource.path}{scope}/{resource.resource}"
         self.key: str = ""
         """The only object that is listed; empty for all. A server may ignore it and send others."""
-        self._selectors = tuple(_selectors(label_selector, field_selector))
+        self._selectors = tuple(_selectors(label_selector, field_selector, shard_selector))
 
     @property
     def is_selective(self) -> bool:
@@ -149,6 +151,7 @@ class ListWatch:
             namespace=wanted.namespace or self.namespace,
             label_selector=selectors.get("labelSelector"),
             field_selector=",".join(filter(None, fields)),
+            shard_selector=selectors.get("shardSelector"),
             metadata_only=self.metadata_only,
         )
         one.key = key
@@ -231,9 +234,13 @@ def _watch_query(
 
 
 def _selectors(
-    label_selector: LabelSelector | str | None, field_selector: FieldSelector | str | None
+    label_selector: LabelSelector | str | None,
+    field_selector: FieldSelector | str | None,
+    shard_selector: str | None,
 ) -> Iterator[tuple[str, str]]:
     if label_selector is not None and str(label_selector):
         yield "labelSelector", str(label_selector)
     if field_selector is not None and str(field_selector):
         yield "fieldSelector", str(field_selector)
+    if shard_selector:
+        yield "shardSelector", shard_selector

@@ -27,6 +27,7 @@ async def asked(
     namespace: str | None = None,
     label_selector: str | None = None,
     field_selector: str | None = None,
+    shard_selector: str | None = None,
     **question: object,
 ) -> tuple[str, dict[str, str]]:
     """Return the path and the query of a request."""
@@ -37,6 +38,7 @@ async def asked(
             namespace=namespace,
             label_selector=label_selector,
             field_selector=field_selector,
+            shard_selector=shard_selector,
         )
         name = "watch" if "timeout_seconds" in question else "list"
         stream: AbstractAsyncContextManager[Body] = getattr(source, name)(**question)
@@ -158,6 +160,13 @@ async def test_a_question_the_server_would_misunderstand_is_refused_at_the_call(
         await asked(**question)  # type: ignore[arg-type] # none of the named ones
 
     assert caught.value.argument == argument
+
+
+async def test_a_shard_goes_with_every_request() -> None:
+    shard = "shardRange(object.metadata.uid, '0x0', '0x8000000000000000')"
+    _, listed = await asked(shard_selector=shard)
+    _, watched = await asked(resource_version="1", timeout_seconds=1.0, shard_selector=shard)
+    assert listed["shardSelector"] == watched["shardSelector"] == shard
 
 
 async def test_a_refusal_says_what_was_asked_of_which_resource() -> None:

@@ -3,6 +3,11 @@
 from pyinformer.transport.http._body import LEAST_BYTES_PER_SECOND, Body, PushBody, read_bounded
 from pyinformer.transport.http._connection import Connection, Query
 from pyinformer.transport.http._options import ConnectionOptions
+from pyinformer.transport.http._session_connection import (
+    SessionConnection,
+    SessionSource,
+    SessionTimeouts,
+)
 
 __all__ = [
     "LEAST_BYTES_PER_SECOND",
@@ -11,5 +16,8 @@ __all__ = [
     "ConnectionOptions",
     "PushBody",
     "Query",
+    "SessionConnection",
+    "SessionSource",
+    "SessionTimeouts",
     "read_bounded",
 ]

@@ -1,0 +1,300 @@
+"""A connection over the aiohttp session of another library, which logs in and renews it.
+
+The other library sends each request; what is received is read, limited and translated here, so the
+readers of this connection see the same bodies and errors as those of `Connection`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Protocol, final
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from pyinformer.errors import InformerError, ProtocolError, TransportError, UnauthorizedError
+from pyinformer.transport._rbac_hint import needed_rule
+from pyinformer.transport._status import status_error
+from pyinformer.transport.config import ClusterConfig
+from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
+from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    import aiohttp
+
+    from pyinformer.transport.http._connection import Query
+
+_BUFFER_BYTES = 256 << 10
+_MAX_BODY_BYTES = 64 << 20
+_MAX_ERROR_BYTES = 64 << 10
+_ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
+_LIVENESS_PATH = "/livez"
+_UNAUTHORIZED = 401
+_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # from a load balancer without a server
+_FIRST_SUCCESS, _FIRST_NO_SUCCESS = 200, 300
+
+
+@final
+class SessionTimeouts(Struct, frozen=True, kw_only=True):
+    """The deadlines of a request over a foreign session; None for no limit."""
+
+    connect_seconds: float | None = 10.0
+    """How long a new connection may take."""
+    headers_seconds: float | None = 60.0
+    """How long the server may take to begin its response."""
+    total_seconds: float | None = 300.0
+    """How long a request may take with its body; watches have no such limit."""
+    idle_seconds: float | None = 60.0
+    """How long a server may send nothing of a body; for watches this does not count."""
+
+
+class SessionSource(Protocol):
+    """Lends the aiohttp session of another library."""
+
+    @property
+    def server(self) -> str:
+        """The URL of the server, as far as it is known yet; for errors only."""
+        ...
+
+    def timeouts(self, *, watch: bool) -> SessionTimeouts:
+        """Return the deadlines of the next request."""
+        ...
+
+    async def send(
+        self, send: Callable[[aiohttp.ClientSession, str], Awaitable[aiohttp.ClientResponse]]
+    ) -> aiohttp.ClientResponse:
+        """Send one request with a session that is logged in.
+
+        Args:
+            send: sends it with a session to a server's URL; raises UnauthorizedError after a 401,
+                for which the library may log in and send again.
+
+        Raises:
+            ConnectionEndedError: no credentials are left.
+            UnauthorizedError: the server refuses the credentials.
+
+        Cancellation:
+            The request is dropped.
+        """
+        ...
+
+
+@final
+class SessionConnection:
+    """One API server over a session that another library owns; `aclose` leaves it open.
+
+    Args:
+        source: lends the session.
+    """
+
+    def __init__(self, source: SessionSource) -> None:
+        self._source = source
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The server's URL; credentials and certificates are the session's own."""
+        return ClusterConfig(server=self._source.server, source="a foreign session")
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+    ) -> AsyncIterator[Body]:
+        """Open a GET whose body is read as it arrives; see Connection.stream.
+
+        Raises:
+            APIStatusError: the server refused the request.
+            TransportError: the server was not reached, or not in time.
+            ConnectionEndedError: no credentials are left.
+
+        Cancellation:
+            Safe; the connection is closed.
+        """
+        headers = {"Accept": accept or "application/json"}
+        if watch:
+            headers["Accept-Encoding"] = "identity"  # a compressor may hold events back
+        response = await self._open("GET", path, query, watch=watch, what=what, headers=headers)
+        body = self._body(response, path, watch=watch)
+        timer = None
+        if deadline_seconds is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(deadline_seconds, body.expire, deadline_seconds)
+        try:
+            yield body
+        finally:
+            if timer is not None:
+                timer.cancel()
+            body.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request and return the body of its response; see Connection.request.
+
+        Raises:
+            APIStatusError: the server refused the request.
+            TransportError: the server was not reached in time, or the connection was lost.
+            ProtocolError: the response is longer than 64 MiB.
+
+        Cancellation:
+            Safe for the connection. Whether the server carried out a change is not known.
+        """
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                response = await self._open(method, path, query, headers=headers, content=body)
+                return await self._read(response, path)
+        except TimeoutError as error:
+            if isinstance(error, InformerError):
+                raise
+            late = translate(error, self._url(path), waited_seconds=timeout_seconds or 0.0)
+            raise request_error(late, method) from error
+        except (TransportError, ProtocolError) as error:
+            raise request_error(error, method) from error.__cause__
+
+    async def _read(self, response: aiohttp.ClientResponse, path: str) -> bytes:
+        try:
+            found = await read_bounded(self._body(response, path, watch=False), _MAX_BODY_BYTES)
+        finally:
+            response.close()
+        if len(found) > _MAX_BODY_BYTES:
+            raise ProtocolError(path, f"the answer is longer than {_MAX_BODY_BYTES} bytes")
+        return found
+
+    async def probe(self, timeout_seconds: float) -> bool:
+        """Return whether the server answers a small request; see Connection.probe.
+
+        Cancellation:
+            Safe; the request is dropped.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                response = await self._send("GET", _LIVENESS_PATH, checks_login=False)
+        except network_errors():
+            return False
+        except InformerError:
+            return False
+        response.close()
+        return response.status not in _NO_SERVER_BEHIND
+
+    def describe_pending(self, path: str) -> str:
+        """Return nothing: the session's owner sends the requests."""
+        return ""
+
+    async def aclose(self) -> None:
+        """Do nothing: the session belongs to the other library.
+
+        Cancellation:
+            Safe.
+        """
+
+    def _url(self, path: str) -> str:
+        return self._source.server.rstrip("/") + path
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        *,
+        headers: dict[str, str],
+        watch: bool = False,
+        what: str = "",
+        content: bytes | None = None,
+    ) -> aiohttp.ClientResponse:
+        """Send a request and return a successful response."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        try:
+            response = await self._send(method, target, headers, watch=watch, content=content)
+        except network_errors() as error:
+            if isinstance(error, InformerError):
+                raise
+            waited = self._waited(error, watch=watch)
+            raise translate(error, self._url(path), waited_seconds=waited) from safe_cause(error)
+        name = what or f"{method} {path}"
+        if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
+            if response.content_type == "text/html":
+                response.close()
+                raise ProtocolError(name, "the answer is a web page: is a proxy in between?")
+            return response
+        text = await self._read_error(response)
+        needed = needed_rule(method, path, watch=watch)
+        raise status_error(response.status, response.headers, text, request=name, needed=needed)
+
+    async def _send(
+        self,
+        method: str,
+        target: str,
+        headers: dict[str, str] | None = None,
+        *,
+        watch: bool = False,
+        content: bytes | None = None,
+        checks_login: bool = True,
+    ) -> aiohttp.ClientResponse:
+        import aiohttp
+        from yarl import URL
+
+        timeouts = self._source.timeouts(watch=watch)
+
+        async def send(session: aiohttp.ClientSession, server: str) -> aiohttp.ClientResponse:
+            async with asyncio.timeout(timeouts.headers_seconds):
+                response = await session.request(
+                    method,
+                    URL(server.rstrip("/") + target, encoded=True),
+                    headers=headers,
+                    data=content,
+                    timeout=aiohttp.ClientTimeout(
+                        total=None if watch else timeouts.total_seconds,
+                        sock_connect=timeouts.connect_seconds,
+                    ),
+                    read_bufsize=_BUFFER_BYTES,
+                )
+            if checks_login and response.status == _UNAUTHORIZED:
+                text = await self._read_error(response)
+                name = f"{method} {target.partition('?')[0]}"
+                error = status_error(_UNAUTHORIZED, response.headers, text, request=name)
+                if isinstance(error, UnauthorizedError):
+                    raise error
+            return response
+
+        return await self._source.send(send)
+
+    def _waited(self, error: Exception, *, watch: bool) -> float:
+        import aiohttp
+
+        timeouts = self._source.timeouts(watch=watch)
+        is_connect = isinstance(error, aiohttp.ConnectionTimeoutError)
+        return (timeouts.connect_seconds if is_connect else timeouts.headers_seconds) or 0.0
+
+    async def _read_error(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read the body of an error response; return nothing if it does not arrive in time."""
+        body = AiohttpBody(response, "", idle_seconds=_ERROR_BODY_SECONDS)
+        try:
+            async with asyncio.timeout(_ERROR_BODY_SECONDS):
+                return await read_bounded(body, _MAX_ERROR_BYTES)
+        except (TransportError, ProtocolError, TimeoutError):
+            return b""  # the status is known
+        finally:
+            response.close()
+
+    def _body(self, response: aiohttp.ClientResponse, path: str, *, watch: bool) -> AiohttpBody:
+        idle_seconds = None if watch else self._source.timeouts(watch=False).idle_seconds
+        return AiohttpBody(response, self._url(path), idle_seconds=idle_seconds)
