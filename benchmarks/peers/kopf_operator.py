@@ -46,7 +46,8 @@ async def run_index(phases: Phases) -> None:
     ) -> ForeignObject:
         return {namespace: body}
 
-    kopf.index(*_selector(phases.workload), registry=registry)(by_namespace)
+    index = kopf.index(*_selector(phases.workload), registry=registry)
+    index(by_namespace)  # type: ignore[arg-type]  # it takes only some of the keyword arguments
     await _operate(phases, registry)
 
 

@@ -30,7 +30,7 @@ from tests.packaging.environments import (
     uv,
 )
 
-_EXTRAS = ("cli", "testing", "pydantic", "compact")
+_EXTRAS = ("cli", "testing", "pydantic", "compact", "kopf")
 _TEST_GROUP = ("--group", f"{ROOT / 'pyproject.toml'}:test")
 _DEPENDENCIES = (
     "kubernetes-asyncio",
