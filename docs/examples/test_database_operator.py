@@ -26,7 +26,7 @@ def test_a_database_gets_a_stateful_set() -> None:
         assert child["metadata"]["ownerReferences"][0]["name"] == "orders"
 
 
-def test_a_database_hears_of_its_stateful_set() -> None:
+def test_a_change_of_the_stateful_set_enqueues_the_database() -> None:
     with World([DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
         world.reconcile(databases, "default/orders")
@@ -39,7 +39,7 @@ def test_a_database_hears_of_its_stateful_set() -> None:
         assert world.get("acme.io/v1", "databases", "orders")["status"] == {"ready": 2}
 
 
-def test_a_write_that_is_refused_is_tried_again() -> None:
+def test_a_refused_write_is_retried() -> None:
     with World([DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
         world.fail_on("statefulsets", status=403)
@@ -50,7 +50,7 @@ def test_a_write_that_is_refused_is_tried_again() -> None:
         assert outcome.after_seconds is not None
 
 
-def test_a_database_that_makes_no_sense_names_the_field() -> None:
+def test_an_invalid_database_names_the_field() -> None:
     with World([{**DATABASE, "spec": {"replicas": "many"}}]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
 

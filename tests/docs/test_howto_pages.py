@@ -34,7 +34,7 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> di
 @pytest.mark.parametrize(
     "name",
     [
-        "test_a_bucket_is_made_and_said_to_be_ready",
+        "test_a_bucket_is_created_and_its_condition_is_ready",
         "test_a_bucket_stays_until_the_provider_has_deleted_it",
         "test_a_bucket_that_cannot_be_read_is_cleaned_up",
     ],

@@ -10,8 +10,6 @@ import io
 import re
 import sys
 import tokenize
-import warnings
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -78,26 +76,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The phrases that a file keeps, in lower case; a comment beside each says why."""
 
-NOT_YET_PLAIN: Final = (
-    "docs/howto",
-    "docs/reference",
-    "pyinformer",
-    "pyinformer/apimachinery",
-    "pyinformer/cluster",
-    "pyinformer/deltas",
-    "pyinformer/informer",
-    "pyinformer/store",
-    "tests",
-    "tests/apimachinery",
-    "tests/cluster",
-    "tests/deltas",
-    "tests/faults",
-    "tests/informer",
-    "tests/integration",
-    "tests/store",
-)
-"""Folders and files that still have such phrases. An entry goes as soon as there are none."""
-
 _COMPILED: Final = tuple(
     (re.compile(rf"\b(?:{one.pattern})", re.IGNORECASE), one.instead) for one in BANNED
 )
@@ -140,24 +118,10 @@ def files(*tops: Path) -> Iterator[Path]:
                 yield path
 
 
-def folder_of(path: Path) -> str:
-    """Return the folder that an entry of NOT_YET_PLAIN names: two levels, or the file itself."""
-    parts = path.relative_to(_ROOT).parts
-    return "/".join(parts[:2] if len(parts) > 2 else parts[:1])
-
-
-@pytest.mark.filterwarnings("default")  # an entry that can go fails nothing
 def test_prose_is_in_plain_words() -> None:
-    found: list[str] = []
-    places: Counter[str] = Counter()
-    for path in files(*(_ROOT / name for name in (*_READ, *_READ_TOO))):
-        here = offences(path)
-        places[folder_of(path)] += len(here)
-        found += here if folder_of(path) not in NOT_YET_PLAIN else []
-    for place in NOT_YET_PLAIN:
-        if not places[place]:
-            warnings.warn(f"{place} is plain: take it from NOT_YET_PLAIN", stacklevel=1)
-    assert found == []
+    tops = (_ROOT / name for name in (*_READ, *_READ_TOO))
+
+    assert [line for path in files(*tops) for line in offences(path)] == []
 
 
 @pytest.mark.parametrize(
