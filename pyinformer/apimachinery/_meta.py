@@ -50,31 +50,50 @@ if TYPE_CHECKING:
 else:
 
     @final
+    class _SortedKeys(tuple):
+        """Many keys, sorted, and then their values; a key is found by bisection.
+
+        An API server stores 100,000 labels of one object, and comparing all of them pair by pair
+        would take minutes. It is a tuple, so that few labels need no test of how many they are.
+        """
+
+        __slots__ = ()
+
+        def __contains__(self, key: object) -> bool:
+            return self._search(key) is not None
+
+        def index(self, key: object, *_: int) -> int:
+            """Return the place of a key."""
+            place = self._search(key)
+            if place is None:
+                raise ValueError(key)
+            return place
+
+        def _search(self, key: object) -> int | None:
+            if not isinstance(key, str):
+                return None
+            half = len(self) // 2
+            place = bisect_left(self, key, 0, half)
+            return place if place < half and self[place] == key else None
+
+    @final
     class Labels(Struct, frozen=True, gc=False, eq=False):
         """An immutable mapping of text to text: labels, or annotations."""
 
         _flat: tuple[str, ...] = ()
-        """All keys, then all values: a key is found by one search at the speed of C.
-
-        More than `_FEW` keys are sorted: an API server stores 100,000 labels of one object, and
-        comparing all of them pair by pair would take minutes.
-        """
+        """All keys, then all values: a key is found by one search at the speed of C."""
 
         @classmethod
         def of(cls, labels: Mapping[str, str]) -> Labels:
             """Copy a mapping."""
             if len(labels) > _FEW:
                 labels = dict(sorted(labels.items()))
+                return cls(_SortedKeys((*labels.keys(), *labels.values())))
             return cls((*labels.keys(), *labels.values()))
 
         def __getitem__(self, key: str) -> str:
             flat = self._flat
             half = len(flat) // 2
-            if half > _FEW:
-                found = self._search(key)
-                if found is None:
-                    raise KeyError(key)
-                return found
             try:
                 return flat[half + flat.index(key, 0, half)]
             except ValueError:
@@ -83,25 +102,12 @@ else:
         def get(self, key: str, default: object = None) -> object:
             """Return the value of a key, or the default."""
             flat = self._flat
-            if len(flat) > 2 * _FEW:
-                found = self._search(key)
-                return default if found is None else found
-            if key not in flat:
-                return default
-            half = len(flat) // 2
-            try:
-                return flat[half + flat.index(key, 0, half)]
-            except ValueError:  # it is a value and no key
-                return default
-
-        def _search(self, key: object) -> str | None:
-            """Return the value of a key among many."""
-            flat = self._flat
-            half = len(flat) // 2
-            if not isinstance(key, str):
-                return None
-            place = bisect_left(flat, key, 0, half)
-            return flat[half + place] if place < half and flat[place] == key else None
+            if key in flat:
+                half = len(flat) // 2
+                place = flat.index(key)
+                if place < half:  # otherwise it is a value
+                    return flat[half + place]
+            return default
 
         def __iter__(self) -> Iterator[str]:
             return iter(self._flat[: len(self._flat) // 2])

@@ -538,7 +538,7 @@ def test_to_read_many_labels_is_no_search_of_all_for_each(
 
     read(labels)
 
-    assert _CountedText.comparisons <= 20 * count
+    assert _CountedText.comparisons <= 30 * count  # get() searches twice by bisection
 
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), min_size=65, max_size=99))
