@@ -327,16 +327,26 @@ def test_a_malformed_version_costs_one_list() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 599.0])
-def test_a_malformed_version_again_after_that_list_is_final(seconds: float) -> None:
+def test_a_malformed_version_again_after_that_list_reopens_the_watch(seconds: float) -> None:
     bench = Bench().watching()
     bench.after_delay(WatchBroken(Breach.MALFORMED, BAD))
     bench.now += 10_000  # the list takes its time
     bench.step(Loaded(LoadMode.WATCH_LIST))
     bench.now += seconds
-    assert bench.step(WatchBroken(Breach.MALFORMED, BAD)) == Halt(BAD)
-    assert bench.state() is ReflectorState.FAILED
-    assert "the cache is kept" in bench.machine.reason
-    assert bench.machine.last_error is BAD
+    for _ in range(10):
+        assert isinstance(bench.step(WatchBroken(Breach.MALFORMED, BAD)), Sleep)
+        assert bench.state() is ReflectorState.WAITING
+        assert bench.machine.last_error is BAD
+        assert bench.step(Woke()) == Watch()
+    assert bench.machine.loads == 2
+
+
+def test_malformed_bookmarks_of_a_watch_and_of_the_load_behind_it_are_followed_by_a_list() -> None:
+    bench = Bench().watching()
+    assert bench.after_delay(WatchBroken(Breach.MALFORMED, BAD)) == WATCH_LIST
+    failed = LoadFailed(LoadMode.WATCH_LIST, MALFORMED, established=True)
+    assert bench.after_delay(failed) == PAGED
+    assert bench.step(Loaded(LoadMode.PAGED)) == Watch()
 
 
 def test_a_malformed_version_long_after_that_list_costs_another_list() -> None:
@@ -347,7 +357,7 @@ def test_a_malformed_version_long_after_that_list_costs_another_list() -> None:
         bench.now += 601
 
 
-@pytest.mark.parametrize("mode", [LoadMode.WATCH_LIST, LoadMode.PAGED])
+@pytest.mark.parametrize("mode", [LoadMode.WHOLE, LoadMode.PAGED])
 def test_a_list_with_malformed_versions_twice_is_final(mode: LoadMode) -> None:
     bench = Bench()
     bench.start()

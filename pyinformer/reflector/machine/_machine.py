@@ -238,7 +238,9 @@ class ReflectorMachine:
         if isinstance(error, InvalidResourceVersionError):
             if happened.mode is steps.LoadMode.WATCH_LIST:
                 self._modes.distrust_watch_list(now)  # only its end bookmark may be wrong
-            return self._on_malformed(error, now)
+            elif self._is_incurable(now):
+                return self._give_up(error, now)
+            return self._retry_load(error, now)
         if isinstance(error, steps.ListWithoutVersionError):
             if self._malformed.is_hopeless(now):
                 self._relax("opaque")
@@ -404,7 +406,9 @@ class ReflectorMachine:
         error = happened.error
         match happened.breach:
             case steps.Breach.MALFORMED:
-                return self._on_malformed(error, now)
+                if self._is_incurable(now):  # the position is good, and lists may be
+                    return self._wait(error, now, steps.Watch())
+                return self._retry_load(error, now)
             case steps.Breach.UNREADABLE:
                 return self._on_unreadable(happened, now)
         return self._on_suspect(happened, now)
@@ -421,9 +425,11 @@ class ReflectorMachine:
         then = steps.Verify(happened.verify) if happened.verify else steps.Watch()
         return self._wait(error, now, then)
 
-    def _on_malformed(self, error: InformerError, now: float) -> steps.Command:
-        if not self._malformed.is_hopeless(now) or self._relax("opaque"):
-            return self._retry_load(error, now)
+    def _is_incurable(self, now: float) -> bool:
+        """Count a malformed version; return whether neither a load nor another order helps."""
+        return self._malformed.is_hopeless(now) and not self._relax("opaque")
+
+    def _give_up(self, error: InformerError, now: float) -> steps.Command:
         self.state = ReflectorState.FAILED
         self.last_error = error
         self.reason = "resource versions cannot be compared; the cache is kept as it is"
