@@ -329,6 +329,13 @@ class ObjectCodec(Generic[V]):
         if "." in self.resource.group and not self._metadata_only:
             self._is_settled = False
 
+    def unlearn_kind(self, kind: str) -> None:
+        """Learn the kind and the shape anew, if this is the kind and it was wrong."""
+        if self.gvk is not None and self.gvk.kind == kind:
+            self.gvk, self._is_settled = None, False
+            self._decode_wire = self._decode_tail = self._decode_any
+            self._head, self._fill, self._cut_offset = _IMPOSSIBLE_HEAD, b"", 0
+
     def keep_kind(self) -> None:
         """Refuse every other kind again, if an object has named one."""
         if self._decode_tail is not self._decode_any:

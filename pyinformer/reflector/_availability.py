@@ -19,7 +19,7 @@ from pyinformer.apimachinery import check_choice, did_you_mean, near_names
 from pyinformer.errors import NotFoundError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyinformer.transport import ListWatch
 
@@ -196,7 +196,9 @@ class DiscoveryAnswer(NamedTuple):
     """What is served under a similar name: `v1/pods`, or a group and version, `apps/v1`."""
 
 
-class _Entry(Struct, frozen=True, rename="camel"):
+class ServedResource(Struct, frozen=True, rename="camel"):
+    """A resource, or a subresource, as discovery describes it."""
+
     name: str
     singular_name: str = ""
     kind: str = ""
@@ -213,7 +215,7 @@ class _Entry(Struct, frozen=True, rename="camel"):
 class _ResourceList(Struct, frozen=True, rename="camel"):
     kind: str
     group_version: str
-    resources: list[_Entry] | None = None
+    resources: list[ServedResource] | None = None
 
 
 class _Version(Struct, frozen=True, rename="camel"):
@@ -255,9 +257,29 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
     """
     resource = list_watch.resource
     try:
-        answer = await _read(list_watch, resource.path)
+        entries = await served_beside(list_watch)
     except NotFoundError:
         return DiscoveryAnswer(is_served=False, near=await _near_versions(list_watch))
+    if any(entry.name == resource.resource for entry in entries):
+        return DiscoveryAnswer(is_served=True)
+    words = {word: f"{resource.api_version}/{one.name}" for one in entries for word in one.words}
+    return DiscoveryAnswer(is_served=False, near=near_names(resource.resource, words))
+
+
+async def served_beside(list_watch: ListWatch) -> Sequence[ServedResource]:
+    """Return the resources that the server serves in the group and version of a resource.
+
+    Raises:
+        NotFoundError: the server does not serve the version; only other requests can confirm it.
+        APIStatusError: the server refuses discovery, or is overloaded.
+        TransportError: it was not reached.
+        ProtocolError: the answer is not valid.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    resource = list_watch.resource
+    answer = await _read(list_watch, resource.path)
     try:
         found = _decode_resources(answer)
     except _UNREADABLE as error:
@@ -268,10 +290,7 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
     entries = found.resources or ()
     if len(entries) > _MAX_RESOURCES:
         raise _invalid_answer(resource.path, f"it names more than {_MAX_RESOURCES} resources")
-    if any(entry.name == resource.resource for entry in entries):
-        return DiscoveryAnswer(is_served=True)
-    words = {word: f"{resource.api_version}/{one.name}" for one in entries for word in one.words}
-    return DiscoveryAnswer(is_served=False, near=near_names(resource.resource, words))
+    return entries
 
 
 async def _near_versions(list_watch: ListWatch) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""The kind of a resource's objects, where the server sends only their metadata.
+"""The kind of a resource's objects: what it is, and whether an answer has that of another one.
 
-Such an object names PartialObjectMetadata as its kind. An empty list still names the real one, so a
-list that matches nothing is requested: it needs no other right than list, and has no objects.
+An object that is sent as metadata alone names PartialObjectMetadata as its kind. An empty list
+still names the real one, so a list that matches nothing is requested: it needs no other right than
+list, and has no objects.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.errors import BadRequestError
+from pyinformer.errors import BadRequestError, ForbiddenError, NotFoundError, ProtocolError
+from pyinformer.reflector._availability import served_beside
 from pyinformer.transport import read_bounded
 
 if TYPE_CHECKING:
@@ -53,6 +55,36 @@ async def kind_of(list_watch: ListWatch) -> str:
     found = _named_in(answer)
     is_list = found.api_version == list_watch.resource.api_version and found.kind.endswith(_LIST)
     return found.kind.removesuffix(_LIST) if is_list else ""
+
+
+async def other_resource_of(list_watch: ListWatch, kind: str) -> str:
+    """Return the name of another resource of the same group and version that has a kind.
+
+    Discovery is read only if the kind is not the singular of the resource's own name. What it does
+    not say is not held against the server: a definition may give its lists any kind.
+
+    Args:
+        list_watch: the resource.
+        kind: the kind of the objects that the server sent for it.
+
+    Returns:
+        The other resource; empty if there is none, or discovery is refused.
+
+    Raises:
+        InformerError: discovery could not be read now.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    name, singular = list_watch.resource.resource, kind.lower()
+    if name in {f"{singular}s", f"{singular}es", f"{singular[:-1]}ies", singular}:
+        return ""
+    try:
+        entries = await served_beside(list_watch)
+    except (ForbiddenError, NotFoundError, ProtocolError):
+        return ""
+    having = [one.name for one in entries if one.kind == kind and "/" not in one.name]
+    return "" if name in having or not having else having[0]
 
 
 def _named_in(answer: bytes) -> _Named:

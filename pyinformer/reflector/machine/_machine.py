@@ -236,11 +236,7 @@ class ReflectorMachine:
     def _on_load_failed(self, happened: steps.LoadFailed, now: float) -> steps.Command:
         error = happened.error
         if isinstance(error, InvalidResourceVersionError):
-            if happened.mode is steps.LoadMode.WATCH_LIST:
-                self._modes.distrust_watch_list(now)  # only its end bookmark may be wrong
-            elif self._is_incurable(now):
-                return self._give_up(error, now)
-            return self._retry_load(error, now)
+            return self._on_malformed_load(happened, now)
         if isinstance(error, steps.ListWithoutVersionError):
             if self._malformed.is_hopeless(now):
                 self._relax("opaque")
@@ -259,6 +255,13 @@ class ReflectorMachine:
             # The continue token expired: the pages read so far are useless, one body is not.
             return self._perform(steps.Load(steps.LoadMode.WHOLE))
         return self._retry_load(error, now)
+
+    def _on_malformed_load(self, happened: steps.LoadFailed, now: float) -> steps.Command:
+        if happened.mode is steps.LoadMode.WATCH_LIST:
+            self._modes.distrust_watch_list(now)  # only its end bookmark may be wrong
+        elif self._is_incurable(now):
+            return self._give_up(happened.error, now)
+        return self._retry_load(happened.error, now)
 
     def _on_behind(self, error: InformerError, now: float) -> steps.Command:
         self._behind += 1

@@ -1,0 +1,131 @@
+"""Answers with the objects of another resource of the same group and version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import json
+
+from pyinformer.apimachinery import GroupVersionResource, JSONObject
+from pyinformer.testing import APIServer, Fault
+from tests.reflector.running import is_load, listed, options, put, reflecting
+from tests.reflector.samples import bookmark, line
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.testing import RequestRecord
+
+NAMES = {"v1": ("Pod", "ConfigMap"), "example.com/v1": ("Foo", "Bar")}
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        running.register("example.com/v1", "Foo", "foos")
+        running.register("example.com/v1", "Bar", "bars")
+        yield running
+
+
+def an_object(api_version: str, kind: str, name: str, **more: str) -> JSONObject:
+    """Return an object."""
+    metadata: JSONObject = {"name": name, "namespace": "default", **more}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def wrong_list(api_version: str, kind: str, version: str) -> Fault:
+    """Return a fault that answers two lists with those of another kind."""
+    items = [an_object(api_version, kind, "wrong", uid="u", resourceVersion=version)]
+    if api_version == "v1":  # a built-in resource's items name no kind
+        items = [{"metadata": item["metadata"]} for item in items]
+    body = {
+        "kind": f"{kind}List",
+        "apiVersion": api_version,
+        "metadata": {"resourceVersion": version},
+        "items": items,
+    }
+    return Fault(match=is_load, body=json.encode(body), times=2)
+
+
+def discoveries(server: APIServer) -> int:
+    """Count the requests for the resources of a group and version."""
+    return sum(one.path in {"/api/v1", "/apis/example.com/v1"} for one in server.requests)
+
+
+@pytest.mark.parametrize("api_version", NAMES)
+async def test_the_first_list_of_another_resource_is_refused(
+    server: APIServer, api_version: str
+) -> None:
+    kind, other = NAMES[api_version]
+    plural = f"{kind.lower()}s"
+    server.create(an_object(api_version, kind, "a"))
+    server.faults.add(wrong_list(api_version, other, server.resource_version))
+    resource = GroupVersionResource.of(api_version, plural)
+    async with reflecting(server, resource=resource) as running:
+        await running.until_watching()
+        await running.until_equal(api_version, plural)
+        assert "default/wrong" not in running.sink.history
+        assert {obj.gvk.kind for obj in running.sink.objects.values()} == {kind}
+        assert running.reflector.status().loads == 1
+    assert discoveries(server) == 2
+
+
+@pytest.mark.parametrize("api_version", NAMES)
+async def test_a_later_list_of_another_resource_deletes_nothing(
+    server: APIServer, api_version: str
+) -> None:
+    kind, other = NAMES[api_version]
+    plural = f"{kind.lower()}s"
+    server.create(an_object(api_version, kind, "a"))
+    resource = GroupVersionResource.of(api_version, plural)
+    async with reflecting(server, resource=resource) as running:
+        await running.until_watching()
+        server.faults.add(wrong_list(api_version, other, server.resource_version))
+        running.reflector.request_relist("a test")
+        await until(lambda: f"answered with {other} objects" in str(running.reflector.status()))
+        await running.until_watching(loads=2)
+        server.create(an_object(api_version, kind, "b"))
+        await running.until_equal(api_version, plural)
+        assert [words.split()[0] for words in running.sink.history["default/a"]] == ["add"]
+        assert "default/wrong" not in running.sink.history
+
+
+async def test_a_watch_list_of_another_resource_is_refused(server: APIServer) -> None:
+    put(server, "a")
+    lines = [line("ADDED", "wrong", "1"), bookmark("1", ends_initial_events=True)]
+    wrong = b"\n".join(one.replace(b'"Pod"', b'"ConfigMap"') for one in lines) + b"\n"
+    server.faults.add(Fault(verb="watch", match=_sends_all, frames=(wrong,), times=2))
+    async with reflecting(server, with_options=options(use_watch_list=True)) as running:
+        await running.until_watching()
+        await running.until_equal()
+        assert "default/wrong" not in running.sink.history
+
+
+def _sends_all(request: RequestRecord) -> bool:
+    return request.resource == "pods" and "sendInitialEvents" in request.query
+
+
+async def test_the_kind_of_a_resource_with_a_regular_name_needs_no_discovery(
+    server: APIServer,
+) -> None:
+    put(server, "a")
+    async with reflecting(server) as running:
+        await running.until_watching()
+        assert running.sink.versions() == listed(server)
+    assert discoveries(server) == 0
+
+
+async def test_a_kind_that_no_other_resource_has_is_read_from_discovery_once(
+    server: APIServer,
+) -> None:
+    server.register("example.com/v1", "Measurement", "readings")
+    server.create(an_object("example.com/v1", "Measurement", "a"))
+    resource = GroupVersionResource.of("example.com/v1", "readings")
+    async with reflecting(server, resource=resource) as running:
+        await running.until_watching()
+        running.reflector.request_relist("a test")
+        await running.until_watching(loads=2)
+        await running.until_equal("example.com/v1", "readings")
+    assert discoveries(server) == 1
