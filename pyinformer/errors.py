@@ -475,6 +475,8 @@ class APIStatusError(InformerError):
         retry_after_seconds: how long the server asks to wait, or None.
         needed: of a 403, the missing right in the terms of RBAC; empty if it is unknown.
         conflicts: of a 409 to a server-side apply, the fields of other managers.
+        names_object: whether the Status names the object that it is about. A 404 that names none
+            is about the resource: the server does not serve it.
     """
 
     def __init__(
@@ -488,6 +490,7 @@ class APIStatusError(InformerError):
         retry_after_seconds: float | None = None,
         needed: str = "",
         conflicts: Sequence[FieldConflict] = (),
+        names_object: bool = False,
     ) -> None:
         self.status = status
         self.reason = reason
@@ -497,6 +500,7 @@ class APIStatusError(InformerError):
         self.retry_after_seconds = retry_after_seconds
         self.needed = needed
         self.conflicts: tuple[FieldConflict, ...] = tuple(conflicts)
+        self.names_object = names_object
         label = f"{status} {reason}".rstrip()
         if message.startswith(f"{label} "):  # Go's own handler says "404 page not found"
             label = ""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, final, overload
 
-from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, View
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
@@ -33,7 +32,6 @@ from pyinformer.cluster._write_path import WritePath, WriteResponse, query_of
 from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
-    InformerError,
     InvalidArgumentError,
     InvalidError,
     InvalidTypeError,
@@ -49,14 +47,9 @@ if TYPE_CHECKING:
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 """What happens to the objects that a deleted one owns."""
 
-_log = get_logger("pyinformer.cluster")
-
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 _SHOWN_FIELDS: Final = 5
-_UNSERVED: Final = frozenset(  # of a 404 for a resource, and for a group or version
-    {"the server could not find the requested resource", "404 page not found"}
-)
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
 
 
@@ -189,23 +182,14 @@ class Cluster:
         try:
             raw = await self._requests.read(object_path(resource, key))
         except (NotFoundError, ForbiddenError) as error:
-            if error.message in _UNSERVED:
-                await self._check_served(resource)
+            if isinstance(error, NotFoundError):
+                await self.discovery.check_served(resource, error)
             known = self.discovery.known(resource)
             if "/" in key or (known is not None and not known.namespaced):
                 raise
             hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
             raise error.with_hint(hint) from error
         return self._writes.responses.read(resource, raw, key=key)
-
-    async def _check_served(self, resource: GroupVersionResource) -> None:
-        """Raise an error with similar names if discovery does not have a resource."""
-        try:
-            await self.discovery.again(resource)
-        except NotFoundError:
-            raise
-        except InformerError as error:  # the caller raises the answer to its request
-            _log.debug("%s: discovery failed: %s", resource, error)
 
     async def create(
         self,

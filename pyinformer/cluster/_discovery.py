@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import msgspec
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionResource, did_you_mean
 from pyinformer.cluster._catalogue import (
     APIResource,
@@ -36,6 +37,7 @@ from pyinformer.errors import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+_log = get_logger(__name__)
 _NOT_FOUND: Final = 404
 _AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -203,6 +205,28 @@ class Discovery:
         """
         await self._newer(resource.api_version, self._tables.get(resource.api_version))
         return await self.resource(resource)
+
+    async def check_served(self, resource: GroupVersionResource, error: NotFoundError) -> None:
+        """Raise an error with similar names if a 404 came because a resource is not served.
+
+        Args:
+            resource: the resource of the request.
+            error: the answer. If it names an object, nothing is read.
+
+        Raises:
+            NotFoundError: the server does not serve the resource.
+
+        Cancellation:
+            Safe.
+        """
+        if error.names_object:
+            return
+        try:
+            await self.again(resource)
+        except NotFoundError as unserved:
+            raise unserved from error
+        except InformerError as failure:  # the caller raises the answer to its request
+            _log.debug("%s: discovery failed: %s", resource, failure)
 
     def near(self, resource: GroupVersionResource) -> tuple[str, ...]:
         """Return resources with similar names, such as `v1/pods`, without a request."""

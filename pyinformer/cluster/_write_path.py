@@ -85,16 +85,18 @@ class WritePath:
 
         Raises:
             WriteAnswerError: the write was carried out, and its response cannot be read.
+            NotFoundError: the object does not exist, or the server has no such resource; then the
+                message has similar names.
             APIStatusError: the server refused.
             TransportError: no response arrived.
 
         Cancellation:
             Unless it still waits for the rate limit, it may have been carried out or not.
         """
-        raw = await self._requests.write(
-            method, path, query=query, body=encode_body(body), content_type=content_type
-        )
         resource = target.resource
+        raw = await self._send(
+            resource, method, path, query=query, body=encode_body(body), content_type=content_type
+        )
         is_create = method == "POST"
         with _carried_out(method, resource):
             if is_create:
@@ -135,7 +137,7 @@ class WritePath:
 
         Raises:
             WriteAnswerError: it was carried out, and its response cannot be read.
-            NotFoundError: the server has no such resource.
+            NotFoundError: the server has no such resource; the message has similar names.
             InvalidArgumentError: the key lacks a namespace, or has one.
             APIStatusError: the server refused.
             TransportError: no response arrived.
@@ -146,8 +148,8 @@ class WritePath:
         body = encode_body({name: value for name, value in options.items() if value is not None})
         path = object_path(resource, key)
         try:
-            raw = await self._requests.write(
-                "DELETE", path, query=(), body=body, content_type=_JSON
+            raw = await self._send(
+                resource, "DELETE", path, query=(), body=body, content_type=_JSON
             )
         except NotFoundError as error:
             if error.reason != "NotFound":
@@ -174,6 +176,25 @@ class WritePath:
             after = left.metadata.resource_version
             self._outcomes.wrote(resource, key, before=version, after=after)
         return left
+
+    async def _send(
+        self,
+        resource: GroupVersionResource,
+        method: str,
+        path: str,
+        *,
+        query: Query,
+        body: bytes,
+        content_type: str,
+    ) -> bytes:
+        """Send a write and return the response; a 404 says whether the resource is served."""
+        try:
+            return await self._requests.write(
+                method, path, query=query, body=body, content_type=content_type
+            )
+        except NotFoundError as error:
+            await self._discovery.check_served(resource, error)
+            raise
 
     def record(self, resource: GroupVersionResource, raw: bytes, *, deleting: bool) -> None:
         """Report a write that the program made by other means.

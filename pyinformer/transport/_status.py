@@ -75,6 +75,7 @@ def status_error(
         retry_after_seconds=retry_after_seconds,
         needed=needed if kind is ForbiddenError else "",
         conflicts=conflicts,
+        names_object=bool(details.get("name")),
     )
 
 

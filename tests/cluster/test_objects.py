@@ -440,3 +440,50 @@ async def test_a_resource_that_is_not_served_is_not_taken_for_an_absent_object(
         with pytest.raises(pyinformer.NotFoundError) as caught:
             await cluster.get("v1", "configmaps", "default/a")
     assert "serve" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        pytest.param(lambda c, w: c.get("example.com/v1", "widgets", w.key), id="get"),
+        pytest.param(lambda c, w: c.delete("example.com/v1", "widgets", w.key), id="delete"),
+        pytest.param(lambda c, w: c.replace(w.to_dict()), id="replace"),
+        pytest.param(lambda c, w: c.patch(w, {**w.to_dict(), "spec": {"x": 1}}), id="patch"),
+        pytest.param(lambda c, w: c.status(w, {"ready": True}), id="status"),
+        pytest.param(lambda c, w: c.apply(without_version(w), field_manager="test"), id="apply"),
+        pytest.param(lambda c, w: c.create(without_version(w)), id="create"),
+    ],
+)
+async def test_each_request_for_a_resource_that_is_no_longer_served_says_so(
+    apiserver: APIServer, request_of: Callable[[Cluster, KubeObject], Awaitable[object]]
+) -> None:
+    """The kind is known from before, so only the answer to the request can tell."""
+    version, metadata = "example.com/v1", {"name": "a", "namespace": "default"}
+    apiserver.register(version, "Widget", "widgets", has_status=True)
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create({"apiVersion": version, "kind": "Widget", "metadata": metadata})
+        apiserver.unregister(version, "widgets")
+        apiserver.register(version, "Widget", "widgetz")
+        with pytest.raises(
+            pyinformer.NotFoundError, match=r"does not serve it; did you mean .*/widgetz\?"
+        ):
+            await request_of(cluster, made)
+
+
+async def test_an_absent_object_of_a_served_resource_costs_no_discovery(
+    apiserver: APIServer,
+) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.NotFoundError) as caught:
+            await cluster.get("v1", "configmaps", "default/a")
+    assert caught.value.names_object
+    assert [request.path for request in apiserver.requests if request.path == "/api/v1"] == []
+
+
+def without_version(obj: KubeObject) -> JSONObject:
+    """Return an object as its creator writes it."""
+    return {
+        "apiVersion": obj.gvk.api_version,
+        "kind": obj.gvk.kind,
+        "metadata": {"name": obj.metadata.name, "namespace": obj.metadata.namespace},
+    }

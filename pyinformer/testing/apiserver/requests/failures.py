@@ -105,6 +105,7 @@ class Failure(Exception):  # noqa: N818 - the server answers with it; only the c
             request=request,
             causes=causes,
             retry_after_seconds=self.retry_after_seconds,
+            names_object=bool(self.details and self.details.get("name")),
         )
 
 
