@@ -111,6 +111,49 @@ def test_a_renewed_credential_is_known_for_one_login_more() -> None:
     assert without_tokens("token-3") == "token-3"
 
 
+@pytest.mark.parametrize("secret", [TOKEN, PASSWORD, "geheim/\u00fc?\u00ff\u00fe>>>"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("before", ["", "B", "Be", "Bearer ", '{"token":"'])
+@pytest.mark.parametrize("after", ["", "}", '"}', "and more"])
+def test_a_credential_in_base64_is_replaced_wherever_it_begins(
+    secret: str, encode: Callable[[bytes], bytes], before: str, after: str
+) -> None:
+    owner = Owner()
+    remember_tokens(owner, {"Authorization": f"Bearer {secret}"})
+    text = encode(f"{before}{secret}{after}".encode()).decode()
+    found = without_tokens(f"got {text}!")
+    left, _, right = found.removeprefix("got ").removesuffix("!").partition("(redacted)")
+    assert found != f"got {text}!"
+    # At each end one character may have bits of the credential beside those of its neighbour.
+    assert len(left) <= len(before) * 8 // 6 + 1
+    assert len(right.rstrip("=")) <= len(after) * 8 // 6 + 2
+
+
+@pytest.mark.parametrize("change", [str.lower, str.upper, str.swapcase])
+def test_a_percent_encoded_credential_is_replaced_in_any_case(change: Callable[[str], str]) -> None:
+    owner = Owner()
+    remember_tokens(owner, {"Authorization": f"Bearer {PASSWORD}"})
+    escapes = {name: change(name) for name in ("%2F", "%2B")}
+    text = quote(PASSWORD, safe="")
+    for name, changed in escapes.items():
+        text = text.replace(name, changed)
+    assert without_tokens(f"a {text} of 100%2f") in {
+        "a (redacted) of 100%2f",
+        "a (redacted) of 100%2F",
+    }
+
+
+def test_texts_without_a_credential_stay_as_they_are() -> None:
+    owner = Owner()
+    remember_tokens(owner, {"Authorization": f"Bearer {TOKEN}"})
+    for text in (
+        "a path/%2f%2e",
+        "100 %",
+        base64.b64encode(b"another text of some length").decode(),
+    ):
+        assert without_tokens(text) == text
+
+
 def test_short_words_are_left_alone() -> None:
     owner = Owner()
     remember_tokens(owner, {"Authorization": "Bearer a", "X-Remote-User": "jane"})
