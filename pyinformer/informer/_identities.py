@@ -53,7 +53,7 @@ class Identities:
     Args:
         list_watch: the scope.
         take: called with key, uid and resource version of each item.
-        listing: waits for a place among the lists that run, by API group.
+        listing: waits for a place among the lists that run, by resource.
         page_size: items per page.
     """
 
@@ -113,7 +113,7 @@ class Identities:
         )
         budget = TimeBudget()
         async with (
-            self._listing(self._list_watch.resource.group) as place,
+            self._listing(str(self._list_watch.resource)) as place,
             self._list_watch.list(
                 resource_version="" if token else position,
                 resource_version_match="" if token else "Exact",

@@ -432,7 +432,7 @@ class Reflector(Generic[V]):
     async def _list(self, mode: steps.LoadMode) -> steps.Input:
         self._is_in_line = True
         try:
-            async with self._request_budget.listing(self.list_watch.resource.group) as slot:
+            async with self._request_budget.listing(str(self.list_watch.resource)) as slot:
                 self._machine.begin_load()  # it may have waited long for its turn
                 self._begin_load()
                 self._loader.on_progress = slot.progress
@@ -449,7 +449,7 @@ class Reflector(Generic[V]):
         try:
             async with (
                 AsyncExitStack() as stack,
-                self._request_budget.listing(self.list_watch.resource.group) as slot,
+                self._request_budget.listing(str(self.list_watch.resource)) as slot,
             ):
                 self._begin_load()
                 self._loader.on_progress = slot.progress

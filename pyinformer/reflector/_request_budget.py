@@ -1,8 +1,8 @@
 """The limits of what the reflectors of one cluster connection request at the same time.
 
 Lists begin in the order of their requests, few at a time, and connection attempts at a steady rate.
-Whatever a server does, a list delays others only while it makes progress, and lists of other API
-groups only while it makes progress quickly.
+Whatever a server does, a list delays others only while it makes progress, and lists of other
+resources only while it makes progress quickly.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class RequestBudgetOptions:
 
     list_slow_seconds: float = 2.0
     """After this time plus a second for each MiB that arrived, a list is slow, and after
-    `list_idle_seconds` in any case. Informers of an API group without a running list do not wait
-    for slow lists, so one bad API behind the connection cannot keep the others from listing. There
-    are never more lists at a time than `max_lists` and one for each API group."""
+    `list_idle_seconds` in any case. Informers of a resource without a running list do not wait for
+    slow lists, so bad resources behind the connection cannot keep the others from listing, in the
+    same API group either. There are never more lists at a time than `max_lists` and one for each
+    resource."""
 
     attempts_per_second: float = 25.0
     """How many connections for watches may be tried per second, once the burst is spent."""
@@ -106,21 +107,24 @@ class ListingSlot:
     """A slot among the running lists.
 
     Args:
-        group: the API group that is listed.
+        resource: the resource that is listed.
         options: how long the list may hold the slot.
         on_change: called when the list becomes slow, when it loses its slot, and when it ends.
     """
 
     def __init__(
-        self, group: str, options: RequestBudgetOptions, on_change: Callable[[ListingSlot], None]
+        self,
+        resource: str,
+        options: RequestBudgetOptions,
+        on_change: Callable[[ListingSlot], None],
     ) -> None:
-        self.group: str = group
+        self.resource: str = resource
         self.has_ended: bool = False
         """Whether the list has received everything that it requested."""
         self.holds: bool = True
         """Whether the list still holds the slot."""
         self.is_slow: bool = False
-        """Whether other API groups no longer wait for this list."""
+        """Whether other resources no longer wait for this list."""
         self._options = options
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
@@ -180,9 +184,9 @@ class _Waiting:
 class RequestBudget:
     """The limits of one cluster connection, shared by its reflectors.
 
-    At most `max_lists` lists hold a slot. Beyond that, one list of an API group without a running
-    list may begin if it would only wait for slow lists: an API whose lists never end delays the
-    others by `list_slow_seconds`.
+    At most `max_lists` lists hold a slot. Beyond that, one list of a resource without a running
+    list may begin if it would only wait for slow lists: resources whose lists never end delay the
+    others by `list_slow_seconds` for each `max_lists` of them.
 
     Args:
         options: the limits.
@@ -198,18 +202,18 @@ class RequestBudget:
             per_second=self._options.attempts_per_second, burst=self._options.burst
         )
         self._running: set[ListingSlot] = set()  # including lists that have lost their slot
-        self._lines: dict[str, deque[_Waiting]] = {}  # for each API group, in order of arrival
+        self._lines: dict[str, deque[_Waiting]] = {}  # for each resource, in order of arrival
         self._arrivals = count()
         self._peak_listing = 0
         self._overdue = 0
         self._attempts = 0
 
     @asynccontextmanager
-    async def listing(self, group: str = "") -> AsyncIterator[ListingSlot]:
+    async def listing(self, resource: str = "") -> AsyncIterator[ListingSlot]:
         """Wait for a slot among the lists, and hold it for the block.
 
         Args:
-            group: the API group that is listed; empty for the core.
+            resource: the resource that is listed, such as `deployments.v1.apps`.
 
         Yields:
             The slot: call its `progress()` with the size of each piece, or it is lost.
@@ -217,15 +221,15 @@ class RequestBudget:
         Cancellation:
             Safe; the slot is free again, or was never taken.
         """
-        slot = await self._take_slot(group)
+        slot = await self._take_slot(resource)
         try:
             yield slot
         finally:
             slot.release()
 
-    async def _take_slot(self, group: str) -> ListingSlot:
+    async def _take_slot(self, resource: str) -> ListingSlot:
         waiting = _Waiting(next(self._arrivals))
-        line = self._lines.setdefault(group, deque())
+        line = self._lines.setdefault(resource, deque())
         line.append(waiting)
         self._admit()
         try:
@@ -243,25 +247,25 @@ class RequestBudget:
 
     def _admit(self) -> None:
         """Give slots to all lists that may begin."""
-        while (group := self._next_group()) is not None:
-            waiting = self._lines[group].popleft()
-            slot = waiting.slot = ListingSlot(group, self._options, self._slot_changed)
+        while (resource := self._next_resource()) is not None:
+            waiting = self._lines[resource].popleft()
+            slot = waiting.slot = ListingSlot(resource, self._options, self._slot_changed)
             self._running.add(slot)
             self._peak_listing = max(self._peak_listing, self._listing)
             waiting.turn.set()
 
-    def _next_group(self) -> str | None:
-        """Return the group whose next list may begin; None if none may."""
-        self._lines = {group: line for group, line in self._lines.items() if line}
+    def _next_resource(self) -> str | None:
+        """Return the resource whose next list may begin; None if none may."""
+        self._lines = {one: line for one, line in self._lines.items() if line}
         if not self._lines:
             return None
         limit = self._options.max_lists
-        groups: Iterable[str] = self._lines
+        resources: Iterable[str] = self._lines
         if self._listing >= limit:
             if sum(slot.holds and not slot.is_slow for slot in self._running) >= limit:
                 return None
-            groups = self._lines.keys() - {slot.group for slot in self._running}
-        return min(groups, key=lambda group: self._lines[group][0].arrival, default=None)
+            resources = self._lines.keys() - {slot.resource for slot in self._running}
+        return min(resources, key=lambda one: self._lines[one][0].arrival, default=None)
 
     @property
     def _listing(self) -> int:

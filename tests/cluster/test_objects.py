@@ -457,7 +457,7 @@ async def test_a_resource_that_is_not_served_is_not_taken_for_an_absent_object(
 async def test_each_request_for_a_resource_that_is_no_longer_served_says_so(
     apiserver: APIServer, request_of: Callable[[Cluster, KubeObject], Awaitable[object]]
 ) -> None:
-    """The kind is known from before, so only the answer to the request can tell."""
+    """The kind is known from before, so only the answer to the request shows it."""
     version, metadata = "example.com/v1", {"name": "a", "namespace": "default"}
     apiserver.register(version, "Widget", "widgets", has_status=True)
     async with pyinformer.connect(server=apiserver.url) as cluster:

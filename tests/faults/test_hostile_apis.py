@@ -110,6 +110,28 @@ async def test_healthy_informers_beside_three_hostile_apis_sync_promptly(
         assert listing <= 4 + len(BAD_GROUPS) + 1
 
 
+async def test_a_healthy_resource_syncs_beside_stalled_ones_of_its_own_api_group() -> None:
+    async def one_is_healthy(request: Request, writer: asyncio.StreamWriter) -> None:
+        await (healthy if "configmaps" in request.target else hostile)(request, writer)
+
+    options = ReflectorOptions(use_watch_list=False)
+    budget = RequestBudgetOptions(list_idle_seconds=600.0, list_slow_seconds=0.1)
+    async with (
+        serving(one_is_healthy) as server,
+        pyinformer.connect(server=server.url, request_budget_options=budget) as cluster,
+        SharedInformerFactory(cluster, options=options) as factory,
+    ):
+        for number in range(ENOUGH):
+            factory.informer("v1", f"stalls{number}", namespaces="ns")
+        await factory.start()
+        await until(lambda: cluster.request_budget.statistics().listing == ENOUGH)
+
+        good = [factory.informer("v1", "configmaps", namespaces=f"n-{one}") for one in range(8)]
+        for informer in good:
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+        assert cluster.request_budget.statistics().peak_listing == ENOUGH + 1
+
+
 async def test_an_error_whose_body_stalls_delays_an_informer_and_does_not_stop_it() -> None:
     """The same with a first load and with a watch that is refused like that."""
     stalled: list[str] = []

@@ -33,11 +33,11 @@ class Lists:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
 
-    async def begin(self, *names: str, group: str = "") -> None:
+    async def begin(self, *names: str, resource: str = "") -> None:
         """Let lists ask for a place, in this order."""
         for name in names:
             self._ends[name] = asyncio.Event()
-            self.tasks[name] = asyncio.create_task(self._list(name, group))
+            self.tasks[name] = asyncio.create_task(self._list(name, resource))
             await settle()
 
     async def end(self, *names: str) -> None:
@@ -52,8 +52,8 @@ class Lists:
             self.tasks[name].cancel()
         await settle()
 
-    async def _list(self, name: str, group: str) -> None:
-        async with self.request_budget.listing(group) as slot:
+    async def _list(self, name: str, resource: str) -> None:
+        async with self.request_budget.listing(resource) as slot:
             self.began.append(name)
             self.slots[name] = slot
             await self._ends[name].wait()
@@ -134,10 +134,10 @@ async def test_a_list_that_only_trickles_loses_its_place_though_it_is_never_idle
         assert lists.request_budget.statistics().overdue == 1
 
 
-async def test_slow_lists_of_other_groups_keep_nobody_from_listing() -> None:
+async def test_slow_lists_of_other_resources_keep_nobody_from_listing() -> None:
     options = RequestBudgetOptions(max_lists=2, list_slow_seconds=2.0)
     async with lists_of(options) as lists:
-        await lists.begin("bad-1", "bad-2", "bad-3", group="bad.example.com")
+        await lists.begin("bad-1", "bad-2", "bad-3", resource="bad.v1.example.com")
         await lists.begin("good-1", "good-2")
         await elapse(1.9)
         assert lists.began == ["bad-1", "bad-2"]
@@ -147,16 +147,31 @@ async def test_slow_lists_of_other_groups_keep_nobody_from_listing() -> None:
         assert lists.began == ["bad-1", "bad-2", "good-1"]
         await lists.end("good-1")
         assert lists.began == ["bad-1", "bad-2", "good-1", "good-2"]
-        await lists.begin("other", group="apps")
+        await lists.begin("other", resource="deployments.v1.apps")
         assert lists.began[-1] == "other"
         assert lists.request_budget.statistics().listing == 4
         assert lists.request_budget.statistics().waiting_to_list == 1
 
 
-async def test_lists_that_lost_their_place_still_count_as_their_groups_own() -> None:
+async def test_stalled_resources_of_one_group_delay_its_others_by_seconds() -> None:
+    options = RequestBudgetOptions(max_lists=4, list_slow_seconds=2.0, list_idle_seconds=30.0)
+    async with lists_of(options) as lists:
+        for number in range(8):
+            await lists.begin(f"stalled-{number}", resource=f"bad{number}.v1.example.com")
+        for number in range(3):
+            await lists.begin(f"good-{number}", resource="good.v1.example.com")
+        await elapse(4.1)
+        assert lists.began[-1] == "good-0"
+        await lists.end("good-0")
+        await lists.end("good-1")
+        assert lists.began[-2:] == ["good-1", "good-2"]
+        assert lists.request_budget.statistics().listing == 9
+
+
+async def test_lists_that_lost_their_place_still_count_as_their_resources_own() -> None:
     options = RequestBudgetOptions(max_lists=1, list_slow_seconds=1.0, list_idle_seconds=5.0)
     async with lists_of(options) as lists:
-        await lists.begin("bad-1", "bad-2", "bad-3", group="bad.example.com")
+        await lists.begin("bad-1", "bad-2", "bad-3", resource="bad.v1.example.com")
         await elapse(5.1)
         assert lists.began == ["bad-1", "bad-2"]
         await lists.begin("good-1", "good-2")
@@ -166,11 +181,11 @@ async def test_lists_that_lost_their_place_still_count_as_their_groups_own() -> 
         assert lists.began == ["bad-1", "bad-2", "good-1", "good-2"]
 
 
-async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_groups() -> None:
+async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_resources() -> None:
     options = RequestBudgetOptions(max_lists=1, list_slow_seconds=2.0, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("large")
-        await lists.begin("next", group="apps")
+        await lists.begin("next", resource="deployments.v1.apps")
         while lists.began == ["large"]:
             await elapse(1.0)
             lists.slots["large"].progress(10 << 20)
@@ -182,7 +197,7 @@ async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_groups() -> None
 async def test_a_cancelled_wait_beside_slow_lists_takes_no_place() -> None:
     options = RequestBudgetOptions(max_lists=1, list_slow_seconds=1.0)
     async with lists_of(options) as lists:
-        await lists.begin("bad", group="bad.example.com")
+        await lists.begin("bad", resource="bad.v1.example.com")
         await lists.begin("a", "b")
         await lists.cancel("a")
         await elapse(1.1)
