@@ -304,7 +304,7 @@ async def test_a_handler_that_spoils_its_events_harms_no_other(apiserver: APISer
         pods.add_event_handler(spoiler, name="first")
         pods.add_event_handler(listener)
         pods.add_event_handler(pyinformer.in_thread(spoiler), name="in a thread")
-        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await pods.wait_for_cache_sync(timeout_seconds=100)
         async with pods.events() as events:
             apiserver.patch("v1", "pods", "a", {"metadata": {"labels": {"app": "db"}}})
             async for event in events:
@@ -355,7 +355,7 @@ async def test_a_private_informer_shares_no_decoded_objects(apiserver: APIServer
         cluster_of(apiserver) as cluster,
         pyinformer.SharedInformer(cluster, "v1", "pods") as pods,
     ):
-        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await pods.wait_for_cache_sync(timeout_seconds=100)
         with pytest.raises(pyinformer.errors.InvalidArgumentError, match="sharing='decoded'"):
             _ = pods.lister.decoded
         await asyncio.sleep(0)

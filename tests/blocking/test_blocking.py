@@ -66,7 +66,7 @@ def pods(factory: BlockingInformerFactory) -> BlockingInformer[None]:
     """Follow pods; the cache is synced."""
     informer = factory.informer("v1", "pods")
     factory.start()
-    factory.wait_for_cache_sync(timeout_seconds=30)
+    factory.wait_for_cache_sync(timeout_seconds=100)
     return informer
 
 
@@ -81,7 +81,7 @@ def test_the_call_site_of_the_design_reads_the_cache_by_the_very_same_lister(
     ):
         pods = factory.informer("v1", "pods", projection=pyinformer.View)
         factory.start()
-        factory.wait_for_cache_sync(timeout_seconds=30)
+        factory.wait_for_cache_sync(timeout_seconds=100)
 
         assert type(pods.lister) is pyinformer.Lister
         assert [one.key for one in pods.lister.list(label_selector="app=web")] == ["default/a"]
@@ -100,10 +100,10 @@ def test_writes_answer_with_objects_and_are_read_at_once(
 
     (read,) = pods.lister.list()
     assert read.metadata.labels["app"] == "web"
-    pods.wait_until(changed.metadata.resource_version, timeout_seconds=10)
+    pods.wait_until(changed.metadata.resource_version, timeout_seconds=100)
     assert cluster.get("v1", "pods", "default/a") == changed
     assert cluster.delete("v1", "pods", "default/a") is None
-    assert pods.wait_for("default/a", lambda one: one is None, timeout_seconds=10) is None
+    assert pods.wait_for("default/a", lambda one: one is None, timeout_seconds=100) is None
 
 
 def test_errors_come_out_bare_with_their_type(
@@ -150,12 +150,12 @@ def test_handlers_run_in_a_thread_in_order_and_may_block(
         done.set()
 
     registration = pods.add_event_handler(on_add=on_add, on_delete=on_delete)
-    registration.wait_synced(timeout_seconds=10)
+    registration.wait_synced(timeout_seconds=100)
     cluster.create(pod("a"))
-    pods.wait_for("default/b", lambda one: one is not None, timeout_seconds=10)
+    pods.wait_for("default/b", lambda one: one is not None, timeout_seconds=100)
     cluster.delete("v1", "pods", "default/a")
 
-    assert done.wait(10)
+    assert done.wait(100)
     assert heard == ["add a", "add b", "delete a"]
     assert threading.get_ident() not in threads
     pods.remove_event_handler(registration)
@@ -188,7 +188,7 @@ def test_a_handler_that_is_an_object_keeps_its_name_and_gets_a_thread(
     registration = pods.add_event_handler(recorder)
     apiserver.create(pod("a"))
 
-    assert recorder.heard.wait(10)
+    assert recorder.heard.wait(100)
     assert "Recorder" in registration.name
     assert recorder.thread != threading.current_thread().name
     assert recorder.thread != "pyinformer"  # which is the loop's
@@ -214,8 +214,8 @@ def test_a_function_of_an_event_and_an_asynchronous_one_are_handlers_too(
     pods.add_event_handler(on_add=on_add)
     apiserver.create(pod("a"))
 
-    assert plain.wait(10)
-    assert asynchronous.wait(10)
+    assert plain.wait(100)
+    assert asynchronous.wait(100)
     assert len(set(where)) == 2
 
 
@@ -239,7 +239,7 @@ def test_a_handler_that_calls_sys_exit_fails_and_ends_nothing(
     apiserver.create(pod("a"))
     apiserver.create(pod("b"))
 
-    assert again.wait(10)
+    assert again.wait(100)
     (status,) = pods.status().handlers
     assert status.failed == 1
 
@@ -397,7 +397,7 @@ def test_closing_ends_the_calls_that_wait_in_other_threads(
 
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(wait)
-        assert waiting.wait(10)
+        assert waiting.wait(100)
         runner.close()
         with pytest.raises(StopIteration):
             ended.result(10)
@@ -424,7 +424,7 @@ def test_a_handler_may_remove_itself_without_waiting_for_itself(
     registration = pods.add_event_handler(on_add=once)
     apiserver.create(pod("a"))
 
-    assert removed.wait(10)
+    assert removed.wait(100)
     assert pods.status().handlers == ()
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _OURS = str(Path(pyinformer.__file__).parent)
 _OF_THE_LOOP = {"call_soon_threadsafe", "_call_soon", "_write_to_self"}
-_AT_MOST_SECONDS = 3.0  # on a loaded machine; a wait that is lost takes six or fifteen
+_AT_MOST_SECONDS = 3.0  # a wait that is lost takes six or fifteen
+_ATTEMPTS = 5  # a busy machine may exceed that now and then; a wait is lost each time
 
 
 class Interrupter:
@@ -59,24 +60,35 @@ class Interrupter:
 def interrupted_at_each_step(program: Callable[[], None]) -> int:
     """Run a program again and again, interrupted one step later each time; return the steps."""
     step = 0
-    while True:
-        interrupter = Interrupter(step)
-        began_at = monotonic()
-        sys.setprofile(interrupter)
-        try:
-            program()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.setprofile(None)
-        assert monotonic() - began_at < _AT_MOST_SECONDS, f"step {step}"
-        for thread in threading.enumerate():
-            if thread.name == "interrupted" and thread.is_alive():  # else it never began
-                thread.join(_AT_MOST_SECONDS)
-                assert not thread.is_alive(), f"step {step}"
-        if not interrupter.has_interrupted:
-            return step
+    while has_interrupted(program, step):
         step += 1
+    return step
+
+
+def has_interrupted(program: Callable[[], None], step: int) -> bool:
+    """Interrupt a program at a step; return whether it has that many."""
+    for _ in range(_ATTEMPTS):
+        interrupter = Interrupter(step)
+        if seconds_of(program, interrupter) < _AT_MOST_SECONDS:
+            return interrupter.has_interrupted
+    pytest.fail(f"a wait is lost at step {step}")
+
+
+def seconds_of(program: Callable[[], None], interrupter: Interrupter) -> float:
+    """Run a program until it is interrupted; return how long it and its thread took."""
+    began_at = monotonic()
+    sys.setprofile(interrupter)
+    try:
+        program()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    for thread in threading.enumerate():
+        if thread.name == "interrupted" and thread.is_alive():  # else it never began
+            thread.join(100)
+            assert not thread.is_alive()
+    return monotonic() - began_at
 
 
 def test_an_interrupt_at_any_step_of_a_call_leaves_no_thread_and_no_wait() -> None:

@@ -96,7 +96,7 @@ async def _serves_the_default_namespace(kubeconfig: Path) -> bool:
         pyinformer.connect(kubeconfig) as cluster,
         pyinformer.SharedInformer(cluster, "v1", "namespaces") as namespaces,
     ):
-        await namespaces.wait_for_cache_sync(timeout_seconds=10)
+        await namespaces.wait_for_cache_sync(timeout_seconds=100)
         return "default" in namespaces.lister
 
 

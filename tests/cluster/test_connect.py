@@ -22,7 +22,7 @@ NAMESPACE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 async def keys_of(cluster: Cluster) -> list[str]:
     """Return what an informer finds there."""
     async with pyinformer.SharedInformer(cluster, "v1", "configmaps") as informer:
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         return informer.lister.keys()
 
 

@@ -405,7 +405,7 @@ async def test_a_mutate_function_that_cannot_work_is_refused(apiserver: APIServe
 
 async def keys(cluster: Cluster) -> list[str]:
     async with pyinformer.SharedInformer(cluster, "v1", "configmaps") as informer:
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         return informer.lister.keys()
 
 

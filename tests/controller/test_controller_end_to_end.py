@@ -453,7 +453,7 @@ async def test_a_cache_that_crashes_ends_the_controller(
         with pytest.raises(InternalError, match="crashed"):
             async with controller:
                 apiserver.create(config_map("a"))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(100):
                     await controller.wait_ended()
         assert not controller.is_running
 

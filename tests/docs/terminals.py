@@ -22,7 +22,7 @@ from typing import IO, Self
 
 from tests.docs import pages
 
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 100.0
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _AGE = re.compile(r"\b\d+s$")
 _ENDED = re.compile(r"when the (\w+) has ended$")

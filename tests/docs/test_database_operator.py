@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parents[2] / "docs/examples"
 _NAMESPACE = "database-operator"
-_WAIT_SECONDS = 60.0
+_WAIT_SECONDS = 100.0
 # As `python database_operator.py`, except for the port, which may be in use.
 _PROGRAM = "import database_operator; database_operator.app.run(health_port=0)"
 _CRD = "import sys; from pyinformer.cli import main; sys.exit(main())"

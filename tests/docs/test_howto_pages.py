@@ -69,7 +69,7 @@ async def test_the_program_of_the_page_on_health_becomes_ready(
 ) -> None:
     ended = asyncio.Event()
     ended.set()
-    async with pyinformer.connect(server=apiserver.url) as cluster, asyncio.timeout(30):
+    async with pyinformer.connect(server=apiserver.url) as cluster, asyncio.timeout(100):
         await shown["main"](cluster, ended, port=0)
 
     assert "/readyz: HealthVerdict(is_ok=True, reasons=(), notes=())" in capsys.readouterr().out
@@ -82,7 +82,7 @@ async def test_the_program_of_the_page_on_what_is_gone_names_what_it_shows(
     long = {**pod("shop", "huge"), "spec": {"nodeName": "x" * 150_000}}
     apiserver.create(pod("shop", "web-1"))
     size = len(msgspec.json.encode(apiserver.create(long)))
-    async with pyinformer.connect(server=apiserver.url) as cluster, asyncio.timeout(30):
+    async with pyinformer.connect(server=apiserver.url) as cluster, asyncio.timeout(100):
         said = await shown["main"](cluster)
 
     assert said[0] == "0 widgets: absent"
@@ -98,7 +98,7 @@ async def test_the_program_of_the_page_on_clusters_counts_and_names_the_dead(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"}}
     )
     servers = {"good": apiserver.url, "dead": "http://127.0.0.1:9"}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         good, dead, again = await shown["main"](servers, "good", "dead", "good")
 
     assert good == again == "good: 1 pods"
@@ -133,7 +133,7 @@ async def test_the_answers_of_the_page_on_explanations_are_those_that_are_given(
         server.create(pod("shop", "web-1", app="web"))
         server.create(pod("shop", "db-1", app="db"))
         server.create(pod("bank", "web-1", app="web"))
-        async with pyinformer.connect(server=server.url) as cluster, asyncio.timeout(30):
+        async with pyinformer.connect(server=server.url) as cluster, asyncio.timeout(100):
             said = await shown["explain"](cluster, key)
 
     assert without_instants(said) == without_instants(printed)

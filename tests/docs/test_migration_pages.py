@@ -19,7 +19,7 @@ from tests.programs import running
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WAIT_SECONDS = 20.0
+_WAIT_SECONDS = 100.0
 
 
 class _Seen(dict[str, str]):

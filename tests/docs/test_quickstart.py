@@ -16,7 +16,7 @@ from pyinformer.testing import APIServer
 from tests.programs import running
 
 _SCRIPT = Path(__file__).parents[2] / "docs/examples/quickstart.py"
-_WAIT_SECONDS = 20.0
+_WAIT_SECONDS = 100.0
 
 
 def _pod(name: str) -> JSONObject:

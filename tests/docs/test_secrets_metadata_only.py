@@ -41,7 +41,7 @@ async def test_the_label_of_the_page_leaves_the_values_alone(apiserver: APIServe
     ):
         secrets = factory.informer("v1", "secrets", memory="metadata")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         written = await module_of(PAGE).mark(cluster, secrets.lister["default/a"])
         assert written.at("data.password") == _VALUE
         assert written.metadata.labels == {"seen": "yes"}

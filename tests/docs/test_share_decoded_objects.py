@@ -49,7 +49,7 @@ async def test_the_detector_of_the_page_tells_of_a_mutation(
         async with factory:
             pods = factory.informer("v1", "pods", sharing="decoded")
             await factory.start()
-            await factory.wait_for_cache_sync(timeout_seconds=10)
+            await factory.wait_for_cache_sync(timeout_seconds=100)
             cast("dict[str, Any]", pods.lister.decoded["default/a"])["mine"] = 1
             found = await factory.mutation_detector.verify()
 

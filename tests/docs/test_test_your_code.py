@@ -27,7 +27,7 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=100,
     )
 
     count = sum(text.count("def test_") for text in shown)

@@ -111,7 +111,7 @@ def test_the_synchronous_script_tells_what_happens_until_ctrl_c(apiserver: APISe
             if line.startswith("+"):
                 break
         child.send_signal(signal.SIGINT)
-        out, errors = child.communicate(timeout=20)
+        out, errors = child.communicate(timeout=100)
 
     assert line.startswith("+ default/b")
     assert out.endswith("interrupted\n")

@@ -21,7 +21,7 @@ _INDEXES = "docs/howto/indexes.md"
 _VIEWS = "docs/howto/views.md"
 _SMALL_POD = "docs/howto/small-pod.md"
 _DEPLOY = "docs/howto/deploy.md"
-_WAIT_SECONDS = 20.0
+_WAIT_SECONDS = 100.0
 
 
 async def test_the_program_of_the_page_on_indexes_finds_who_mounts_a_secret(

@@ -146,7 +146,7 @@ async def run() -> None:
             pyinformer.connect(config=config) as cluster,
             pyinformer.SharedInformer(cluster, "v1", "configmaps") as informer,
         ):
-            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await informer.wait_for_cache_sync(timeout_seconds=100)
             async with asyncio.TaskGroup() as group:
                 opened = [asyncio.Event() for _ in range(3)]
                 streams = {
@@ -162,7 +162,7 @@ async def run() -> None:
                 told = await ends(tasks)
             peer.say("pass")
             peer.say("created-meanwhile")
-            await until(lambda: len(informer.lister.list()) == 1, timeout_seconds=30)
+            await until(lambda: len(informer.lister.list()) == 1, timeout_seconds=100)
             told["loads"] = informer.status().reflector.loads
     say(json.dumps(told))
 

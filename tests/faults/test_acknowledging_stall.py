@@ -31,7 +31,7 @@ async def test_a_peer_that_only_acknowledges_is_noticed_within_35_seconds() -> N
                 cluster, "v1", "pods", options=ReflectorOptions(use_watch_list=False)
             ) as informer,
         ):
-            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await informer.wait_for_cache_sync(timeout_seconds=100)
             began = asyncio.get_running_loop().time()
             await asyncio.to_thread(server.create, pod("b"))
             await until_held(server)

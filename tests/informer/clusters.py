@@ -110,5 +110,5 @@ async def informer_of(
         cluster_of(server) as cluster,
         pyinformer.SharedInformer(cluster, "v1", plural, options=HURRIED) as informer,
     ):
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         yield informer

@@ -88,7 +88,7 @@ async def following(
         )
         followed = Followed(wire, informer, counts)
         async with informer:
-            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await informer.wait_for_cache_sync(timeout_seconds=100)
             await until(lambda: informer.status().reflector.state == "watching")
             yield followed
 
@@ -131,7 +131,7 @@ async def test_a_cache_that_is_right_is_proven_so_by_metadata_alone(apiserver: A
     fill(apiserver)
     async with following(apiserver, options=PAGED) as followed:
         apiserver.clear_requests()
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
 
     assert report.is_consistent
     assert (report.checked, report.position) == (5, apiserver.resource_version)
@@ -156,7 +156,7 @@ async def test_one_lost_event_is_named_counted_and_repaired(
         assert followed.cached() != listed(apiserver)
         loads = followed.loads
 
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
 
         assert (report.verdict, report.mismatches, report.repair) == ("inconsistent", 1, "demanded")
         assert getattr(report, kind).keys == (key,)
@@ -167,7 +167,7 @@ async def test_one_lost_event_is_named_counted_and_repaired(
         errors = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert [key in record.getMessage() for record in errors] == [True]
         assert followed.counts.counted["informer_audit_mismatches_total", kind] == 1
-        assert (await followed.informer.audit(timeout_seconds=10)).is_consistent
+        assert (await followed.informer.audit(timeout_seconds=100)).is_consistent
 
 
 async def test_an_audit_sees_its_own_scope_only(apiserver: APIServer) -> None:
@@ -178,14 +178,14 @@ async def test_an_audit_sees_its_own_scope_only(apiserver: APIServer) -> None:
     apiserver.create(pod("other", team="y"))
     team_x = {"team": "x"}
     async with following(apiserver, namespaces="default", label_selector=team_x) as followed:
-        assert (await followed.informer.audit(timeout_seconds=10)).checked == 2
+        assert (await followed.informer.audit(timeout_seconds=100)).checked == 2
         loss = followed.wire.lose("DELETED", "a")
         apiserver.patch("v1", "pods", "a", {"metadata": {"labels": {"team": "z"}}}, "default")
         await asyncio.wait_for(loss.happened.wait(), 10)
         apiserver.create(pod("behind", team="x"))
         await followed.notes.until_heard("add default/behind")
 
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
 
         assert report.phantom.keys == ("default/a",)
         assert report.mismatches == 1
@@ -196,7 +196,7 @@ async def test_what_is_written_while_pages_are_read_is_no_difference(apiserver: 
     fill(apiserver)
     apiserver.faults.add(Fault(match=lambda one: "continue" in one.query, hang=True))
     async with following(apiserver, options=PAGED) as followed:
-        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=20))
+        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=100))
         await asyncio.to_thread(apiserver.faults.wait_for_held)
         apiserver.delete("v1", "pods", "a", "default")
         apiserver.patch("v1", "pods", "e", {"metadata": {"labels": {"x": "y"}}}, "default")
@@ -222,7 +222,7 @@ async def test_half_a_batch_of_one_version_is_no_difference() -> None:
             assert server.expire_events() == 6
             await until(lambda: len(followed.cached()) == 5)
             server.clear_requests()
-            auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=20))
+            auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=100))
             await until(lambda: any(is_audit(one) and one.is_finished for one in server.requests))
             followed.wire.flows.set()
 
@@ -239,7 +239,7 @@ async def test_a_position_that_the_server_has_forgotten_is_listed_again(
     async with following(apiserver) as followed:
         apiserver.faults.add(Fault(match=is_audit, status=410, reason="Expired"))
         loads = followed.loads
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
 
         assert (report.verdict, report.repair) == ("inconclusive", "demanded")
         assert "410" in report.reason
@@ -268,7 +268,7 @@ async def test_a_server_without_such_an_answer_makes_no_verdict_and_no_list(
     async with following(apiserver) as followed:
         loads = followed.loads
         for _ in range(5):
-            report = await followed.informer.audit(timeout_seconds=10)
+            report = await followed.informer.audit(timeout_seconds=100)
             assert (report.verdict, report.repair) == ("inconclusive", "none")
             assert reason in report.reason
 
@@ -292,7 +292,7 @@ async def test_an_audit_that_is_told_of_a_position_in_the_future_asks_for_a_proo
         body = json.dumps(status).encode()
         apiserver.faults.add(Fault(match=is_audit, status=504, body=body))
         loads = followed.loads
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
 
         assert (report.verdict, report.repair) == ("inconclusive", "none")
         await until(lambda: followed.informer.cluster.lineage.status().proofs == 1)
@@ -320,7 +320,7 @@ async def test_a_restore_that_no_witness_tells_of_is_found_by_the_audit(
         assert lineage.status().resets == 0
         assert followed.cached().keys() == {"default/a"}
 
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
         assert report.missing.keys == ("default/b",)
         await followed.notes.until_heard("add default/b")
         assert followed.cached().keys() == {"default/a", "default/b"}
@@ -337,7 +337,7 @@ async def test_differences_that_no_list_cures_are_told_and_not_repaired_again(
         repairs: list[str] = []
         for _ in range(4):
             loads = followed.loads
-            report = await followed.informer.audit(timeout_seconds=20)
+            report = await followed.informer.audit(timeout_seconds=100)
             assert report.missing.keys == ("default/g",)
             repairs.append(report.repair)
             if report.repair == "demanded":
@@ -354,7 +354,7 @@ async def test_repairs_within_ten_minutes_are_few(apiserver: APIServer) -> None:
         for number in range(5):
             loads, position = followed.loads, followed.informer.status().position
             apiserver.faults.add(Fault(match=is_audit, body=ghost_list(position, f"g{number}")))
-            report = await followed.informer.audit(timeout_seconds=20)
+            report = await followed.informer.audit(timeout_seconds=100)
             repairs.append(report.repair)
             if report.repair == "demanded":
                 await followed.loaded_after(loads)
@@ -373,7 +373,7 @@ async def test_a_cancelled_audit_drops_its_request_and_repairs_nothing(
         await lose_one(apiserver, followed, "DELETED")
         apiserver.faults.add(Fault(match=lambda one: "continue" in one.query, hang=True))
         loads = followed.loads
-        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=20))
+        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=100))
         await asyncio.to_thread(apiserver.faults.wait_for_held)
         auditing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -382,7 +382,7 @@ async def test_a_cancelled_audit_drops_its_request_and_repairs_nothing(
         await until(lambda: apiserver.faults.held == 0)
         assert followed.informer.last_audit is None
         assert followed.loads == loads
-        assert (await followed.informer.audit(timeout_seconds=10)).mismatches == 1
+        assert (await followed.informer.audit(timeout_seconds=100)).mismatches == 1
 
 
 async def test_an_audit_that_takes_too_long_is_inconclusive(apiserver: APIServer) -> None:
@@ -405,7 +405,7 @@ async def test_an_audit_waits_until_the_watch_runs(apiserver: APIServer) -> None
         report = await followed.informer.audit(timeout_seconds=0.2)
         assert report.verdict == "inconclusive"
 
-        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=30))
+        auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=100))
         apiserver.accept_again()
         assert (await auditing).is_consistent
 
@@ -414,7 +414,7 @@ async def test_a_due_audit_repairs_without_being_asked(apiserver: APIServer) -> 
     fill(apiserver)
     async with following(apiserver, audit_period_seconds=1.0) as followed:
         key = await lose_one(apiserver, followed, "DELETED")
-        await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=20)
+        await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=100)
         await until(lambda: "delete " + key in followed.notes.heard)
         report = followed.informer.last_audit
         assert report is not None
@@ -438,7 +438,7 @@ async def test_a_suspicion_forces_one_audit(apiserver: APIServer) -> None:
             core_of(followed.informer).caches.all[0].auditor.suspect_nowait(
                 "an event older than the position"
             )
-        await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=20)
+        await until(lambda: followed.cached() == listed(apiserver), timeout_seconds=100)
         report = followed.informer.last_audit
         assert report is not None
         assert report.cause == "an event older than the position"
@@ -494,7 +494,7 @@ async def test_many_differences_are_counted_and_few_are_named(apiserver: APIServ
         apiserver.create(pod("behind"))
         await followed.notes.until_heard("add default/behind")
 
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
 
         assert (report.phantom.count, len(report.phantom.keys)) == (150, 100)
         assert followed.counts.counted["informer_audit_mismatches_total", "phantom"] == 150
@@ -511,7 +511,7 @@ async def test_an_object_that_is_nested_deeply_is_compared_too(apiserver: APISer
     async with following(apiserver) as followed:
         body = head % (apiserver.resource_version.encode(), meta % value)
         apiserver.faults.add(Fault(match=is_audit, body=body))
-        report = await followed.informer.audit(timeout_seconds=10)
+        report = await followed.informer.audit(timeout_seconds=100)
 
         assert report.verdict == "inconsistent"
         assert report.missing.keys == ("default/deep",)

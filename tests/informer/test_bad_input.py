@@ -129,7 +129,7 @@ async def test_a_bad_list_is_named_and_asked_for_again(
     ):
         await until(lambda: informer.status().reflector.last_error or informer.has_synced)
         error = informer.status().reflector.last_error
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         await until(lambda: informer.lister.get("default/a"))
 
     assert error is not None

@@ -84,7 +84,7 @@ async def both(
         made(cluster, "strip_managed_fields") as usual,
     ):
         for informer in (packed, usual):
-            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await informer.wait_for_cache_sync(timeout_seconds=100)
         yield packed, usual
 
 
@@ -160,7 +160,7 @@ async def test_bodies_are_read_as_ever_by_all_that_reads_them(apiserver: APIServ
             options=HURRIED,
         ) as informer,
     ):
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         before = informer.lister["default/p5"]
         edited = before.to_dict()
         edited["spec"]["nodeName"] = "elsewhere"
@@ -169,7 +169,7 @@ async def test_bodies_are_read_as_ever_by_all_that_reads_them(apiserver: APIServ
         assert shown.at("spec.nodeName") == "elsewhere"
         paths = {str(change) for change in pyinformer.diff(before, shown)}
         assert "spec.nodeName" in paths
-        await informer.wait_until(written.metadata.resource_version, timeout_seconds=10)
+        await informer.wait_until(written.metadata.resource_version, timeout_seconds=100)
         assert isinstance(informer.lister["default/p5"], CompactObject)
         assert informer.lister["default/p5"].same_content(shown)
 

@@ -316,7 +316,7 @@ async def test_the_lists_of_one_namespace_prove_nothing_about_another(
         cluster_of(apiserver) as cluster,
         SharedInformer(cluster, "v1", "pods", namespaces=["a", "b"], options=HURRIED) as pods,
     ):
-        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await pods.wait_for_cache_sync(timeout_seconds=100)
         expectations: Expectations[str] = Expectations(pods)
         expectations.expect("web", creations=1)
         await _listed_again(apiserver, pods, "a")

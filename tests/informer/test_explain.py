@@ -59,7 +59,7 @@ async def following(
             cluster, "v1", plural, options=HURRIED, **arguments
         )
         async with informer:
-            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await informer.wait_for_cache_sync(timeout_seconds=100)
             await until(lambda: informer.state == "watching")
             yield informer
 
@@ -212,9 +212,9 @@ async def test_what_is_optional_and_not_served_is_empty_and_nobody_is_alarmed(
             cluster, "acme.io/v1", "gadgets", options=HURRIED, absent="optional"
         ) as informer,
     ):
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         live = await informer.explain_live("default/g")
-        report = await informer.audit(timeout_seconds=10)
+        report = await informer.audit(timeout_seconds=100)
         await until(lambda: informer.status().reflector.attempts >= 2)
 
     words = [one.getMessage() for one in caplog.records if one.levelno >= logging.INFO]
@@ -326,7 +326,7 @@ async def test_what_is_not_served_says_so_and_keeps_the_cache(apiserver: APIServ
         cluster_of(apiserver) as cluster,
         SharedInformer(cluster, "acme.io/v1", "buckets", options=HURRIED) as informer,
     ):
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         apiserver.unregister("acme.io/v1", "buckets")
         apiserver.drop_connections()
         await until(lambda: informer.state == "absent")

@@ -76,7 +76,7 @@ async def sharing(
             metrics=metrics,
         ) as informer,
     ):
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         yield informer
 
 
@@ -198,7 +198,7 @@ async def test_a_relist_has_everything_looked_at(apiserver: APIServer) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: detector.run(sharing_of, relists=lambda: lists[-1]))
             lists.append(object())
-            with anyio.fail_after(10):
+            with anyio.fail_after(100):
                 await found.wait()
             group.cancel_scope.cancel()
 
@@ -280,7 +280,7 @@ async def test_an_async_handler_hears_at_its_next_await(apiserver: APIServer) ->
 
         pods.add_event_handler(handler, name="careless")
         apiserver.create(pod("a"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(100):
             await ended.wait()
         await until(lambda: pods.status().handlers[0].delivered == 1)
 
@@ -453,7 +453,7 @@ async def test_an_index_function_whose_answer_changes_is_named_and_put_right(
         pods = factory.informer("v1", "pods")
         pods.add_index("team", team)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         owners["default/a"] = "blue"
         await until(lambda: found)
 
@@ -469,7 +469,7 @@ async def test_without_sharing_nothing_is_wrapped_and_nothing_is_swept(
         cluster_of(apiserver) as cluster,
         SharedInformer(cluster, "v1", "pods") as pods,
     ):
-        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await pods.wait_for_cache_sync(timeout_seconds=100)
         assert pods.mutation_detector.statistics().checked == 0
         assert await pods.mutation_detector.verify() == ()
 

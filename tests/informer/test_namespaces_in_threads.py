@@ -76,14 +76,14 @@ async def test_what_always_exists_is_never_missing_from_an_answer(apiserver: API
         reads = _reads(lister, fresh)
         threads = [threading.Thread(target=_read_until, args=(stop, reads, said)) for _ in range(2)]
         async with pods:
-            await pods.wait_for_cache_sync(timeout_seconds=10)
+            await pods.wait_for_cache_sync(timeout_seconds=100)
             for thread in threads:
                 thread.start()
             try:
                 for _ in range(_ROUNDS // 4):
                     for wish in ("ab", "b", "bc", "c"):
                         await pods.set_namespaces(list(wish))
-                    await pods.wait_for_cache_sync(timeout_seconds=10)
+                    await pods.wait_for_cache_sync(timeout_seconds=100)
             finally:
                 stop.set()
                 for thread in threads:

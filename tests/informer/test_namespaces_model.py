@@ -70,7 +70,7 @@ async def _play(
         pods.add_event_handler(early)
         async with pods:
             if waits:
-                await pods.wait_for_cache_sync(timeout_seconds=10)
+                await pods.wait_for_cache_sync(timeout_seconds=100)
             for number, (what, about) in enumerate(steps):
                 if number == len(steps) // 2:
                     pods.add_event_handler(late)
@@ -83,7 +83,7 @@ async def _play(
                     _write(server, what, namespace + suffix, name)
             if not steps:
                 pods.add_event_handler(late)
-            await pods.wait_for_cache_sync(timeout_seconds=10)
+            await pods.wait_for_cache_sync(timeout_seconds=100)
             everything = listed(server)
             followed = {one + suffix for one in wanted}
             truth = {k: v for k, v in everything.items() if k.partition("/")[0] in followed}
@@ -127,7 +127,7 @@ async def _reconcile(server: APIServer, steps: list[tuple[str, frozenset[str]]])
                     namespace, name = about
                     _write(server, what, namespace + suffix, name)
             await pods.set_namespaces(everywhere)
-            await pods.wait_for_cache_sync(timeout_seconds=10)
+            await pods.wait_for_cache_sync(timeout_seconds=100)
             truth = {key for key in listed(server) if key.partition("/")[0] in everywhere}
             await until(lambda: {key for key, lives in last.items() if lives} == truth, what=last)
 

@@ -6,7 +6,7 @@ the overlay's, until the script lets the watch continue.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -23,7 +23,7 @@ from tests.informer.clusters import HURRIED, Hurry, Notes, cluster_of, pod
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from pyinformer.apimachinery import Event, JSONValue
     from pyinformer.cluster import Cluster
@@ -52,9 +52,18 @@ async def stalled(
     """Run an informer whose watch stalls."""
     server.faults.add(Fault(verb="watch", stall_after_bytes=0))
     async with SharedInformer(cluster, "v1", "pods", options=_LIST_FIRST, **options) as pods:
-        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await pods.wait_for_cache_sync(timeout_seconds=100)
         await until(lambda: server.faults.held)
         yield pods
+
+
+@contextmanager
+def at_once(server: APIServer) -> Iterator[None]:
+    """Fail if what is awaited here asks the server, as every wait does after a second."""
+    before = len(server.requests)
+    with anyio.fail_after(100):
+        yield
+    assert not server.requests[before:]
 
 
 @pytest.mark.parametrize("queue", _KINDS)
@@ -181,7 +190,7 @@ async def test_a_new_epoch_forgets_what_was_written_before(apiserver: APIServer)
 
         async def wait() -> None:
             try:
-                await pods.wait_until("999999999", timeout_seconds=30)
+                await pods.wait_until("999999999", timeout_seconds=100)
             except StaleCacheError as error:
                 failures.append(error)
 
@@ -276,7 +285,7 @@ async def test_where_versions_do_not_compare_the_position_proves_no_write(
     async with cluster_of(apiserver) as cluster:
         options = replace(_LIST_FIRST, order=order)
         async with SharedInformer(cluster, "v1", "pods", options=options) as pods:
-            await pods.wait_for_cache_sync(timeout_seconds=10)
+            await pods.wait_for_cache_sync(timeout_seconds=100)
             body = pods.lister["default/a"].to_dict()
             metadata = cast("dict[str, JSONValue]", body["metadata"])
             metadata["resourceVersion"] = pods.lister["default/b"].metadata.resource_version
@@ -314,7 +323,7 @@ async def test_wait_until_returns_at_once_after_a_write_that_changed_nothing(
     apiserver.create(pod("a"))
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         same = await cluster.replace(pods.lister["default/a"].to_dict())
-        with anyio.fail_after(0.5):
+        with at_once(apiserver):
             await pods.wait_until(same.metadata.resource_version, key="default/a")
 
 
@@ -328,7 +337,7 @@ async def test_wait_until_is_let_go_by_a_look_for_what_the_selector_keeps_out(
     ):
         outside = await cluster.create(pod("a", app="db"))
         version = outside.metadata.resource_version
-        await pods.wait_until(version, key=outside.key if by_key else None, timeout_seconds=10)
+        await pods.wait_until(version, key=outside.key if by_key else None, timeout_seconds=100)
         looks = [r for r in apiserver.requests if r.verb == "list"][1:]
         assert len(looks) == 1
         assert not pods.has_seen(version)  # the position knows nothing of it
@@ -346,7 +355,7 @@ async def test_wait_until_is_not_let_go_by_a_look_while_the_cache_is_behind(
         assert inside.key in error.wanted
         assert error.position == pods.status().position
         assert error.state == "watching"
-        assert 1.4 < error.waited_seconds < 5
+        assert error.waited_seconds > 1.4
         assert not core_of(pods).caches.all[0].freshness.barrier.waiters
 
 
@@ -355,10 +364,11 @@ async def test_wait_until_for_another_namespace_returns_at_once(apiserver: APISe
         cluster_of(apiserver) as cluster,
         stalled(apiserver, cluster, namespaces="default") as pods,
     ):
-        with anyio.fail_after(0.5):
+        with at_once(apiserver):
             await pods.wait_until("999999", key="other/a")
-            apiserver.ensure_namespace("other")
-            own = await cluster.create(pod("a", namespace="other"))
+        apiserver.ensure_namespace("other")
+        own = await cluster.create(pod("a", namespace="other"))
+        with at_once(apiserver):
             await pods.wait_until(own.metadata.resource_version)  # its key is remembered
             assert pods.has_seen(own.metadata.resource_version)
 
@@ -432,7 +442,7 @@ async def test_a_deletion_that_the_cache_has_passed_is_not_waited_for(
         async with stalled(apiserver, cluster) as pods:
             for obj in seen:
                 assert await cluster.delete(obj) is None  # it is not there any more
-                with anyio.fail_after(0.5):
+                with at_once(apiserver):
                     await pods.wait_until(None, key=obj.key, uid=obj.metadata.uid)
             assert not core_of(pods).caches.all[0].freshness.overlay.entries
 
@@ -445,7 +455,7 @@ async def test_a_deletion_by_name_of_what_the_cache_never_saw_is_proven_by_a_loo
         assert await cluster.delete("v1", "pods", "default/a", grace_period_seconds=0) is None
         uid = unseen["metadata"]["uid"]
         assert not pods.has_seen(None, key="default/a", uid=uid)
-        await pods.wait_until(None, key="default/a", uid=uid, timeout_seconds=10)
+        await pods.wait_until(None, key="default/a", uid=uid, timeout_seconds=100)
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> None:
@@ -467,7 +477,7 @@ async def test_closing_lets_go_of_everybody_who_waits(apiserver: APIServer) -> N
 
         async def wait() -> None:
             try:
-                await pods.wait_until("999999999", timeout_seconds=30)
+                await pods.wait_until("999999999", timeout_seconds=100)
             except LifecycleError as error:
                 ended.append(error)
 

@@ -41,7 +41,7 @@ async def test_each_change_of_state_is_told_once_and_with_its_reason(
         informer = SharedInformer(cluster, "v1", "pods", options=HURRIED)
         informer.on_state_change(told.append)
         async with informer:
-            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await informer.wait_for_cache_sync(timeout_seconds=100)
             await until(lambda: informer.state is ReflectorState.WATCHING)
 
     assert all(one.before is not one.now for one in told)
@@ -75,7 +75,7 @@ async def test_a_callback_that_raises_or_has_left_harms_nobody(
         leave()
         leave()
         async with informer:
-            await informer.wait_for_cache_sync(timeout_seconds=10)
+            await informer.wait_for_cache_sync(timeout_seconds=100)
             assert informer.crash is None
 
     assert told
@@ -144,7 +144,7 @@ async def test_the_name_of_a_cluster_stands_in_every_line(
         pyinformer.connect(server=apiserver.url, name="eu") as cluster,
         SharedInformer(cluster, "v1", "pods") as pods,
     ):
-        await pods.wait_for_cache_sync(timeout_seconds=10)
+        await pods.wait_for_cache_sync(timeout_seconds=100)
         assert str(pods) == "<SharedInformer of eu: pods.v1>"
         assert pods.status().informer == "eu: pods.v1"
     ours = [one.getMessage() for one in caplog.records if one.name == "pyinformer.informer"]

@@ -61,7 +61,7 @@ async def following(server: APIServer) -> AsyncIterator[SharedInformer[None]]:
         cluster_of(server) as cluster,
         SharedInformer(cluster, "v1", "pods", options=HURRIED) as informer,
     ):
-        await informer.wait_for_cache_sync(timeout_seconds=10)
+        await informer.wait_for_cache_sync(timeout_seconds=100)
         await until(lambda: informer.state == "watching")
         yield informer
 
@@ -216,7 +216,7 @@ async def test_a_server_that_breaks_the_order_is_said_once_and_shown(
     ):
         informer = factory.informer("v1", "pods")
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=10)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
 
         def breaks_it() -> bool:
             apiserver.emit("v1", "pods", "DELETED", ghost)

@@ -202,13 +202,13 @@ class RealServer(Server):
         subjects = [{"kind": "ServiceAccount", "name": account, "namespace": home}]
         self.api.create({**role, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects})
         attributes = {"namespace": namespace, "resource": plural, "verb": verbs[0]}
-        assert poll(lambda: self._may(token, attributes), timeout_seconds=30)
+        assert poll(lambda: self._may(token, attributes), timeout_seconds=100)
 
     def ended_user(self, namespace: str) -> str:
         """Delete the account behind a token, and wait until the authenticator knows it."""
         account, token = self._account(namespace)
         self.api.delete("v1", "serviceaccounts", account, namespace)
-        assert poll(lambda: self._is_refused(token), timeout_seconds=30)
+        assert poll(lambda: self._is_refused(token), timeout_seconds=100)
         return token
 
     def _account(self, namespace: str) -> tuple[str, str]:

@@ -153,7 +153,7 @@ async def test_audits_while_events_expire_together_find_nothing(other_server: Se
             )
         await until(lambda: len(one.history.events) >= 12)
         reports = []
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(100):
             while one.history.mirror:
                 reports.append(await one.informer.audit(timeout_seconds=100))
         await one.settle(server)

@@ -130,7 +130,7 @@ async def test_an_object_of_the_model_makes_the_round_trip(
         "spec": {"engine": "mysql", "mode": None, "free": {"deep": {"er": 1}}},
     }
 
-    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=30)
+    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=100)
 
     async with (
         server.connect() as cluster,
@@ -171,13 +171,13 @@ async def test_a_resource_that_comes_back_as_another_kind_is_followed(
 
     def come_back() -> None:
         server.api.delete(definition["apiVersion"], _DEFINITIONS, definition["metadata"]["name"])
-        assert poll(is_undefined, timeout_seconds=30)
+        assert poll(is_undefined, timeout_seconds=100)
         definition["spec"]["names"] |= {"kind": "Store", "singular": "store"}
         server.api.create(definition)
-        assert poll(lambda: _is_created(server, {**body, "kind": "Store"}), timeout_seconds=30)
+        assert poll(lambda: _is_created(server, {**body, "kind": "Store"}), timeout_seconds=100)
 
     server.api.create(definition)
-    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=30)
+    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=100)
     async with (
         server.connect() as cluster,
         pyinformer.SharedInformer(

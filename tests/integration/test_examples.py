@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 _SLICES = "discovery.k8s.io/v1"
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 100.0
 
 
 def _service(namespace: str, name: str, **selector: str) -> JSONObject:

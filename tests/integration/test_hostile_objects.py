@@ -75,7 +75,7 @@ async def until_shown(followed: Followed, key: str, version: str) -> None:
         found = followed.informer.lister.get(key)
         return found is not None and found.metadata.resource_version == version
 
-    await until(is_shown, timeout_seconds=20, what=followed.informer.status())
+    await until(is_shown, timeout_seconds=100, what=followed.informer.status())
 
 
 def check(followed: Followed, key: str) -> None:
@@ -217,7 +217,7 @@ async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
     ):
         nested = Nested(connection, group, namespace)
         await nested.create("deep", 2_000)
-        deep = await made.wait_for(f"{namespace}/deep", bool, timeout_seconds=20)
+        deep = await made.wait_for(f"{namespace}/deep", bool, timeout_seconds=100)
         async with pyinformer.controllerutil.finalizer(cluster, deep, "acme.io/cleanup") as held:
             assert held.phase == "active"
         await nested.delete("deep")

@@ -206,7 +206,7 @@ async def _refused(
         with caplog.at_level(logging.INFO, logger="pyinformer"):
             await factory.start()
             await until(lambda: needs in (status().reflector.last_error or ""), what=status())
-            await until(lambda: status().reflector.attempts >= 4, timeout_seconds=30)
+            await until(lambda: status().reflector.attempts >= 4, timeout_seconds=100)
             assert status().reflector.state is ReflectorState.FORBIDDEN
             assert needs in str(factory.status())
             await asyncio.to_thread(grant, server, role, full)

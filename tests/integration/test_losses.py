@@ -101,7 +101,7 @@ def is_created(server: Server, body: JSONObject) -> bool:
 
 async def create_soon(server: Server, body: JSONObject) -> None:
     """Create an object of a resource that is about to be served."""
-    assert await asyncio.to_thread(poll, lambda: is_created(server, body), timeout_seconds=30)
+    assert await asyncio.to_thread(poll, lambda: is_created(server, body), timeout_seconds=100)
 
 
 async def test_a_definition_that_is_deleted_and_made_again_is_followed_by_itself(
@@ -120,9 +120,9 @@ async def test_a_definition_that_is_deleted_and_made_again_is_followed_by_itself
         await asyncio.to_thread(server.api.delete, *DEFINITIONS, f"gadgets.{group}")
         await until(
             lambda: core_of(gadgets).introspection.reflector_state()[0] == "absent",
-            timeout_seconds=30,
+            timeout_seconds=100,
         )
-        await until(lambda: not gadgets.lister.list(), timeout_seconds=30)
+        await until(lambda: not gadgets.lister.list(), timeout_seconds=100)
 
         await asyncio.to_thread(recreate, server, group)
         await create_soon(server, gadget(group, namespace, "b"))
@@ -140,7 +140,7 @@ def recreate(server: Server, group: str) -> None:
             return False
         return True
 
-    assert poll(is_made, timeout_seconds=30)
+    assert poll(is_made, timeout_seconds=100)
 
 
 async def test_an_optional_resource_that_is_not_served_reads_as_empty_until_it_is(

@@ -142,7 +142,7 @@ async def test_no_write_takes_metadata_for_the_whole(server: Server) -> None:
 
         assert await cluster.delete(found) is None
 
-        gone = await secrets.wait_for(found.key, lambda obj: obj is None, timeout_seconds=10)
+        gone = await secrets.wait_for(found.key, lambda obj: obj is None, timeout_seconds=100)
         assert gone is None
 
 
@@ -166,8 +166,8 @@ async def test_custom_resources_of_both_scopes_are_followed(server: Server) -> N
         await factory.wait_for_cache_sync(timeout_seconds=100)
         made = server.api.create(widget)
         server.api.create(planet)
-        found = await widgets.wait_for(f"{namespace}/w", bool, timeout_seconds=10)
-        star = await planets.wait_for(name, bool, timeout_seconds=10)
+        found = await widgets.wait_for(f"{namespace}/w", bool, timeout_seconds=100)
+        star = await planets.wait_for(name, bool, timeout_seconds=100)
 
         assert found is not None
         assert star is not None

@@ -27,7 +27,6 @@ ROUNDS = 5
 WRITES = 500
 SMALLEST_LIFE_BYTES = 8_000  # a TLS handshake of the real server takes 3,000
 LARGEST_LIFE_BYTES = 60_000
-PATIENCE_SECONDS = 30.0  # each cut costs a delay of half a second
 
 
 class Three:
@@ -176,7 +175,7 @@ async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed
             count = WRITES // ROUNDS // 2
             await asyncio.to_thread(writer.churn, creates=count, others=count)
         for one in followed:
-            await one.settle(server, versions=versions, timeout_seconds=PATIENCE_SECONDS)
+            await one.settle(server, versions=versions, timeout_seconds=100.0)
             assert one.loads == 1
         assert proxy.cuts >= 3
 

@@ -178,7 +178,7 @@ async def test_a_stream_of_events_begins_with_what_is_there(server: Server) -> N
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
         heard: list[str] = []
-        async with informer.events() as events, asyncio.timeout(10):
+        async with informer.events() as events, asyncio.timeout(100):
             async for event in events:
                 heard.append(f"{type(event).__name__} {event.key.partition('/')[2]}")
                 if len(heard) == 1:

@@ -42,7 +42,7 @@ async def config_maps(
 
 async def take(events: EventStream[None], count: int) -> list[pyinformer.Event[Any]]:
     """Take so many events."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         return [await anext(events) for _ in range(count)]
 
 
@@ -73,7 +73,7 @@ async def test_a_stream_of_news_entered_before_the_sync_hears_nothing_of_the_lis
             await factory.start()
             await factory.wait_for_cache_sync(timeout_seconds=100)
             server.api.create(CONFIG_MAPS.make("new", namespace))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(100):
                 names = [await anext(events)]
                 while names[-1].key != f"{namespace}/new":  # a real server adds kube-root-ca.crt
                     names.append(await anext(events))
@@ -98,7 +98,7 @@ async def test_a_consumer_that_comes_late_gets_what_has_become_of_each_key(serve
         found = await informer.wait_for(
             f"{namespace}/a",
             lambda seen: seen is not None and seen.metadata.uid == again["metadata"]["uid"],
-            timeout_seconds=10,
+            timeout_seconds=100,
         )
 
         deleted, added = await take(events, 2)
@@ -113,7 +113,7 @@ async def test_an_own_write_is_awaited_as_the_lister_shows_it(server: Server) ->
     namespace = server.namespace()
     async with config_maps(server, namespace) as (informer, cluster):
         key = f"{namespace}/mine"
-        made = asyncio.create_task(informer.wait_for(key, bool, timeout_seconds=10))
+        made = asyncio.create_task(informer.wait_for(key, bool, timeout_seconds=100))
         await settle()
         written = await cluster.create(CONFIG_MAPS.make("mine", namespace))
         assert await made == written

@@ -66,7 +66,7 @@ class Writer:
             created: what `created` was when the server was saved.
         """
         there: list[JSONObject] = []
-        assert poll(lambda: self._take_over(there), timeout_seconds=30)
+        assert poll(lambda: self._take_over(there), timeout_seconds=100)
         # What the server makes by itself (kube-root-ca.crt) has no tier.
         ours = [obj for obj in there if "tier" in obj["metadata"].get("labels", {})]
         self.live = {obj["metadata"]["name"]: obj for obj in ours}

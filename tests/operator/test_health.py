@@ -335,7 +335,7 @@ async def test_probes_are_answered_and_a_server_that_restarts_is_never_seen(
         async with health.server() as server:
             assert (await ask(server.port, get("/readyz")))[0] == 503
             await factory.start()
-            await factory.wait_for_cache_sync(timeout_seconds=10)
+            await factory.wait_for_cache_sync(timeout_seconds=100)
             for number in range(5):
                 apiserver.end_watches()
                 apiserver.ensure_namespace(f"n{number}")

@@ -36,7 +36,7 @@ async def connected(
     port: int,
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Connect to the server, with a deadline."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             yield reader, writer

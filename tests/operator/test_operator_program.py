@@ -17,7 +17,7 @@ from tests.programs import running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 100.0
 _PROGRAM = """
 import asyncio, logging, sys
 import pyinformer

@@ -107,9 +107,9 @@ async def test_however_long_a_resource_is_absent_that_is_one_log_line(
     caplog.set_level(logging.INFO, logger="pyinformer.reflector")
     async with following(server) as running:
         hasten(running)
-        await until(lambda: running.reflector.status().attempts == 3, timeout_seconds=30)
+        await until(lambda: running.reflector.status().attempts == 3, timeout_seconds=100)
         serve(server)
-        await until(lambda: running.reflector.status().loads == 1, timeout_seconds=30)
+        await until(lambda: running.reflector.status().loads == 1, timeout_seconds=100)
     ours = [record for record in caplog.records if record.name.startswith("pyinformer")]
     said = [record.getMessage() for record in ours]
     assert ["not served" in said[0], "served again" in said[-1]] == [True, True]
@@ -167,12 +167,12 @@ async def _goes_and_comes_back(policy: AbsencePolicy) -> None:
             await until(lambda: discoveries(server) == 1)
             await until_absent(running)
             assert running.sink.versions() == everything
-            await until(lambda: discoveries(server) == 2, timeout_seconds=30)
+            await until(lambda: discoveries(server) == 2, timeout_seconds=100)
             await _check_second_answer(server, running, policy)
             connections = tap.that_asked(f"/apis/{GROUP}/v1")
             assert [len(asked) for asked in connections] == [1, 1]
             serve(server)
-            await until(lambda: running.reflector.status().loads == 2, timeout_seconds=30)
+            await until(lambda: running.reflector.status().loads == 2, timeout_seconds=100)
             assert running.sink.versions() == everything
             lives = {len(history) for history in running.sink.history.values()}
             assert lives == ({1} if policy == "require" else {3})  # add, delete, add
@@ -217,7 +217,7 @@ async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -
         server.unregister(f"{GROUP}/v1", "widgets")
         await until_absent(running)
         serve(server)
-        await until(lambda: running.reflector.status().loads == 2, timeout_seconds=30)
+        await until(lambda: running.reflector.status().loads == 2, timeout_seconds=100)
         make(server, "b")
         await running.until_equal(f"{GROUP}/v1", "widgets")
         assert {len(history) for history in running.sink.history.values()} == {1}

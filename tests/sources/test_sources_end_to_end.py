@@ -133,7 +133,7 @@ async def test_a_source_that_joins_late_and_reminds_hears_all_that_is_there(
         cluster_of(apiserver) as cluster,
         pyinformer.SharedInformer(cluster, "v1", "configmaps", options=HURRIED) as maps,
     ):
-        await maps.wait_for_cache_sync(timeout_seconds=10)
+        await maps.wait_for_cache_sync(timeout_seconds=100)
         options = SourceOptions(resync_period_seconds=0.1)
         async with _running(PrimarySource(maps, options=options)) as noted:
             assert set(noted.lines) >= {"default/a initial -100", "default/b initial -100"}

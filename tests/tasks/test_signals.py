@@ -48,7 +48,7 @@ def test_each_signal_is_answered_in_a_thread_while_the_main_one_is_blocked() -> 
     listener = SignalListener("SIGUSR1", said)
     for _ in range(2):
         signal.raise_signal(signal.SIGUSR1)
-        assert said.threads.get(timeout=10) == "pyinformer SIGUSR1"  # blocks the main thread
+        assert said.threads.get(timeout=100) == "pyinformer SIGUSR1"  # blocks the main thread
     listener.close()
     listener.close()
 
@@ -67,8 +67,8 @@ def test_two_are_both_asked_and_end_in_any_order(before: list[int], *, is_revers
     first, second = Said(), Said()
     one, two = SignalListener("SIGUSR1", first), SignalListener("SIGUSR1", second)
     signal.raise_signal(signal.SIGUSR1)
-    assert first.threads.get(timeout=10)
-    assert second.threads.get(timeout=10)
+    assert first.threads.get(timeout=100)
+    assert second.threads.get(timeout=100)
     for listener in (two, one) if is_reversed else (one, two):
         listener.close()
     signal.raise_signal(signal.SIGUSR1)
@@ -88,7 +88,7 @@ def test_one_that_fails_is_logged_and_asked_again(caplog: pytest.LogCaptureFixtu
     listener = SignalListener("SIGUSR1", fails)
     for _ in range(2):
         signal.raise_signal(signal.SIGUSR1)
-        assert asked.get(timeout=10)
+        assert asked.get(timeout=100)
     listener.close()
 
     lines = [one for one in caplog.records if one.levelno == logging.ERROR]

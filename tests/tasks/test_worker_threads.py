@@ -146,6 +146,6 @@ def test_a_result_for_a_loop_that_is_gone_is_dropped(release: threading.Event) -
     release.set()
     while not serving:
         pass
-    serving[0].join(20.0)
+    serving[0].join(100.0)
 
     assert not serving[0].is_alive()

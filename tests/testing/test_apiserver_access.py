@@ -244,7 +244,7 @@ def test_control_methods_are_safe_from_many_threads(server: APIServer) -> None:
             int(stream.event()[1]["metadata"]["resourceVersion"]) for _ in range(4 * 50 * 3)
         ]
         for thread in threads:
-            thread.join(10)
+            thread.join(100)
     assert versions == list(range(start + 1, start + 601))
 
 
@@ -291,7 +291,7 @@ def test_the_package_loads_nothing_heavy_and_its_test_kit_only_what_is_used() ->
         "from pyinformer.testing import APIServer; assert 'aiohttp' in sys.modules;"
         "assert 'trustme' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
 def test_an_unknown_name_of_the_test_kit_is_an_attribute_error() -> None:

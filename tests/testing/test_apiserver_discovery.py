@@ -172,8 +172,8 @@ def test_the_real_server_describes_custom_resources_in_the_same_words(
         for one in (server, kube_apiserver):
             one.create(json.loads(json.dumps(definition)))
         try:
-            assert poll(lambda: _gadgets(real) is not None, timeout_seconds=20)
-            assert poll(lambda: _gadgets(real) == _gadgets(wire), timeout_seconds=20)
+            assert poll(lambda: _gadgets(real) is not None, timeout_seconds=100)
+            assert poll(lambda: _gadgets(real) == _gadgets(wire), timeout_seconds=100)
             assert wire.get(f"/apis/{_GROUP}").json == real.get(f"/apis/{_GROUP}").json
         finally:
             kube_apiserver.delete(

@@ -171,7 +171,7 @@ def test_a_request_hangs_until_it_is_released(server: APIServer, wire: Wire) -> 
     server.faults.wait_for_held()
     assert statuses == []
     server.faults.release()
-    asking.join(10)
+    asking.join(100)
     assert statuses == [200]
 
 

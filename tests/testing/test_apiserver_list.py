@@ -346,7 +346,7 @@ def test_a_list_waits_for_a_resource_version_that_comes() -> None:
         server.wait_for_request(lambda request: request.verb == "list")
         server.create(pod("a"))
         server.create(pod("b"))
-        asking.join(10)
+        asking.join(100)
         assert answers == [200]
 
 

@@ -25,7 +25,7 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 def read(server: APIServer, path: str, accept: str) -> bytes:
     """Read something in a representation."""
     address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=100)
     try:
         connection.request("GET", path, headers={"Accept": accept})
         response = connection.getresponse()

@@ -56,7 +56,7 @@ class _Cluster:
     def becomes(self, path: str, status: int, **query: Any) -> Answer:
         """Return the answer as soon as it has a status; the real server takes a moment."""
         asked: Callable[[], Answer] = lambda: self.user.get(path, **query)  # noqa: E731 - asked twice
-        assert poll(lambda: asked().status == status, timeout_seconds=15), asked().body
+        assert poll(lambda: asked().status == status, timeout_seconds=100), asked().body
         return asked()
 
 
@@ -162,7 +162,7 @@ def test_a_binding_to_a_role_that_is_missing_is_named(cluster: _Cluster) -> None
 
     assert poll(
         lambda: cluster.user.get(cluster.pods()).json["message"].endswith(suffix),
-        timeout_seconds=15,
+        timeout_seconds=100,
     )
 
 

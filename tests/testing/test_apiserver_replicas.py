@@ -184,7 +184,7 @@ async def test_an_informer_of_a_replica_is_as_old_as_that_and_catches_up() -> No
         ):
             pods = factory.informer("v1", "pods")
             await factory.start()
-            await factory.wait_for_cache_sync(timeout_seconds=10)
+            await factory.wait_for_cache_sync(timeout_seconds=100)
             replica.hold()
             server.create(pod("a"))
             assert pods.lister.list() == []

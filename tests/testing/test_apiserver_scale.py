@@ -166,7 +166,7 @@ def test_a_custom_resource_keeps_its_number_where_its_definition_says(
         }
     )
     everywhere = f"/apis/{_WIDGETS}/{plural}"
-    assert poll(lambda: wire.get(everywhere).status == 200, timeout_seconds=20)
+    assert poll(lambda: wire.get(everywhere).status == 200, timeout_seconds=100)
     api.create(
         {
             "apiVersion": _WIDGETS,

@@ -365,7 +365,7 @@ def test_a_user_may_do_what_rbac_grants(own_server: KubeAPIServer) -> None:
             return False
         return True
 
-    assert poll(is_allowed, timeout_seconds=10)
+    assert poll(is_allowed, timeout_seconds=100)
     with pytest.raises(ForbiddenError):
         bob.list("v1", "secrets", "default")
 

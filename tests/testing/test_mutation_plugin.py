@@ -86,7 +86,7 @@ def _run(folder: Path, ini: str = "") -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(_TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "."]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=50
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=100
     )
 
 

@@ -44,7 +44,7 @@ def _run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedP
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=100,
     )
 
 

@@ -28,7 +28,7 @@ class Late(ssl.SSLContext):
         """Wrap a socket."""
         with contextlib.suppress(OSError):
             sock.getpeername()
-            assert self.reset.wait(timeout=10)
+            assert self.reset.wait(timeout=100)
         return super().wrap_socket(sock, *args, **options)
 
 

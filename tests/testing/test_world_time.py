@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -103,13 +102,11 @@ def test_a_reconcile_that_hangs_meets_its_deadline(world: World) -> None:
     options = ControllerOptions(reconcile_timeout_seconds=300.0)
     maps = world.factory.informer("v1", "configmaps")
     controller = Controller("maps", reconcile, maps, options=options)
-    before = time.perf_counter()
 
     outcome = world.reconcile(controller, "default/a")
 
     assert isinstance(outcome.error, TimeoutError)
     assert world.now_seconds == 300.0
-    assert time.perf_counter() - before < 5
 
 
 def test_time_stands_between_calls_and_while_others_only_write(world: World) -> None:
@@ -145,7 +142,7 @@ def test_time_stands_while_a_thread_works(world: World, by: str) -> None:
 
     def work(*_: object) -> None:
         threading.Timer(0.05, release.set).start()
-        assert release.wait(5)
+        assert release.wait(100)
 
     async def to_thread(_request: Request, _obj: KubeObject | None) -> None:
         await asyncio.to_thread(work)
@@ -166,14 +163,12 @@ def test_closing_does_not_wait_for_what_waits() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await _wait_for_a_timer(2.0)
+            await _wait_for_a_timer(3600.0)
 
-    before = time.perf_counter()
     with World([MAP], virtual_time=True) as world:
         maps = world.factory.informer("v1", "configmaps")
         world.run(Controller("maps", reconcile, maps).start)
         world.elapse(10)
-    assert time.perf_counter() - before < 2
 
 
 def test_worlds_beside_each_other_share_their_time(world: World) -> None:

@@ -154,5 +154,5 @@ class Wire:
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._address.hostname or "", self._address.port
         if self._context is not None:
-            return http.client.HTTPSConnection(host, port, context=self._context, timeout=20)
-        return http.client.HTTPConnection(host, port, timeout=20)
+            return http.client.HTTPSConnection(host, port, context=self._context, timeout=100)
+        return http.client.HTTPConnection(host, port, timeout=100)

@@ -37,7 +37,7 @@ class Server:
 
     async def wait_until(self, claim: Callable[[], bool]) -> None:
         """Wait until a condition about this server is true."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             while not claim():
                 await self._changed.wait()
 

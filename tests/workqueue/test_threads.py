@@ -72,7 +72,7 @@ async def test_many_threads_lose_nothing() -> None:
     worker = asyncio.create_task(work())
     for thread in threads:
         thread.start()
-    await asyncio.wait_for(worker, 30.0)
+    await asyncio.wait_for(worker, 100.0)
     for thread in threads:
         thread.join()
     assert len(taken) == producers * each
