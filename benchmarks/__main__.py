@@ -1,7 +1,8 @@
 """`python -m benchmarks`: run benchmarks, and print, record and publish the results.
 
-No figure decides the exit status; it is 1 only if one of our own peers or the bare loop failed to
-run. A foreign peer that fails is a row with the reason.
+No figure decides the exit status. It is 1 if one of our own peers or the bare loop failed to run; a
+foreign peer that fails is a row with the reason. The smoke shows that every run works: a row of it
+without a figure is an exit status of 1 as well.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     if options.publish is not None:
         _publish(record, options.publish)
-    return int(_own_failed(record))
+    return int(_own_failed(record) or (size is Size.SMOKE and _misses_figures(record)))
 
 
 def _carry_out(plans: Sequence[Plan], setting: Setting, record: Record, path: Path | None) -> bool:
@@ -141,6 +142,17 @@ def _own_failed(record: Record) -> bool:
         for done in section.rounds
         for peer, found in done.items()
     )
+
+
+def _misses_figures(record: Record) -> bool:
+    """Name on standard error the rows that have no figure, and return whether there are any."""
+    rows = [row for section in record.sections for row in section.rows]
+    if sys.platform != "linux":
+        rows = [row for row in rows if "memory" not in row.measures]  # read from /proc
+    missing = [row for row in rows if None in {row.median, row.min, row.max}]
+    for row in missing:
+        print(f"no figure: {row.measures}, {row.peer}: {row.note}", file=sys.stderr)
+    return bool(missing)
 
 
 def _publish_saved(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:

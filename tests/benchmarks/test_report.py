@@ -10,7 +10,7 @@ import contextlib
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -272,6 +272,17 @@ def test_only_a_failure_of_our_own_is_an_exit_status(
 ) -> None:
     monkeypatch.setattr("benchmarks.__main__.RUNS", (_run(bench),))
     assert main(["mine", "--json", str(tmp_path / "record.json")]) == status
+
+
+def test_a_row_of_the_smoke_without_a_figure_is_an_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also that of a foreign peer, since none in the smoke needs a network."""
+    bench = _Bench({"objects": 1})
+    run = replace(_run(bench), peers={Size.SMOKE: ("bare", "kopf-index")})
+    monkeypatch.setattr("benchmarks.__main__.RUNS", (run,))
+    assert main(["mine", "--smoke", "--json", str(tmp_path / "record.json")]) == 1
+    assert "kopf-index failed: OSError: cannot be started" in capsys.readouterr().err
 
 
 def test_the_rest_is_estimated_by_an_earlier_record_and_by_what_turns_take(

@@ -1,7 +1,7 @@
-"""The benchmarks run, at a tiny size, and report every figure they promise.
+"""The smoke: which runs it has, and what it prints and records.
 
-Enters: `python -m benchmarks --smoke` in a process of its own. Leaves: nothing.
-Invariant: no threshold stands here; a slow machine fails no test.
+All of it runs in `make bench BENCH_ARGS=--smoke`, which fails if a row has no figure.
+No figure has a threshold; a slow machine fails no test.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from benchmarks.runs.against import update_specs
 from benchmarks.runs.run import Size
 
 _ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Record, str]:
-    """Run the smoke once: its record and what it printed."""
+    """Run a part of the smoke once: its record and what it printed."""
     path = tmp_path_factory.mktemp("benchmarks") / "record.json"
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--smoke", "--json", str(path)],
+        [sys.executable, "-m", "benchmarks", "--smoke", "queue", "--json", str(path)],
         cwd=_ROOT,
         capture_output=True,
         text=True,
@@ -42,18 +41,14 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Record, str]:
     return msgspec.json.decode(path.read_bytes(), type=Record), done.stdout
 
 
-def test_every_row_of_the_smoke_has_a_figure(smoke: tuple[Record, str]) -> None:
-    record, _ = smoke
-    rows = [row for section in record.sections for row in section.rows]
-    if sys.platform != "linux":
-        rows = [row for row in rows if "memory" not in row.measures]  # read from /proc
-    assert [row for row in rows if None in {row.median, row.min, row.max}] == []
+def test_every_run_is_part_of_the_smoke() -> None:
+    assert [run.name for run in RUNS if not run.peers.get(Size.SMOKE)] == []
 
 
-def test_the_smoke_measures_every_run_and_peer(smoke: tuple[Record, str]) -> None:
+def test_the_smoke_measures_every_peer(smoke: tuple[Record, str]) -> None:
     record, _ = smoke
     assert {section.name: list(section.rounds[0]) for section in record.sections} == {
-        run.name: list(run.peers[Size.SMOKE]) for run in RUNS
+        run.name: list(run.peers[Size.SMOKE]) for run in RUNS if run.name == "queue"
     }
 
 
