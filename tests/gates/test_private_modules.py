@@ -7,7 +7,6 @@ the folder's `__all__` lacks is added there, and to tests/gates/test_exports.py.
 from __future__ import annotations
 
 import ast
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
 _ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "pyinformer"
-
-NOT_YET_PRIVATE: Final[frozenset[str]] = frozenset({})
-"""Imports that are still there: the folder that imports, and the module it should not know."""
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -56,15 +52,12 @@ def foreign_private(module: str, source: str) -> set[str]:
     return found
 
 
-@pytest.mark.filterwarnings("default")  # an entry that can go fails nothing
 def test_no_folder_imports_a_private_module_of_another() -> None:
     found: set[str] = set()
     for path in sorted((_ROOT / _PACKAGE).rglob("*.py")):
         module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
         found |= foreign_private(module, path.read_text(encoding="utf-8"))
-    for gone in sorted(NOT_YET_PRIVATE - found):
-        warnings.warn(f"take {gone!r} from NOT_YET_PRIVATE: it is not imported", stacklevel=1)
-    assert sorted(found - NOT_YET_PRIVATE) == []
+    assert sorted(found) == []
 
 
 @pytest.mark.parametrize(
