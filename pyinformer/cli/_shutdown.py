@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import select
 import signal
 import sys
@@ -47,17 +48,17 @@ class Shutdown:
     def __init__(self) -> None:
         self.status: int | None = None
         self._cancel: Callable[[], object] | None = None
-        self._timer: threading.Timer | None = None
         self._next_check: asyncio.TimerHandle | None = None
+        # A signal handler may put into it at any moment. It may not start a thread: the main thread
+        # may have been interrupted in the start of another, whose lock it still holds.
+        self._ended: queue.SimpleQueue[int | None] = queue.SimpleQueue()
 
     def end(self, status: int) -> None:
         """Cancel the command and set its exit status; only the first call has an effect."""
         if self.status is not None:
             return
         self.status = status
-        self._timer = threading.Timer(_GRACE_SECONDS, os._exit, (status,))
-        self._timer.daemon = True
-        self._timer.start()
+        self._ended.put(status)
         if self._cancel is not None:
             self._cancel()
 
@@ -91,10 +92,23 @@ class Shutdown:
             self.end(CLOSED_PIPE)
         self._next_check = loop.call_later(_POLL_SECONDS, self._check_reader, loop, output)
 
-    def close(self) -> None:
-        """Stop the timer that exits the process: the command has ended in order."""
-        if self._timer is not None:
-            self._timer.cancel()
+    @contextmanager
+    def exiting_in_time(self) -> Iterator[None]:
+        """Exit the process if the block has not ended soon after a call of `end`."""
+        threading.Thread(target=self._exit_in_time, name="pyinformer exit", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._ended.put(None)
+
+    def _exit_in_time(self) -> None:
+        status = self._ended.get()
+        if status is None:
+            return
+        try:
+            self._ended.get(timeout=_GRACE_SECONDS)
+        except queue.Empty:
+            os._exit(status)
 
 
 def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
@@ -116,13 +130,12 @@ def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
             os._exit(shutdown.status)
         shutdown.end(SIGNALLED + number)
 
-    with handle_signals(on_signal):
+    with shutdown.exiting_in_time(), handle_signals(on_signal):
         try:
             return asyncio.run(shutdown.run(lambda: command(shutdown), output))
         except BrokenPipeError:
             return CLOSED_PIPE
         finally:
-            shutdown.close()
             if shutdown.status == CLOSED_PIPE:
                 detach_closed_pipes()
 
