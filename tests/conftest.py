@@ -56,6 +56,9 @@ def pytest_configure() -> None:
     # handled is reset to its default in a child.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does nohup with SIGHUP, which shall not end these tests and shall end programs under test.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     # asyncio's debug mode records where each callback and task was created. Ten frames of that are
     # half of the time of the tests; PYTHONASYNCIODEBUG=1 records them all the same.
     if not os.environ.get("PYTHONASYNCIODEBUG"):

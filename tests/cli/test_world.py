@@ -33,6 +33,7 @@ def _after(steps: int, seed: int) -> list[JSONObject]:
         del obj["metadata"]["creationTimestamp"]  # a clock has written it, and when who wrote what
         for entry in obj["metadata"]["managedFields"]:
             del entry["time"]
+        obj["metadata"]["managedFields"].sort(key=str)  # they are in the order of their times
     return found
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.command_line import complaints
 from tests.docs.terminals import Terminals
 
 if TYPE_CHECKING:
@@ -20,5 +21,6 @@ def test_each_command_of_the_tutorial_prints_what_stands_there(tmp_path: Path) -
         found = terminals.run_page(long_running={"server", "program"})
 
     for printed, said in found:
-        assert sorted(said) == sorted(printed)  # two lines may come in either order
+        # Two lines may come in either order.
+        assert sorted(complaints("\n".join(said))) == sorted(printed)
     assert sum(len(printed) for printed, _ in found) == 12

@@ -108,7 +108,8 @@ async def test_what_the_first_load_brought_and_what_the_watch_did(apiserver: API
         later,
         rf"The cache follows the server: it has every change up to {second}, last proven 0 s ago\.",
     )
-    assert later.sentences[-1] == "Handler audit has received its latest state."
+    # A busy machine may make a call of the handler one that took long, which follows.
+    assert later.sentences[-1].startswith("Handler audit has received its latest state")
     assert str(later).startswith("default/a in the cache of pods.v1:\nIt is cached at")
 
 

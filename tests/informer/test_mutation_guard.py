@@ -290,7 +290,7 @@ async def test_an_async_handler_hears_at_its_next_await(apiserver: APIServer) ->
 
 
 async def test_a_handler_in_a_thread_hears_when_its_call_ends(apiserver: APIServer) -> None:
-    async with sharing(apiserver, "debug") as pods:
+    async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
 
         def blocking(event: Event[None]) -> None:
             change(pods.lister.decoded.of(cast("Added[None]", event).object))
