@@ -80,6 +80,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+def pytest_collection_finish() -> None:
+    """Let no garbage collection walk what the collection of tests made: a million objects.
+
+    Many tests collect; the stations of the benchmarks do so before each of some hundred samples.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
