@@ -42,6 +42,7 @@ from pyinformer.transport.http import (
     SessionConnection,
     SessionSource,
     SessionTimeouts,
+    network_errors,
     read_bounded,
 )
 from pyinformer.transport.list_parser import ListMetadata, ListSplitter
@@ -78,6 +79,7 @@ __all__ = [
     "check_policy",
     "find_config",
     "in_cluster_config",
+    "network_errors",
     "read_bookmark",
     "read_bounded",
     "read_error",

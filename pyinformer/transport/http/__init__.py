@@ -2,6 +2,7 @@
 
 from pyinformer.transport.http._body import LEAST_BYTES_PER_SECOND, Body, PushBody, read_bounded
 from pyinformer.transport.http._connection import Connection, Query
+from pyinformer.transport.http._errors import network_errors
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._session_connection import (
     SessionConnection,
@@ -19,5 +20,6 @@ __all__ = [
     "SessionConnection",
     "SessionSource",
     "SessionTimeouts",
+    "network_errors",
     "read_bounded",
 ]

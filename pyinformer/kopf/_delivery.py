@@ -1,0 +1,212 @@
+"""What a stream has to report to kopf: the sink of its reflector, and a queue of events.
+
+Nothing is dropped, merged or stripped. What a list shows is compared with what was reported before:
+new and changed objects are reported, unchanged ones are not, and an object that is gone is reported
+as deleted, with the state that was known of it last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast, final
+
+from pyinformer.apimachinery import Added, Deleted, Updated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kopf._cogs.structs.bodies import RawBody, RawEvent
+
+    from pyinformer.apimachinery import Event, KubeObject
+    from pyinformer.kopf._known import Known
+
+Kind: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"] | None
+_SLICE = 512  # objects per step
+
+
+class _Pending(NamedTuple):
+    kind: Kind
+    object: KubeObject[None] | None
+    """None at the end of a list."""
+    is_missed: bool = False
+    """A deletion that no event has shown; the object is what was known of it last."""
+
+
+class DeliveryOwner(Protocol):
+    """The stream of a delivery."""
+
+    @property
+    def is_resetting(self) -> bool:
+        """Whether the list that is applied now is of another history of the server.
+
+        There a resource version can stand for another state.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Continue: there is something to report."""
+        ...
+
+    def deletion_timestamp(self) -> str:
+        """Return the time for a deletion that was missed, as Kubernetes writes it."""
+        ...
+
+
+@final
+class Delivery:
+    """The events of one stream that kopf has not received yet.
+
+    Args:
+        known: the objects that were reported.
+        owner: the stream.
+        is_observer: the stream is one of CRDs, namespaces or peerings, whose reader ignores events
+            without a type; handlers receive what a list shows without one.
+    """
+
+    def __init__(self, known: Known, owner: DeliveryOwner, *, is_observer: bool) -> None:
+        self.known = known
+        self.has_listed: bool = False
+        """Whether a list was complete since the stream began."""
+        self._is_observer = is_observer
+        self._owner = owner
+        self._queue: deque[_Pending] = deque()
+        self._replays = True
+        self._is_paused = self._is_listing = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def pause(self) -> None:
+        """Report nothing but deletions until `resume` or `replay`; those are kept.
+
+        The rest need not be kept: after a pause every object is reported again.
+        """
+        self._is_paused = True
+        self._queue = deque(one for one in self._queue if one.kind == "DELETED")
+
+    def resume(self) -> None:
+        """Report again: the next list is the first of a new reflector, which reports all of it."""
+        self._is_paused = self._is_listing = False
+        self._replays = True
+
+    @property
+    def can_replay(self) -> bool:
+        """Whether what is known is complete, and has bodies to report."""
+        return self.known.has_bodies and self.has_listed and not self._is_listing
+
+    def replay(self) -> None:
+        """Report again, beginning with everything that is known, as after a list."""
+        self._is_paused = False
+        known = self.known
+        for key in known.keys():  # noqa: SIM118 - it cannot be iterated itself
+            self._put(None, known.get(key))
+        self._put(None, None)
+
+    def take(self) -> RawEvent | Literal["LISTED"] | None:
+        """Return the next event, with a body of its own; None if there is none yet."""
+        if not self._queue:
+            return None
+        pending = self._queue.popleft()
+        if pending.object is None:
+            return "LISTED"
+        body = self._missed_body(pending.object) if pending.is_missed else _body(pending.object)
+        return cast("RawEvent", {"type": pending.kind, "object": body})
+
+    def get(self, key: str) -> KubeObject[None] | None:
+        """Return what is known of a key; see Sink."""
+        return self.known.get(key)
+
+    def keys(self) -> list[str]:
+        """Return every known key; see Sink."""
+        return self.known.keys()
+
+    def apply_nowait(self, event: Event[None]) -> None:
+        """Report one event of the watch; see Sink."""
+        match event:
+            case Added(obj):
+                self.known.put(obj)
+                self._put("ADDED", obj)
+            case Updated(_, obj):
+                self.known.put(obj)
+                self._put("MODIFIED", obj)
+            case Deleted(obj):
+                self.known.pop(event.key)
+                self._put("DELETED", obj, is_missed=event.final_state_unknown)
+
+    def replace_nowait(
+        self, objects: Mapping[str, KubeObject[None]], resource_version: str
+    ) -> Iterator[None]:
+        """Report the difference between what is known and a complete list; see Sink."""
+        is_replay, self._replays, self._is_listing = self._replays, False, True
+        for number, key in enumerate(self.known.keys()):
+            self._miss_if_gone(key, objects.get(key))
+            if number % _SLICE == 0:
+                yield
+        for number, (key, obj) in enumerate(objects.items()):
+            self._report_listed(key, obj, is_replay=is_replay)
+            if number % _SLICE == 0:
+                yield
+        yield from self.known.replace(objects, resource_version)
+        self.has_listed, self._is_listing = True, False
+        self._put(None, None)
+
+    def bookmark_nowait(self, resource_version: str) -> None:
+        """Do nothing; kopf ignores bookmarks as well."""
+
+    def _miss_if_gone(self, key: str, listed: KubeObject[None] | None) -> None:
+        was = self.known.get(key)
+        if was is None or (listed is not None and listed.metadata.uid == was.metadata.uid):
+            return
+        self.known.pop(key)
+        self._put("DELETED", was, is_missed=True)
+
+    def _report_listed(self, key: str, obj: KubeObject[None], *, is_replay: bool) -> None:
+        if not obj.raw:  # what the sink itself had returned
+            return
+        was = self.known.get(key)
+        if self._is_observer:
+            if not self._is_same(was, obj):
+                self._put("ADDED" if was is None else "MODIFIED", obj)
+        elif is_replay or not self._is_same(was, obj):
+            self._put(None, obj)
+
+    def _is_same(self, was: KubeObject[None] | None, obj: KubeObject[None]) -> bool:
+        if was is None or was is obj:
+            return was is obj
+        before, after = was.metadata, obj.metadata
+        is_version = before.resource_version == after.resource_version != ""
+        return is_version and before.uid == after.uid and not self._owner.is_resetting
+
+    def _put(self, kind: Kind, obj: KubeObject[None] | None, *, is_missed: bool = False) -> None:
+        if self._is_paused and kind != "DELETED":
+            return
+        self._queue.append(_Pending(kind, obj, is_missed))
+        self._owner.wake()
+
+    def _missed_body(self, obj: KubeObject[None]) -> RawBody:
+        """Return the body of a deletion that was missed.
+
+        Without a deletion timestamp kopf would keep the daemons of the object.
+        """
+        body = _body(obj) if obj.raw else _identity_body(obj)
+        body["metadata"].setdefault("deletionTimestamp", self._owner.deletion_timestamp())
+        return body
+
+
+def _body(obj: KubeObject[None]) -> RawBody:
+    return cast("RawBody", json.loads(obj.raw))
+
+
+def _identity_body(obj: KubeObject[None]) -> RawBody:
+    """Return a body with all that is known of an object without one."""
+    meta = obj.metadata
+    fields = {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+    }
+    metadata = {name: value for name, value in fields.items() if value}
+    body = {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind, "metadata": metadata}
+    return cast("RawBody", body)

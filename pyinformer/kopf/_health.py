@@ -1,0 +1,153 @@
+"""The start of an operator, what its liveness endpoint shows of the streams, and when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+import anyio
+import kopf
+
+from pyinformer._logging import get_logger
+from pyinformer.kopf._gate import PERIOD_SECONDS
+from pyinformer.kopf._operators import current_operator, refuse, register
+from pyinformer.kopf._settings import patience_seconds
+from pyinformer.tasks import Host, error_text
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Coroutine, Mapping
+    from typing import Any
+
+    from anyio.abc import TaskGroup
+    from kopf._cogs.aiokits.aiotoggles import ToggleSet
+    from kopf._cogs.configs.configuration import OperatorSettings
+    from kopf._core.intents.registries import OperatorRegistry
+
+    from pyinformer.kopf._operators import Operator
+
+    class _Processor(Protocol):
+        """kopf's processor of events, which holds what it is called with."""
+
+        @property
+        def keywords(self) -> Mapping[str, object]:
+            """The arguments."""
+            ...
+
+
+_log = get_logger("pyinformer.kopf")
+PROBES: Final[logging.Logger] = get_logger("kopf.activities.probe").logger
+"""Where kopf logs each probe."""
+_ID: Final = "pyinformer"
+
+
+def orchestrator_hook(
+    original: Callable[..., Coroutine[Any, Any, None]], *, strict: bool
+) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Return kopf's orchestrator, which records its operator before any stream begins.
+
+    It is called in the context of the operator, before the tasks of the operator run.
+
+    Args:
+        original: kopf's.
+        strict: raise if the operator cannot be recorded; otherwise it runs on plain kopf.
+    """
+
+    def orchestrator(
+        *,
+        processor: _Processor,
+        settings: OperatorSettings,
+        operator_paused: ToggleSet,
+        **others: object,
+    ) -> Coroutine[Any, Any, None]:
+        operator = None
+        try:
+            operator = _record(processor.keywords, settings, operator_paused)
+        except Exception as error:
+            if strict:
+                raise
+            _log.error("the operator runs on plain kopf: %s", error_text(error))
+            refuse()
+        arguments = {"settings": settings, "operator_paused": operator_paused, **others}
+        return _orchestrate(original, operator, processor=processor, **arguments)
+
+    return orchestrator
+
+
+def _record(known: Mapping[str, object], settings: OperatorSettings, paused: ToggleSet) -> Operator:
+    registry = cast("OperatorRegistry", known["registry"])
+    operator = register(settings, registry)
+    operator.gate.paused = paused
+    _add_probe(registry)
+    memo = known["memobase"]
+    if not hasattr(memo, "informers"):
+        with suppress(AttributeError, TypeError):  # a memo of the user's may refuse attributes
+            memo.informers = operator.informers  # type: ignore[attr-defined]  # any object
+    return operator
+
+
+async def _orchestrate(
+    original: Callable[..., Coroutine[Any, Any, None]],
+    operator: Operator | None,
+    **arguments: object,
+) -> None:
+    if operator is None:
+        await original(**arguments)
+        return
+
+    async def watch_gate(_: TaskGroup, ready: Callable[[], None]) -> None:
+        ready()
+        while True:
+            await anyio.sleep(PERIOD_SECONDS)
+            operator.gate.check()
+
+    async with Host("the gate of an operator", watch_gate):
+        await original(**arguments)
+
+
+def _add_probe(registry: OperatorRegistry) -> None:
+    handlers = registry._activities.get_all_handlers()  # noqa: SLF001 - kopf's
+    if all(handler.id != _ID for handler in handlers):
+        kopf.on.probe(id=_ID, registry=registry)(_probe)
+
+
+def is_noteworthy(record: logging.LogRecord) -> bool:
+    """Return whether a log record of kopf's probes is to be shown.
+
+    kopf logs the success of each probe; an operator without probes of its own had no such lines.
+    """
+    return not record.getMessage().startswith(f"Activity {_ID!r} succeeded")
+
+
+async def _probe(**_: object) -> dict[str, int]:
+    """Return counts of the operator's streams.
+
+    Raises:
+        PermanentError: kopf's: a stream is refused for missing rights, or handlers are blocked.
+
+    Cancellation:
+        Safe.
+    """
+    operator = current_operator()
+    if operator is None:
+        return {}
+    if problems := _problems(operator, asyncio.get_running_loop().time()):
+        raise kopf.PermanentError("; ".join(problems))
+    return {
+        "streams": len(operator.streams),
+        "synced": sum(stream.has_listed for stream in operator.streams),
+        "plain": len(operator.plain),
+    }
+
+
+def _problems(operator: Operator, now: float) -> list[str]:
+    patience = patience_seconds(operator.settings.networking)
+    problems = [
+        f"{stream.name}: {stream.last_error}"
+        for stream in operator.streams
+        if stream.refusal.lasts(patience, now)
+    ]
+    if operator.gate.stuck:
+        problems.append(f"the handlers wait for {', '.join(operator.gate.stuck)}")
+    return problems

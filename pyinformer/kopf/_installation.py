@@ -1,0 +1,193 @@
+"""Putting the hooks into kopf, and taking them out again; what is checked before that.
+
+All hooks are put in or none. The check is one place, since it has to know the inside of kopf.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Collection
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kopf._cogs.aiokits.aiotoggles import ToggleSet
+from kopf._cogs.clients import auth, errors, fetching, scanning, watching
+from kopf._core.engines import peering
+from kopf._core.reactor import orchestration
+
+from pyinformer._call_site import call_site
+from pyinformer._logging import get_logger
+from pyinformer.errors import ConfigurationError, LifecycleError
+from pyinformer.kopf import _toggles
+from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook
+from pyinformer.kopf._options import Options, resource_names
+from pyinformer.kopf._requests import fetch_hook, keepalive, scan_hook
+from pyinformer.kopf._watching import watch_hook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_log = get_logger("pyinformer.kopf")
+
+_OLDEST: Final = (1, 45)
+
+
+class _Used(NamedTuple):
+    """A function of kopf's that is replaced or called."""
+
+    owner: object
+    name: str
+    parameters: frozenset[str]
+
+
+def _used(owner: object, name: str, parameters: str = "") -> _Used:
+    return _Used(owner, name, frozenset(parameters.split()))
+
+
+_REPLACED: Final = (
+    _used(watching, "infinite_watch", "settings resource namespace operator_paused _iterations"),
+    _used(ToggleSet, "make_toggle", "self name"),
+    _used(ToggleSet, "drop_toggle", "self toggle"),
+    _used(ToggleSet, "drop_toggles", "self toggles"),
+    _used(orchestration, "orchestrator", "processor settings identity insights operator_paused"),
+    _used(peering, "keepalive", "namespace resource identity settings"),
+    _used(scanning, "scan_resources", "settings logger groups"),
+    _used(fetching, "fetch_objs", "settings resource namespace logger"),
+)
+_CALLED: Final = (
+    _used(watching, "streaming_block", "resource namespace operator_paused"),
+    _used(peering, "touch", "identity settings resource namespace lifetime"),
+    _used(auth, "authenticated", "fn"),
+    _used(errors.APIForbiddenError, "__init__", "payload status headers"),
+)
+
+_lock: Final = threading.Lock()
+_originals: Final[dict[tuple[object, str], object]] = {}
+_installed_at: Final[list[str]] = []
+
+
+def install(
+    *,
+    only: Collection[str] = (),
+    exclude: Collection[str] = (),
+    bodies: bool | None = None,
+    warm_while_paused: bool = False,
+    strict: bool = False,
+) -> None:
+    """Run the watch streams of every kopf operator of this process on pyinformer.
+
+    Call it once, before the operator starts: at the top of the file of handlers, or before
+    `kopf.run()`. If this kopf is not one that is known, it logs a warning and changes nothing.
+
+    The environment variable `PYINFORMER_KOPF=off`, or `settings.pyinformer = False` in a startup
+    handler, keeps streams that begin afterwards on plain kopf.
+
+    Args:
+        only: the resources whose streams are meant, such as `["pods", "deployments.apps"]`; empty
+            for all.
+        exclude: the resources whose streams stay plain kopf.
+        bodies: keep the objects of every stream of handlers, or of none. None: of the resources
+            with handlers for events, daemons and timers, and of those with listers. A missed
+            deletion of an object that is not kept is reported with its identity alone.
+        warm_while_paused: keep following the server while peers pause the operator, so that
+            listers stay current; for streams that keep bodies.
+        strict: raise instead of running on plain kopf, if the hooks cannot be put in.
+
+    Raises:
+        InvalidArgumentError: the arguments contradict each other.
+        LifecycleError: it was called before, or an operator is running already.
+        ConfigurationError: this kopf is not one that is known, and `strict` is set.
+    """
+    options = Options(
+        only=resource_names("only", only),
+        exclude=resource_names("exclude", exclude),
+        bodies=bodies,
+        warm_while_paused=warm_while_paused,
+    )
+    with _lock:
+        _check_lifecycle()
+        if problem := _problem_of_kopf():
+            if strict:
+                raise ConfigurationError("kopf", problem)
+            _log.warning("kopf stays as it is, without pyinformer: %s", problem)
+            return
+        _put_in(_replacements(options, strict=strict))
+        PROBES.addFilter(is_noteworthy)
+        _installed_at.append(call_site())
+    _log.info("the watch streams of kopf %s run on pyinformer", version("kopf"))
+
+
+def uninstall() -> None:
+    """Restore kopf as it was; streams that run stay as they are until they end.
+
+    A call without an earlier `install` does nothing.
+    """
+    with _lock:
+        for (owner, name), original in _originals.items():
+            setattr(owner, name, original)
+        _originals.clear()
+        _installed_at.clear()
+        PROBES.removeFilter(is_noteworthy)
+
+
+def _check_lifecycle() -> None:
+    if _installed_at:
+        reason = f"pyinformer.kopf is installed already, by {_installed_at[0]}"
+        raise LifecycleError(f"{reason}: remove one of the calls, or call uninstall() first")
+    if auth.vault_var.get(None) is not None:
+        reason = "install() was called by a running operator, whose streams may have begun"
+        raise LifecycleError(f"{reason}: call it at the top of the module, before kopf starts")
+
+
+def _problem_of_kopf() -> str:
+    """Return why the hooks cannot be put into this kopf; empty if they can."""
+    try:
+        found = version("kopf")
+    except PackageNotFoundError:
+        return "its version is unknown: install the package kopf"
+    try:
+        parts = tuple(int(part) for part in found.split(".")[:2])
+    except ValueError:
+        return f"version {found} is unknown: install kopf 1.45.0 or newer"
+    if parts < _OLDEST:
+        return f"version {found} is too old: install kopf 1.45.0 or newer"
+    missing = list(_missing())
+    if not missing:
+        return ""
+    return f"version {found} has changed {', '.join(missing)}: install a newer pyinformer"
+
+
+def _missing() -> Iterator[str]:
+    """Yield what this kopf lacks."""
+    for one in (*_REPLACED, *_CALLED):
+        function = getattr(one.owner, one.name, None)
+        found = set(inspect.signature(function).parameters) if callable(function) else set()
+        if not callable(function) or not one.parameters <= found:
+            yield f"{getattr(one.owner, '__name__', one.owner)}.{one.name}"
+    toggles = ToggleSet(all)
+    if not hasattr(toggles, "_condition") or not hasattr(toggles, "_toggles"):
+        yield "ToggleSet"
+    for owner, name in ((auth, "vault_var"), (watching.Bookmark, "LISTED")):
+        if not hasattr(owner, name):
+            yield name
+
+
+def _replacements(options: Options, *, strict: bool) -> tuple[object, ...]:
+    """Return what replaces each of `_REPLACED`, in that order."""
+    return (
+        watch_hook(watching.infinite_watch, options),
+        _toggles.make_toggle,
+        _toggles.drop_toggle,
+        _toggles.drop_toggles,
+        orchestrator_hook(orchestration.orchestrator, strict=strict),
+        keepalive,
+        scan_hook(scanning.scan_resources),
+        fetch_hook(fetching.fetch_objs),
+    )
+
+
+def _put_in(replacements: tuple[object, ...]) -> None:
+    for one, replacement in zip(_REPLACED, replacements, strict=True):
+        _originals[one.owner, one.name] = getattr(one.owner, one.name)
+        setattr(one.owner, one.name, replacement)

@@ -1,0 +1,149 @@
+"""What the streams of one kopf operator share, found by the operator's vault.
+
+Every task of an operator has its vault in its context. Settings cannot identify an operator: two
+operators of two clusters may share one settings object, and must not share a history.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING, Final, final
+from weakref import WeakKeyDictionary, WeakSet
+
+from kopf._cogs.clients import auth
+
+from pyinformer.errors import LifecycleError
+from pyinformer.kopf._connection import VaultSession
+from pyinformer.kopf._gate import Gate
+from pyinformer.kopf._listers import NO_INDEXES, Informers
+from pyinformer.kopf._scans import SharedScans
+from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
+from pyinformer.transport import SessionConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kopf._cogs.configs.configuration import OperatorSettings
+    from kopf._cogs.structs.credentials import Vault
+    from kopf._cogs.structs.references import Resource
+    from kopf._core.intents.registries import OperatorRegistry
+
+    from pyinformer.kopf._stream import Stream
+    from pyinformer.store import IndexFunction, Lister
+
+# kopf lists and watches everything at the same time; after an outage nothing may come later.
+_BUDGET: Final = RequestBudgetOptions(max_lists=32, attempts_per_second=1000.0, burst=1000)
+
+
+@final
+class Operator:
+    """One kopf operator.
+
+    Args:
+        settings: its settings.
+        registry: its handlers; None if they are not known, as in tests of kopf's own.
+    """
+
+    def __init__(self, settings: OperatorSettings, registry: OperatorRegistry | None) -> None:
+        self.settings: OperatorSettings = settings
+        """Its settings."""
+        self.connection = SessionConnection(VaultSession(settings))
+        self.request_budget = RequestBudget(_BUDGET)
+        self.lineage = Lineage(attempt=self.request_budget.attempt)
+        self.watch_list_memory = WatchListMemory()
+        self.rng = random.Random()
+        self.gate: Gate = Gate()
+        """What its handlers wait for before they begin."""
+        self.informers: Informers = Informers()
+        """The caches that its handlers read."""
+        self.streams: list[Stream] = []
+        """The streams that are read now."""
+        self.plain: dict[str, str] = {}
+        """The streams that are plain kopf, by name, and why."""
+        self.has_scanned: bool = False
+        """Whether the first scan of the server's resources has succeeded."""
+        self.scans: SharedScans = SharedScans()
+        """The scans for resources after that."""
+        self._registry = registry
+
+    def begin(self, stream: Stream) -> None:
+        """Add a stream that begins."""
+        self.streams.append(stream)
+        self.informers.join(stream)
+
+    def end(self, stream: Stream) -> None:
+        """Remove a stream; a second call does nothing."""
+        if stream in self.streams:
+            self.streams.remove(stream)
+            self.informers.leave(stream)
+
+    def needs_bodies(self, resource: Resource) -> bool:
+        """Return whether a handler may have to receive a missed deletion with its body."""
+        if self._registry is None or self.informers.wants(resource):
+            return True
+        handlers = (self._registry._watching, self._registry._spawning)  # noqa: SLF001 - kopf's
+        return any(each.has_handlers(resource=resource) for each in handlers)
+
+
+_operators: Final[WeakKeyDictionary[Vault, Operator]] = WeakKeyDictionary()
+_refused: Final[WeakSet[Vault]] = WeakSet()
+_lock: Final = threading.Lock()  # operators may run in several threads
+
+
+def register(settings: OperatorSettings, registry: OperatorRegistry) -> Operator:
+    """Record the operator that begins in this context, and return it."""
+    with _lock:
+        return _operators.setdefault(auth.vault_var.get(), Operator(settings, registry))
+
+
+def operator_of(settings: OperatorSettings) -> Operator:
+    """Return the operator of this context.
+
+    Raises:
+        LookupError: no operator runs in this context.
+    """
+    with _lock:
+        vault = auth.vault_var.get()
+        found = _operators.get(vault)
+        if found is None:
+            found = _operators[vault] = Operator(settings, None)
+        return found
+
+
+def refuse() -> None:
+    """Keep the streams of the operator of this context on plain kopf."""
+    with _lock:
+        _refused.add(auth.vault_var.get())
+
+
+def is_refused() -> bool:
+    """Return whether the streams of the operator of this context stay on plain kopf."""
+    vault = auth.vault_var.get(None)
+    with _lock:
+        return vault is not None and vault in _refused
+
+
+def current_operator() -> Operator | None:
+    """Return the operator of this context, or None."""
+    vault = auth.vault_var.get(None)
+    with _lock:
+        return None if vault is None else _operators.get(vault)
+
+
+def lister(
+    api_version: str,
+    resource: str,
+    *,
+    indexes: Mapping[str, str | IndexFunction] = NO_INDEXES,
+) -> Lister[None]:
+    """Return the lister of a resource that the current operator watches; see `Informers.lister`.
+
+    Raises:
+        LifecycleError: it is called outside of an operator, or install() was not called.
+    """
+    operator = current_operator()
+    if operator is None:
+        reason = "lister() needs an operator: call it in a handler, such as @kopf.on.startup(),"
+        raise LifecycleError(f"{reason} after pyinformer.kopf.install()")
+    return operator.informers.lister(api_version, resource, indexes=indexes)

@@ -1,0 +1,84 @@
+"""What `install` was given, and which streams it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, final
+
+from pyinformer.apimachinery import check_flag
+from pyinformer.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kopf._cogs.structs.references import Resource
+
+SWITCH: Final = "PYINFORMER_KOPF"
+"""The environment variable that keeps every stream on plain kopf."""
+_OFF: Final = frozenset({"off", "0", "no", "false"})
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The arguments of `install`, which documents them."""
+
+    only: frozenset[str]
+    exclude: frozenset[str]
+    bodies: bool | None
+    warm_while_paused: bool
+
+    def __post_init__(self) -> None:
+        """Raise InvalidArgumentError for values that contradict each other."""
+        if both := self.only & self.exclude:
+            reason = f"must not name what only= names, got {min(both)!r} in both"
+            raise InvalidArgumentError("exclude", reason)
+        check_flag("warm_while_paused", self.warm_while_paused)
+        if self.bodies is not None:
+            check_flag("bodies", self.bodies)
+        if self.warm_while_paused and self.bodies is False:
+            reason = "needs bodies: leave out bodies=False, or warm_while_paused=True"
+            raise InvalidArgumentError("warm_while_paused", reason)
+
+
+def resource_names(argument: str, given: Collection[str]) -> frozenset[str]:
+    """Return names of resources, each `plural` or `plural.group`, such as `deployments.apps`.
+
+    Raises:
+        InvalidArgumentError: they are something else.
+    """
+    if isinstance(given, str) or not isinstance(given, Collection):
+        reason = f"must be a list of resources such as ['pods', 'deployments.apps'], got {given!r}"
+        raise InvalidArgumentError(argument, reason)
+    for name in given:
+        if not isinstance(name, str) or not name or "/" in name:
+            reason = f"must have names such as 'pods' or 'deployments.apps', got {name!r}"
+            raise InvalidArgumentError(argument, reason)
+    return frozenset(given)
+
+
+def why_plain(
+    options: Options, resource: Resource, environ: Mapping[str, str], settings: object
+) -> str:
+    """Return why a stream that starts now has to be plain kopf; empty if it has not.
+
+    Args:
+        options: the arguments of `install`.
+        resource: what the stream watches.
+        environ: the environment of the process.
+        settings: the operator's; its attribute `pyinformer` may be False.
+
+    Raises:
+        InvalidArgumentError: `settings.pyinformer` is not a bool.
+    """
+    if environ.get(SWITCH, "").strip().lower() in _OFF:
+        return f"the environment has {SWITCH}={environ[SWITCH]}"
+    wanted = getattr(settings, "pyinformer", True)
+    check_flag("settings.pyinformer", wanted)
+    if not wanted:
+        return "settings.pyinformer is False"
+    names = {resource.plural, f"{resource.plural}.{resource.group}".rstrip(".")}
+    if options.only and not names & options.only:
+        return "install(only=...) does not name it"
+    return "install(exclude=...) names it" if names & options.exclude else ""

@@ -1,0 +1,145 @@
+"""Translate kopf's settings, which may change at any time, into those of a reflector.
+
+All of it is computed anew for each request, as kopf reads its settings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence, Sized
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from pyinformer.errors import (
+    APIStatusError,
+    ForbiddenError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+)
+from pyinformer.reflector import ReflectorOptions
+from pyinformer.transport import SessionTimeouts
+
+if TYPE_CHECKING:
+    import random
+
+    from kopf._cogs.configs.configuration import (
+        NetworkingSettings,
+        OperatorSettings,
+        WatchingSettings,
+    )
+    from kopf._cogs.structs.references import Resource
+
+    from pyinformer.errors import InformerError
+
+_PAGE_SIZE: Final = 500
+_CONNECT_SECONDS: Final = 10.0  # kopf has no limit of its own
+_WATCH_HEADERS_SECONDS: Final = 60.0
+_MOST_BACKOFFS: Final = 1000  # of an iterable without an end
+_UNKNOWN_BACKOFF_SECONDS: Final = 1.0  # a generator cannot be read without using it up
+_MOST_DOUBLINGS: Final = 20  # the reflector's own limit is far lower
+_RETRIED: Final = (TransportError, ServerError, ForbiddenError, TooManyRequestsError)
+
+
+def reflector_options(settings: OperatorSettings, rng: random.Random) -> ReflectorOptions:
+    """Return the options of the next request of a stream.
+
+    Raises:
+        InvalidArgumentError: a setting has a value that cannot work.
+    """
+    watching, networking = settings.watching, settings.networking
+    ends = [each for each in (watching.server_timeout, watching.client_timeout) if each is not None]
+    usual = ReflectorOptions()
+    inactivity: float | None = watching.inactivity_timeout
+
+    def limit(failures: int, error: InformerError) -> float:
+        return most_seconds(failures, error, watching, networking)
+
+    return ReflectorOptions(
+        use_watch_list=watching.initial_streaming,
+        page_size=_PAGE_SIZE if watching.chunk_size is None else watching.chunk_size,
+        silence_seconds=math.inf if inactivity is None else inactivity,
+        watch_timeout_seconds=(min(ends), min(ends)) if ends else usual.watch_timeout_seconds,
+        max_retry_seconds=limit,
+        rng=rng,
+    )
+
+
+def selectors_of(settings: OperatorSettings, resource: Resource) -> tuple[str, str, str]:
+    """Return the label, field and shard selectors of a resource; empty ones select all."""
+    watching = settings.watching
+    labels = ",".join(sorted(set(watching.label_selectors.collect(resource))))
+    fields = ",".join(sorted(set(watching.field_selectors.collect(resource))))
+    shard, *_ = watching.shard_selectors.collect(resource) or [""]
+    return labels, fields, shard
+
+
+def timeouts_of(settings: OperatorSettings, *, watch: bool) -> SessionTimeouts:
+    """Return the deadlines of the next request."""
+    networking = settings.networking
+    total = networking.request_timeout
+    connects = [networking.connect_timeout]
+    if watch:
+        connects.insert(0, settings.watching.connect_timeout)
+    connect = next((each for each in connects if each is not None), _CONNECT_SECONDS)
+    return SessionTimeouts(
+        connect_seconds=connect,
+        headers_seconds=_WATCH_HEADERS_SECONDS if watch else total,
+        total_seconds=total,
+    )
+
+
+def patience_seconds(networking: NetworkingSettings) -> float:
+    """Return for how long kopf repeats a request before it gives up; may be infinite."""
+    backoffs = _backoffs(networking.error_backoffs)
+    return math.inf if backoffs is None else sum(backoffs)
+
+
+def most_seconds(
+    failures: int,
+    error: InformerError,
+    watching: WatchingSettings,
+    networking: NetworkingSettings,
+) -> float:
+    """Return the longest wait before the next attempt, so that none comes later than kopf's own.
+
+    kopf repeats a request after each of its `error_backoffs`. When they are used up it begins anew
+    after an outage of the network or a 429. After other errors it ends the operator, and here the
+    waits grow from a second.
+
+    Args:
+        failures: how many attempts in a row have failed; 0 if a watch broke that had lasted.
+        error: the failure.
+        watching: kopf's settings.
+        networking: kopf's settings.
+    """
+    is_requested = isinstance(error, APIStatusError) and error.retry_after_seconds is not None
+    if is_requested and networking.enforce_retry_after:
+        return 0.0  # the server's wish alone counts
+    if not isinstance(error, _RETRIED):
+        return math.inf
+    if failures == 0:
+        return 0.0
+    backoffs = _backoffs(networking.error_backoffs)
+    if backoffs is None:
+        return _UNKNOWN_BACKOFF_SECONDS
+    if failures <= len(backoffs):
+        return backoffs[failures - 1]
+    if not isinstance(error, TransportError | TooManyRequestsError):
+        return _first_seconds_after(failures - len(backoffs))
+    turn = (failures - 1) % (len(backoffs) + 1)
+    return watching.reconnect_backoff if turn == len(backoffs) else backoffs[turn]
+
+
+def _first_seconds_after(failures: int) -> float:
+    """Return 1, 2, 4, ... seconds: kopf has given up, and no growth before that counts."""
+    return 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
+
+
+def _backoffs(given: float | Iterable[float]) -> Sequence[float] | None:
+    """Return the backoffs; None if they have no end, or can be read only once."""
+    if not isinstance(given, Iterable):
+        return (given,)
+    if not isinstance(given, Sized):
+        return None
+    return tuple(islice(given, _MOST_BACKOFFS))

@@ -1,0 +1,277 @@
+"""One watch stream of kopf, fed by a reflector.
+
+The reflector runs in a task of its own, so no cancel scope and no timeout is held while kopf has
+the generator suspended. That task ends with the generator, and with the task that reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, final
+
+from kopf._cogs.clients import errors, watching
+
+from pyinformer._clock import wall_time
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource
+from pyinformer.errors import ConnectionEndedError, InternalError
+from pyinformer.kopf._delivery import Delivery
+from pyinformer.kopf._forbidden import Refusal
+from pyinformer.kopf._known import KnownKeys, KnownObjects
+from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
+from pyinformer.reflector import Reflector
+from pyinformer.tasks import Host
+from pyinformer.transport import ListWatch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator
+
+    from anyio.abc import TaskGroup
+    from kopf._cogs.aiokits.aiotoggles import ToggleSet
+    from kopf._cogs.configs.configuration import OperatorSettings
+    from kopf._cogs.structs.bodies import RawEvent
+    from kopf._cogs.structs.references import Namespace, Resource
+
+    from pyinformer.kopf._operators import Operator
+    from pyinformer.reflector import ReflectorOptions
+
+_log = get_logger("pyinformer.kopf")
+_FORBIDDEN: Final = 403
+
+
+@final
+class Stream:
+    """The events of one resource in one namespace, or in all.
+
+    Args:
+        operator: whose stream it is.
+        settings: the operator's.
+        resource: what is watched.
+        namespace: None for all namespaces.
+        paused: is on while the operator is paused; None for streams that are never paused.
+        keeps_bodies: keep the objects, not only their identities.
+        stays_warm: keep following the server while the operator is paused.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        *,
+        settings: OperatorSettings,
+        resource: Resource,
+        namespace: Namespace,
+        paused: ToggleSet | None,
+        keeps_bodies: bool,
+        stays_warm: bool,
+    ) -> None:
+        self.resource: Resource = resource
+        """What is watched."""
+        self.namespace: Namespace = namespace
+        """Where; None for all namespaces."""
+        self.refusal: Refusal = Refusal()
+        """Whether and for how long the server has refused it for missing rights."""
+        self._operator = operator
+        self._settings = settings
+        self._paused = paused
+        self._stays_warm = stays_warm and keeps_bodies
+        kind = GroupVersionKind(resource.group, resource.version, resource.kind or "")
+        self.known: KnownKeys | KnownObjects = KnownObjects() if keeps_bodies else KnownKeys(kind)
+        """The objects that were reported."""
+        self._delivery = Delivery(self.known, self, is_observer=paused is None)
+        self._reflector: Reflector[None] | None = None
+        self._host: Host | None = None
+        self._failure: Exception | None = None
+        self._selectors = ("", "", "")
+        self._is_outdated = False
+        self._pause: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._wakeup = asyncio.Event()
+        self._now: Callable[[], float] = asyncio.get_running_loop().time
+
+    @property
+    def name(self) -> str:
+        """The resource and the namespace, for people."""
+        where = "all namespaces" if self.namespace is None else f"namespace {self.namespace}"
+        return f"{self.resource} in {where}"
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether a list was complete since the stream began."""
+        return self._delivery.has_listed
+
+    @property
+    def state(self) -> str:
+        """What its reflector does; empty while it has none."""
+        return "" if self._reflector is None else self._reflector.state.value
+
+    @property
+    def last_error(self) -> str:
+        """The error of the latest failed attempt; empty since one has succeeded."""
+        error = None if self._reflector is None else self._reflector.last_error
+        return "" if error is None else str(error)
+
+    @property
+    def is_resetting(self) -> bool:
+        """Whether the list that is applied now is of another history; for the delivery."""
+        return self._reflector is not None and self._reflector.is_resetting
+
+    def wake(self) -> None:
+        """Continue: an event, a new state, a pause or an end has to be looked at."""
+        self._wakeup.set()
+
+    def deletion_timestamp(self) -> str:
+        """Return the present time, for the delivery."""
+        return datetime.fromtimestamp(wall_time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    async def events(self) -> AsyncGenerator[watching.Bookmark | RawEvent, None]:
+        """Yield events until the reader ends; while the operator is paused, none.
+
+        Raises:
+            APIForbiddenError: kopf's: an observer's stream was refused before its first list.
+            LoginError: kopf's: no credentials are left.
+            InternalError: the reflector has failed.
+
+        Cancellation:
+            Safe; the reflector is stopped, and its connection closed.
+        """
+        reader = asyncio.current_task()
+        if reader is not None:  # a generator that is left suspended is closed later, or too late
+            reader.add_done_callback(self._abandon)
+        try:
+            while True:
+                async with watching.streaming_block(
+                    resource=self.resource, namespace=self.namespace, operator_paused=self._paused
+                ) as pause:
+                    self._pause = pause
+                    pause.add_done_callback(lambda _: self.wake())
+                    await self._begin()
+                    while not pause.done() and not self._is_outdated:
+                        event = self._delivery.take()
+                        if event is None:
+                            self._check()
+                            await self._wait()
+                        else:
+                            yield watching.Bookmark.LISTED if event == "LISTED" else event
+                    await self._interrupt()
+        finally:
+            if reader is not None:
+                reader.remove_done_callback(self._abandon)
+            if self._timer is not None:
+                self._timer.cancel()
+            await self._stop()
+
+    def missed_deletions(self) -> Iterator[RawEvent]:
+        """Yield the deletions that kopf has not received yet, for a stream that has failed."""
+        self._delivery.pause()
+        while (event := self._delivery.take()) is not None and event != "LISTED":
+            yield event
+
+    async def _wait(self) -> None:
+        """Wait until there is something to look at; what came since the last look is not missed."""
+        await self._wakeup.wait()
+        self._wakeup.clear()
+
+    async def _begin(self) -> None:
+        """Begin to report, from what a running reflector knows, or with a new reflector."""
+        self._is_outdated = False
+        if self._host is not None and self._delivery.can_replay:
+            self._delivery.replay()
+            return
+        await self._stop()
+        self._delivery.resume()
+        self._reflector = reflector = self._new_reflector()
+        self._host = Host(f"the stream of {self.name}", self._run)
+        self._failure = None
+        await self._host.start()
+        reflector.journal.note(f"kopf's stream of {self.name}")
+
+    async def _interrupt(self) -> None:
+        """Stop reporting for a pause, or for new selectors."""
+        self._delivery.pause()
+        if self._is_outdated or not self._stays_warm:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        host, self._host = self._host, None
+        if host is not None:
+            await host.aclose()
+
+    def _abandon(self, _: object) -> None:
+        """Stop everything: the reader's task has ended."""
+        if self._pause is not None:
+            self._pause.cancel()
+        self._operator.end(self)
+        if self._host is not None and self._host.is_running:
+            self._host.task_group.cancel_scope.cancel()
+
+    async def _run(self, _: TaskGroup, ready: Callable[[], None]) -> None:
+        ready()
+        if self._reflector is None:
+            raise InternalError("a stream runs without a reflector")
+        try:
+            await self._reflector.run()
+        except Exception as error:  # noqa: BLE001 - the reader raises it, or uses plain kopf
+            self._failure = error
+            self.wake()
+
+    def _new_reflector(self) -> Reflector[None]:
+        self._selectors = labels, fields, shard = selectors_of(self._settings, self.resource)
+        operator, resource = self._operator, self.resource
+        list_watch = ListWatch(
+            operator.connection,
+            GroupVersionResource(resource.group, resource.version, resource.plural),
+            namespace=self.namespace,
+            label_selector=labels,
+            field_selector=fields,
+            shard_selector=shard,
+        )
+        return Reflector(
+            list_watch,
+            self._delivery,
+            strip_managed_fields=False,
+            compact=self.known.has_bodies and find_spec("zstandard") is not None,
+            options=self._options,
+            watch_list_memory=operator.watch_list_memory,
+            lineage=operator.lineage,
+            request_budget=operator.request_budget,
+            on_change=self.wake,
+        )
+
+    def _options(self) -> ReflectorOptions:
+        """Read the settings anew; other selectors need another reflector."""
+        if selectors_of(self._settings, self.resource) != self._selectors:
+            self._is_outdated = True
+            self.wake()
+        return reflector_options(self._settings, self._operator.rng)
+
+    def _check(self) -> None:
+        """Raise what kopf has to receive as an error, if there is anything."""
+        if self._failure is not None:
+            if isinstance(self._failure, ConnectionEndedError) and self._failure.__cause__:
+                raise self._failure.__cause__
+            raise self._failure
+        self._check_rights()
+
+    def _check_rights(self) -> None:
+        error = None if self._reflector is None else self._reflector.last_error
+        now, patience = self._now(), patience_seconds(self._settings.networking)
+        if self.refusal.observe(error, now) and patience < math.inf:
+            self._timer = asyncio.get_running_loop().call_later(patience, self.wake)
+        if not self.refusal.lasts(patience, now):
+            return
+        if self._paused is None and not self.has_listed:
+            text = str(error)
+            status: object = {"kind": "Status", "message": text, "code": _FORBIDDEN}
+            raise errors.APIForbiddenError(status, status=_FORBIDDEN, headers={})  # type: ignore[arg-type]
+        if not self.refusal.is_logged:
+            self.refusal.is_logged = True
+            _log.warning(
+                "%s: forbidden for %.0f s: %s; it is tried again every minute, and the liveness"
+                " probe fails meanwhile",
+                self.name,
+                patience,
+                error,
+            )

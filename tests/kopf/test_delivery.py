@@ -1,0 +1,331 @@
+"""What a stream reports to kopf: nothing is lost, merged or repeated, whatever a list shows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    GroupVersionKind,
+    GroupVersionResource,
+    KubeObject,
+    ObjectCodec,
+    Updated,
+)
+from pyinformer.kopf._delivery import Delivery
+from pyinformer.kopf._known import Known, KnownKeys, KnownObjects
+
+POD = GroupVersionKind("", "v1", "Pod")
+CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "pods"))
+NOW = "2026-01-02T03:04:05Z"
+
+
+def pod(name: str, version: int, uid: str = "") -> KubeObject[None]:
+    """Return a pod with an annotation, so that its body is more than its identity."""
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": uid or f"uid-of-{name}",
+        "resourceVersion": str(version),
+        "annotations": {"version": str(version)},
+    }
+    raw = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}).encode()
+    return CODEC.decode(raw, 0, len(raw))
+
+
+@dataclass
+class Owner:
+    """The stream of a delivery."""
+
+    is_resetting: bool = False
+    woken: int = 0
+
+    def wake(self) -> None:
+        """Count."""
+        self.woken += 1
+
+    def deletion_timestamp(self) -> str:
+        """Return the present time."""
+        return NOW
+
+
+def delivery_of(known: Known | None = None, *, is_observer: bool = False) -> Delivery:
+    """Return a delivery of handlers, or of an observer."""
+    kept = KnownKeys(POD) if known is None else known
+    return Delivery(kept, Owner(), is_observer=is_observer)
+
+
+def listing(delivery: Delivery, *objects: KubeObject[None]) -> None:
+    """Pass a complete list."""
+    for _ in delivery.replace_nowait({obj.key: obj for obj in objects}, "100"):
+        pass
+
+
+def taken(delivery: Delivery) -> list[Any]:
+    """Return all events: type, name and version, or the word for the end of a list."""
+    return [
+        event
+        if event == "LISTED"
+        else (
+            event["type"],
+            event["object"]["metadata"]["name"],
+            event["object"]["metadata"]["resourceVersion"],
+        )
+        for event in iter(delivery.take, None)
+    ]
+
+
+@pytest.fixture(params=[KnownKeys, KnownObjects])
+def known(request: pytest.FixtureRequest) -> Known:
+    """Keys alone, or objects."""
+    kept: Known = KnownKeys(POD) if request.param is KnownKeys else KnownObjects()
+    return kept
+
+
+def test_handlers_receive_the_first_list_without_types(known: Known) -> None:
+    delivery = delivery_of(known)
+    assert not delivery.has_listed
+    listing(delivery, pod("a", 1), pod("b", 2))
+    assert delivery.has_listed
+    assert taken(delivery) == [(None, "a", "1"), (None, "b", "2"), "LISTED"]
+
+
+def test_observers_receive_the_first_list_as_added(known: Known) -> None:
+    delivery = delivery_of(known, is_observer=True)
+    listing(delivery, pod("a", 1))
+    assert taken(delivery) == [("ADDED", "a", "1"), "LISTED"]
+
+
+def test_a_later_list_reports_what_is_new_changed_or_gone(known: Known) -> None:
+    delivery = delivery_of(known)
+    listing(delivery, pod("same", 1), pod("changed", 2), pod("gone", 3))
+    taken(delivery)
+    listing(delivery, pod("same", 1), pod("changed", 9), pod("new", 10))
+    assert taken(delivery) == [
+        ("DELETED", "gone", "3"),
+        (None, "changed", "9"),
+        (None, "new", "10"),
+        "LISTED",
+    ]
+
+
+def test_observers_receive_types_from_a_later_list(known: Known) -> None:
+    delivery = delivery_of(known, is_observer=True)
+    listing(delivery, pod("same", 1), pod("changed", 2))
+    taken(delivery)
+    listing(delivery, pod("same", 1), pod("changed", 9), pod("new", 10))
+    assert taken(delivery) == [("MODIFIED", "changed", "9"), ("ADDED", "new", "10"), "LISTED"]
+
+
+def test_a_recreated_object_is_deleted_first(known: Known) -> None:
+    delivery = delivery_of(known)
+    listing(delivery, pod("a", 1))
+    taken(delivery)
+    listing(delivery, pod("a", 9, "another"))
+    assert taken(delivery) == [("DELETED", "a", "1"), (None, "a", "9"), "LISTED"]
+
+
+def test_the_record_that_a_list_hands_back_is_silent(known: Known) -> None:
+    delivery = delivery_of(known)
+    listing(delivery, pod("a", 1))
+    taken(delivery)
+    record = delivery.get("default/a")
+    assert record is not None
+    listing(delivery, record)
+    assert taken(delivery) == ["LISTED"]
+
+
+def test_a_list_of_another_history_reports_equal_versions_again() -> None:
+    delivery = delivery_of()
+    listing(delivery, pod("a", 1))
+    taken(delivery)
+    owner = delivery._owner
+    assert isinstance(owner, Owner)
+    owner.is_resetting = True
+    listing(delivery, pod("a", 1))
+    assert taken(delivery) == [(None, "a", "1"), "LISTED"]
+
+
+def test_events_keep_their_order_and_their_bodies(known: Known) -> None:
+    delivery = delivery_of(known)
+    first, second = pod("a", 1), pod("a", 2)
+    delivery.apply_nowait(Added(first))
+    delivery.apply_nowait(Updated(first, second))
+    delivery.apply_nowait(Deleted(second))
+    bodies = [event["object"] for event in iter(delivery.take, None) if event != "LISTED"]
+    assert bodies == [json.loads(first.raw), json.loads(second.raw), json.loads(second.raw)]
+    assert bodies[1] is not bodies[2]
+    assert delivery.keys() == []
+
+
+def test_a_missed_deletion_has_the_last_known_body_and_a_deletion_timestamp() -> None:
+    delivery = delivery_of(KnownObjects())
+    listing(delivery, pod("a", 1))
+    taken(delivery)
+    listing(delivery)
+    event = delivery.take()
+    assert event is not None
+    assert event != "LISTED"
+    metadata: Any = event["object"]["metadata"]
+    assert metadata["annotations"] == {"version": "1"}
+    assert metadata["deletionTimestamp"] == NOW
+
+
+def test_without_bodies_a_missed_deletion_has_the_identity() -> None:
+    delivery = delivery_of(KnownKeys(POD))
+    listing(delivery, pod("a", 1))
+    taken(delivery)
+    old = delivery.get("default/a")
+    assert old is not None
+    delivery.apply_nowait(Deleted(old, final_state_unknown=True))
+    assert delivery.take() == {
+        "type": "DELETED",
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "a",
+                "namespace": "default",
+                "uid": "uid-of-a",
+                "resourceVersion": "1",
+                "deletionTimestamp": NOW,
+            },
+        },
+    }
+
+
+def test_a_deletion_that_the_server_reports_stays_as_it_is() -> None:
+    delivery = delivery_of()
+    delivery.apply_nowait(Added(pod("a", 1)))
+    delivery.take()
+    delivery.apply_nowait(Deleted(pod("a", 2)))
+    event = delivery.take()
+    assert event is not None
+    assert event != "LISTED"
+    assert "deletionTimestamp" not in event["object"]["metadata"]
+
+
+def test_deletions_wait_for_the_end_of_a_pause_and_all_else_is_listed_again(known: Known) -> None:
+    delivery = delivery_of(known)
+    listing(delivery, pod("a", 1), pod("b", 2), pod("c", 3))
+    taken(delivery)
+    delivery.apply_nowait(Updated(pod("a", 1), pod("a", 4)))
+    delivery.apply_nowait(Deleted(pod("b", 5)))
+    delivery.pause()
+    delivery.resume()
+    listing(delivery, pod("a", 4))
+    assert taken(delivery) == [
+        ("DELETED", "b", "5"),
+        ("DELETED", "c", "3"),
+        (None, "a", "4"),
+        "LISTED",
+    ]
+
+
+def test_a_warm_stream_replays_what_it_knows() -> None:
+    delivery = delivery_of(KnownObjects())
+    assert not delivery.can_replay
+    listing(delivery, pod("a", 1), pod("b", 2))
+    taken(delivery)
+    delivery.pause()
+    delivery.apply_nowait(Updated(pod("a", 1), pod("a", 3)))
+    delivery.apply_nowait(Deleted(pod("b", 4)))
+    delivery.apply_nowait(Added(pod("c", 5)))
+    assert delivery.can_replay
+    delivery.replay()
+    assert taken(delivery) == [
+        ("DELETED", "b", "4"),
+        (None, "a", "3"),
+        (None, "c", "5"),
+        "LISTED",
+    ]
+
+
+def test_a_list_that_is_under_way_cannot_be_replayed() -> None:
+    delivery = delivery_of(KnownObjects())
+    listing(delivery, pod("a", 1))
+    steps = iter(delivery.replace_nowait({"default/a": pod("a", 2)}, "100"))
+    next(steps)
+    assert not delivery.can_replay
+    for _ in steps:
+        pass
+    assert delivery.can_replay
+    assert not delivery_of(KnownKeys(POD)).can_replay
+
+
+def test_who_reads_is_woken_for_each_event() -> None:
+    delivery = delivery_of()
+    listing(delivery, pod("a", 1))
+    owner = delivery._owner
+    assert isinstance(owner, Owner)
+    assert owner.woken == 2
+
+
+NAMES = st.sampled_from("abcd")
+STATES = st.dictionaries(NAMES, st.tuples(st.integers(1, 3), st.integers(0, 1)))
+
+
+class Reader:
+    """Follows the events as kopf does: what exists, and what it was notified of."""
+
+    def __init__(self) -> None:
+        self.existing: dict[str, str] = {}
+        self.deletions: Counter[str] = Counter()
+        self.births: Counter[str] = Counter()
+
+    def read(self, delivery: Delivery, most: int | None = None) -> None:
+        """Take events, at most so many."""
+        while (most is None or most > 0) and (event := delivery.take()) is not None:
+            most = None if most is None else most - 1
+            if event == "LISTED":
+                continue
+            metadata = event["object"]["metadata"]
+            uid, version = metadata["uid"], metadata["resourceVersion"]
+            if event["type"] == "DELETED":
+                self.deletions[uid] += 1
+                self.existing.pop(uid, None)
+            else:
+                self.births[uid] += uid not in self.existing
+                self.existing[uid] = version
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("list"), STATES, st.integers(0, 9)),
+            st.tuples(st.just("pause"), STATES, st.integers(0, 9)),
+        ),
+        max_size=8,
+    ),
+    bodies=st.booleans(),
+    is_observer=st.booleans(),
+)
+def test_after_any_lists_and_pauses_kopf_knows_what_exists(
+    steps: list[tuple[str, dict[str, tuple[int, int]], int]], *, bodies: bool, is_observer: bool
+) -> None:
+    delivery = delivery_of(KnownObjects() if bodies else KnownKeys(POD), is_observer=is_observer)
+    reader = Reader()
+    state: dict[str, tuple[int, int]] = {}
+    for number, (what, state, most) in enumerate(steps):
+        reader.read(delivery, most)
+        if what == "pause" and not is_observer:
+            delivery.pause()
+            delivery.resume()
+        listing(
+            delivery,
+            *(pod(name, 10 * number + v, f"{name}-{life}") for name, (v, life) in state.items()),
+        )
+    reader.read(delivery)
+    assert set(reader.existing) == {f"{name}-{life}" for name, (_, life) in state.items()}
+    for uid, deaths in reader.deletions.items():
+        assert deaths <= reader.births[uid] + len(steps)
+    for uid, births in reader.births.items():
+        assert births - reader.deletions[uid] <= 1

@@ -1,0 +1,152 @@
+"""Putting the hooks into kopf and taking them out: all or none, once, and before an operator."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from kopf._cogs.aiokits.aiotoggles import ToggleSet
+from kopf._cogs.clients import auth, fetching, scanning, watching
+from kopf._cogs.structs.credentials import Vault
+from kopf._core.engines import peering
+from kopf._core.reactor import orchestration
+
+import pyinformer.kopf
+from pyinformer.errors import ConfigurationError, InvalidArgumentError, LifecycleError
+from pyinformer.kopf import _installation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOOKS = (
+    (watching, "infinite_watch"),
+    (ToggleSet, "make_toggle"),
+    (ToggleSet, "drop_toggle"),
+    (ToggleSet, "drop_toggles"),
+    (orchestration, "orchestrator"),
+    (peering, "keepalive"),
+    (scanning, "scan_resources"),
+    (fetching, "fetch_objs"),
+)
+
+
+def hooked() -> list[object]:
+    """Return what kopf has at the places of the hooks."""
+    return [getattr(owner, name) for owner, name in HOOKS]
+
+
+PLAIN = hooked()
+
+
+@pytest.fixture(autouse=True)
+def _uninstalled() -> Iterator[None]:
+    yield
+    pyinformer.kopf.uninstall()
+    assert hooked() == PLAIN
+
+
+def test_every_hook_is_replaced_and_restored() -> None:
+    pyinformer.kopf.install()
+    assert not set(hooked()) & set(PLAIN)
+    pyinformer.kopf.uninstall()
+    assert hooked() == PLAIN
+    pyinformer.kopf.uninstall()
+    assert hooked() == PLAIN
+
+
+def test_a_second_installation_is_refused_and_names_the_first() -> None:
+    pyinformer.kopf.install()
+    with pytest.raises(LifecycleError, match=r"installed already, by .*test_installation\.py"):
+        pyinformer.kopf.install()
+    pyinformer.kopf.uninstall()
+    pyinformer.kopf.install()
+
+
+def test_an_installation_by_a_running_operator_is_refused() -> None:
+    token = auth.vault_var.set(Vault())
+    try:
+        with pytest.raises(LifecycleError, match="at the top of the module"):
+            pyinformer.kopf.install()
+    finally:
+        auth.vault_var.reset(token)
+    assert hooked() == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param({"only": ["pods"], "exclude": ["pods"]}, "'pods' in both", id="both"),
+        pytest.param({"only": "pods"}, "must be a list of resources", id="text"),
+        pytest.param({"exclude": ["v1/pods"]}, "got 'v1/pods'", id="with-version"),
+        pytest.param({"exclude": [""]}, "got ''", id="empty"),
+        pytest.param({"bodies": 1}, "must be True or False, got 1", id="bodies"),
+        pytest.param(
+            {"bodies": False, "warm_while_paused": True}, "leave out bodies=False", id="warm"
+        ),
+    ],
+)
+def test_contradicting_arguments_are_refused(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        pyinformer.kopf.install(**arguments)  # type: ignore[arg-type]  # wrong on purpose
+    assert hooked() == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param("1.44.9", "version 1.44.9 is too old", id="old"),
+        pytest.param("main", "version main is unknown", id="unknown"),
+    ],
+)
+def test_another_kopf_stays_as_it_is(
+    found: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(_installation, "version", lambda _: found)
+    with caplog.at_level(logging.WARNING):
+        pyinformer.kopf.install()
+    assert words in caplog.text
+    assert hooked() == PLAIN
+    with pytest.raises(ConfigurationError, match=words):
+        pyinformer.kopf.install(strict=True)
+
+
+def test_a_kopf_without_one_of_the_hooks_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(watching, "streaming_block")
+    monkeypatch.setattr(peering, "touch", lambda name: name)
+    with caplog.at_level(logging.WARNING):
+        pyinformer.kopf.install()
+    assert "has changed kopf._cogs.clients.watching.streaming_block" in caplog.text
+    assert "kopf._core.engines.peering.touch" in caplog.text
+    assert hooked() == PLAIN
+
+
+def test_one_line_reports_the_installation(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        pyinformer.kopf.install()
+    assert len(caplog.records) == 1
+    assert "run on pyinformer" in caplog.text
+
+
+def test_only_its_own_probe_is_not_logged() -> None:
+    pyinformer.kopf.install()
+    probes = logging.getLogger("kopf.activities.probe")
+    shown = [
+        bool(probes.filter(probes.makeRecord("x", logging.INFO, "", 0, text, (), None)))
+        for text in (
+            "Activity 'pyinformer' succeeded.",
+            "Activity 'pyinformer' failed permanently: forbidden",
+            "Activity 'other' succeeded.",
+        )
+    ]
+    assert shown == [False, True, True]
+
+
+def test_a_lister_needs_an_operator() -> None:
+    with pytest.raises(LifecycleError, match="call it in a handler"):
+        pyinformer.kopf.lister("v1", "pods")

@@ -1,0 +1,60 @@
+"""What is kept of each object: keys that cost little, or objects that listers read."""
+
+from __future__ import annotations
+
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyinformer.apimachinery import KubeObject, ObjectMeta
+from pyinformer.kopf._known import KnownKeys, KnownObjects
+from tests.kopf.test_delivery import POD, pod
+
+TEXTS = st.one_of(
+    st.uuids().map(str),
+    st.integers(0, 2**80).map(str),
+    st.sampled_from(["", "007", "+1", "-1", "1_0", "A2B1D9C4-0000-4000-8000-000000000000"]),
+    st.text(max_size=40),
+)
+
+
+@given(uid=TEXTS, version=TEXTS)
+def test_keys_restore_every_uid_and_version(uid: str, version: str) -> None:
+    known = KnownKeys(POD)
+    known.put(KubeObject("ns/a", ObjectMeta("ns", "a", uid, version), None, b"{}", POD))
+    found = known.get("ns/a")
+    assert found is not None
+    assert (found.metadata.uid, found.metadata.resource_version) == (uid, version)
+    assert (found.metadata.namespace, found.metadata.name, found.raw) == ("ns", "a", b"")
+
+
+def test_a_usual_identity_takes_24_bytes() -> None:
+    known = KnownKeys(POD)
+    uid = "a2b1d9c4-1111-4222-8333-444455556666"
+    known.put(KubeObject("ns/a", ObjectMeta("ns", "a", uid, "123456789"), None, b"{}", POD))
+    (packed,) = known._items.values()
+    assert sys.getsizeof(packed) == sys.getsizeof(b"") + 24
+
+
+def test_both_forget_replace_and_list_alike() -> None:
+    for known in (KnownKeys(POD), KnownObjects()):
+        known.put(pod("a", 1))
+        known.put(pod("a", 2))
+        known.put(pod("b", 3))
+        assert len(known) == 2
+        gone = known.pop("default/a")
+        assert gone is not None
+        assert gone.metadata.resource_version == "2"
+        assert known.pop("default/a") is None
+        for _ in known.replace({"default/c": pod("c", 4)}, "4"):
+            pass
+        assert known.keys() == ["default/c"]
+        assert known.get("default/b") is None
+
+
+def test_a_large_list_is_taken_in_steps() -> None:
+    objects = {f"default/{number}": pod(str(number), number) for number in range(1, 2000)}
+    for known in (KnownKeys(POD), KnownObjects()):
+        assert len(list(known.replace(objects, "2000"))) > 2
+        assert len(known) == 1999
