@@ -53,7 +53,7 @@ def go_program(
         yield "not asked for"
         return
     # Go's own cache keeps what was compiled, but still links for seconds: each process of a run,
-    # the server that renders protobuf included, asks for the program anew.
+    # the server that renders protobuf included, asks for the program again.
     cache_folder = cache_folder or user_cache_folder().parent / "benchmarks"
     try:
         program = _built(module, cache_folder)

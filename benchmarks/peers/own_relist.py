@@ -1,6 +1,6 @@
 """A relist of everything, unchanged: what it costs, and that no handler is called.
 
-The peak of memory begins anew right before, from what the process then holds.
+The peak of memory begins again right before, from what the process then holds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The stations that are measured, each a small function with a name.
 
-A station's function makes everything anew, untimed, and returns the work that is timed: one pass,
+A station's function makes everything again, untimed, and returns the work that is timed: one pass,
 which returns how many operations it was.
 """
 

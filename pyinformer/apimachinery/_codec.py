@@ -324,7 +324,7 @@ class ObjectCodec(Generic[V]):
     def forget_kind(self) -> None:
         """Take the kind that the next object names, if this is a custom resource.
 
-        Its definition may have been deleted, and made anew with another kind.
+        Its definition may have been deleted, and created again with another kind.
         """
         if "." in self.resource.group and not self._metadata_only:
             self._is_settled = False

@@ -131,10 +131,10 @@ else:
 
         __contains__ = Mapping.__contains__
         __eq__ = Mapping.__eq__
-        __ne__ = object.__ne__  # a Struct has one of its own, which does not ask __eq__
+        __ne__ = object.__ne__  # that of a Struct does not call __eq__
         keys = Mapping.keys
 
-    # The views of Mapping search for each key anew.
+    # The views of Mapping would search for each key again.
     class _Items(ItemsView):
         __slots__ = ()
 

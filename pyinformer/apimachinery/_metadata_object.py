@@ -41,7 +41,7 @@ _PHRASES: Final = (
 _ALL_MARKS: Final = (*_MARKS, *(mark for mark, _ in (*_FIELDS, *_PHRASES)))
 _SHARED: Final = ((b'"labels":{', b"}"), (b'"ownerReferences":[', b"]"))
 _WORTH_IT = 8  # characters; a shorter text costs more time than it saves bytes
-_MAX_TEXTS = 16_384  # of a few hundred bytes each; then it begins anew
+_MAX_TEXTS = 16_384  # of a few hundred bytes each; then the table is emptied
 _MAX_SEEN = 65_536  # 64-bit numbers
 _body: Final[Any] = KubeObject.__dict__["raw"]
 """Reads and writes the field of a record, whatever a subclass makes of its name."""

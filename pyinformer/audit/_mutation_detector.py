@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 _MODES = ("off", "sample", "debug")
 _STEP_SECONDS = 0.004  # a sweep shares the loop with watches that must not fall behind
 _DEBUG_PERIOD_SECONDS = 0.25
-_HURRIED_PERIOD_SECONDS = 0.05  # after a relist: a tenth of the time until all are checked
-_RESTS = 30  # times as long as that: however often lists come, it stays below a hundredth
+_HURRIED_PERIOD_SECONDS = 0.05  # after a relist, so that everything is checked ten times sooner
+# After a round that a relist has hurried, the next one waits 30 times as long as the round took: so
+# the sweep stays below a hundredth of the time, however often lists come.
+_RESTS = 30
 
 
 @final
@@ -335,7 +337,7 @@ class MutationDetector:
                     rests_until = now + _RESTS * (now - began_at)
 
     def _advance(self, work: Iterator[CacheMutation | None]) -> bool:
-        """Check what the budget allows; return whether that was all."""
+        """Check what the budget allows; return whether the round is complete."""
         until = anyio.current_time() + self._budget_seconds / len(self._sources)
         while anyio.current_time() < until:
             if next(work, work) is work:

@@ -383,7 +383,7 @@ class Cluster:
 
         found, missing = await send(target)
         if missing and not target.api.has_status:
-            target = replace(target, api=await self.discovery.again(target.resource))
+            target = replace(target, api=await self.discovery.read_again(target.resource))
             if target.api.has_status:  # it has one by now: nothing was stored without it
                 found, missing = await send(target)
         if missing:

@@ -192,7 +192,7 @@ class Discovery:
         ordered = {one: tables[one] for one in asked if one in tables}
         return Catalogue(ordered, tuple(sorted(unavailable)))
 
-    async def again(self, resource: GroupVersionResource) -> APIResource:
+    async def read_again(self, resource: GroupVersionResource) -> APIResource:
         """Describe a resource as the server serves it now, without the kept description.
 
         Raises:
@@ -222,7 +222,7 @@ class Discovery:
         if error.names_object:
             return
         try:
-            await self.again(resource)
+            await self.read_again(resource)
         except NotFoundError as unserved:
             raise unserved from error
         except InformerError as failure:  # the caller raises the answer to its request

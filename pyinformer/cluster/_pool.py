@@ -356,9 +356,9 @@ class ClusterPool(Startable, Generic[_T]):
         member.fails(error, self._now())
 
     async def evict(self, name: str) -> None:
-        """Close a cluster and forget it, with its failures; a later `get` opens it anew.
+        """Close a cluster and forget it, with its failures; a later `get` opens it again.
 
-        Callers that wait for it continue to wait, and it is opened anew. An unknown name is
+        Callers that wait for it continue to wait, and it is opened again. An unknown name is
         ignored.
 
         Args:

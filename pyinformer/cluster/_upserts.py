@@ -54,7 +54,7 @@ async def retry_on_conflict(
     """Call a function, and call it again when the object has changed since it was read.
 
     Args:
-        attempt: reads, changes and writes the object; called anew each time.
+        attempt: reads, changes and writes the object; called again at each attempt.
         attempts: the number of calls in all.
         backoff_seconds: the pause between two calls, with up to 10 % added at random.
 

@@ -250,14 +250,14 @@ class Lifecycle:
     async def _close(self) -> None:
         for engine in self._engines:
             engine.detach_nowait()
-        await _together(engine.stop for engine in self._engines)
-        await _together(informer.aclose for informer in self._own_informers)
-        await _together(factory.aclose for factory in self._factories)
+        await _close_all(engine.stop for engine in self._engines)
+        await _close_all(informer.aclose for informer in self._own_informers)
+        await _close_all(factory.aclose for factory in self._factories)
         while self._stop_observing:
             self._stop_observing.pop()()
 
 
-async def _together(closes: Iterable[Callable[[], Awaitable[None]]]) -> None:
+async def _close_all(closes: Iterable[Callable[[], Awaitable[None]]]) -> None:
     """Close all of them, and then raise the first crash."""
     crashes: list[InformerError] = []
 

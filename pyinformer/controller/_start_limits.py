@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyinformer.sources import Reason, RequestId
 
-_MAX_COUNTED: Final = 65_536  # keys per window; beyond, the count begins anew
+_MAX_COUNTED: Final = 65_536  # keys per window; beyond, the counts start over
 _MAX_INPUTS: Final = 4_096  # of one key; beyond, the number does not matter
 _MAX_CAUSES: Final = 16  # of one key: sources and events; `enqueue` takes any text
 _OWN_REQUESTS: Final = frozenset({"requeue", "retry"})  # of the reconcile itself: not inputs

@@ -1,7 +1,7 @@
 """Owner references: which objects own an object, and which one controls it.
 
 An object has at most one controller, one reference per owner, and none to an owner in another
-namespace: the garbage collector would take that owner for one that is gone.
+namespace: the garbage collector would treat that owner as deleted.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_PAGE_SIZE: Final = 500  # where lists have no pages: an audit is in no hurry
+_PAGE_SIZE: Final = 500  # if loads have no pages (`page_size=0`): audits always have
 _SLICE: Final = 512  # records per read of the clock
 _LONGEST_SECONDS: Final = 600.0  # of a periodic audit: two lifetimes of a page's token
 _SETTLE_SECONDS: Final = 1.0  # objects can share a version: the rest of a batch arrives within that
-_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.05  # between two checks whether the position has moved
 _CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch first brings missed events
 _SPACING_SECONDS: Final = 30.0  # between audits that are forced
 _ATTEMPTS: Final = 5  # of a forced audit that is inconclusive
@@ -122,10 +122,10 @@ class Auditor:
         while True:
             cause = await self._wait_due()
             if cause:
-                await self._audit_at_last(cause)
+                await self._retry_audit(cause)
                 await anyio.sleep(_SPACING_SECONDS)
             else:
-                await self._audit_unasked("due")
+                await self._audit_in_background("due")
 
     async def _wait_due(self) -> str:
         """Wait until an audit is due; return the suspicion, or nothing if the period is over."""
@@ -140,16 +140,16 @@ class Auditor:
         self._suspected = anyio.Event()
         return self._suspicion
 
-    async def _audit_at_last(self, cause: str) -> None:
+    async def _retry_audit(self, cause: str) -> None:
         backoff = ExponentialBackoff(rng=self._rng)
         now = asyncio.get_running_loop().time
         for _ in range(_ATTEMPTS):
-            report = await self._audit_unasked(cause)
+            report = await self._audit_in_background(cause)
             if report.verdict != "inconclusive" or report.repair != "none":
                 return
             await anyio.sleep(backoff.next(now()))
 
-    async def _audit_unasked(self, cause: str) -> AuditReport:
+    async def _audit_in_background(self, cause: str) -> AuditReport:
         report = await self.audit(cause, timeout_seconds=_LONGEST_SECONDS, is_patient=True)
         is_inconclusive = report.verdict == "inconclusive"
         if is_inconclusive and not self._was_inconclusive:
@@ -185,18 +185,42 @@ class Auditor:
         return self._keep(replace(report, seconds=seconds))
 
     async def _audit(self, cause: str, *, is_patient: bool) -> AuditReport:
-        while self._reflector.state is not ReflectorState.WATCHING:
-            if self._reflector.state in _HOPELESS and not is_patient:
-                status = self._reflector.status()
-                reason = f": {status.reason}" if status.reason else ""
-                return self._inconclusive(cause, f"the informer is {status.state.value}{reason}")
-            self._changed = anyio.Event()
-            await self._changed.wait()
+        if hopeless := await self._wait_watching(is_patient=is_patient):
+            return self._inconclusive(cause, hopeless)
         # One step: the position, and the objects that it says are in the cache. A list is copied in
         # a fraction of the time of a dict, and objects never change.
         position, loads = self._reflector.position, self._reflector.status().loads
         records = self._indexer.list()
         comparison = Comparison(await self._by_key(records), position)
+        failed = await self._list_identities(comparison, cause, position)
+        if failed is not None:
+            return failed
+        if comparison.found_any:
+            await self._settle(comparison, position)
+        if comparison.named and self._reflector.status().loads != loads:
+            return self._inconclusive(cause, "everything was listed again meanwhile", position)
+        report = self._report(comparison, cause, position)
+        if report.is_consistent:
+            self._uncured.clear()
+            return report
+        await self._count(comparison)
+        return self._judge(report, comparison)
+
+    async def _wait_watching(self, *, is_patient: bool) -> str:
+        """Wait until the watch runs; return why it does not if the caller is not patient."""
+        while self._reflector.state is not ReflectorState.WATCHING:
+            if self._reflector.state in _HOPELESS and not is_patient:
+                status = self._reflector.status()
+                reason = f": {status.reason}" if status.reason else ""
+                return f"the informer is {status.state.value}{reason}"
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        return ""
+
+    async def _list_identities(
+        self, comparison: Comparison, cause: str, position: str
+    ) -> AuditReport | None:
+        """Compare everything that the server had at a position; return a report if that fails."""
         identities = Identities(
             self._list_watch,
             comparison.take,
@@ -212,9 +236,10 @@ class Auditor:
                 # The server is behind the cache: it lags, or its history has changed.
                 self._reflector.request_proof(f"an audit was answered: {error}")
             return self._inconclusive(cause, str(error), position)
-        if comparison.found_any:
-            await self._settle(comparison, position)
-        report = AuditReport(
+        return None
+
+    def _report(self, comparison: Comparison, cause: str, position: str) -> AuditReport:
+        return AuditReport(
             informer=self._informer,
             cause=cause,
             verdict="inconsistent" if comparison.named else "consistent",
@@ -224,13 +249,6 @@ class Auditor:
             phantom=comparison.mismatches("phantom"),
             stale=comparison.mismatches("stale"),
         )
-        if comparison.named and self._reflector.status().loads != loads:
-            return self._inconclusive(cause, "everything was listed again meanwhile", position)
-        if report.is_consistent:
-            self._uncured.clear()
-            return report
-        await self._count(comparison)
-        return self._judge(report, comparison)
 
     async def _by_key(self, records: list[KubeObject[Any]]) -> dict[str, KubeObject[Any]]:
         held: dict[str, KubeObject[Any]] = {}
@@ -379,15 +397,15 @@ def joint_report(informer: str, reports: Sequence[AuditReport]) -> AuditReport |
         verdict=min((one.verdict for one in reports), key=_VERDICTS_WORST_FIRST.index),
         position="",
         checked=sum(one.checked for one in reports),
-        missing=_together([one.missing for one in reports]),
-        phantom=_together([one.phantom for one in reports]),
-        stale=_together([one.stale for one in reports]),
+        missing=_summed([one.missing for one in reports]),
+        phantom=_summed([one.phantom for one in reports]),
+        stale=_summed([one.stale for one in reports]),
         repair=min((one.repair for one in reports), key=_REPAIRS_WORST_FIRST.index),
         reason="; ".join(reasons),
         seconds=max(one.seconds for one in reports),
     )
 
 
-def _together(mismatches: Sequence[Mismatches]) -> Mismatches:
+def _summed(mismatches: Sequence[Mismatches]) -> Mismatches:
     keys = chain.from_iterable(one.keys for one in mismatches)
     return Mismatches(sum(one.count for one in mismatches), tuple(keys)[:_KEPT_KEYS])

@@ -70,7 +70,7 @@ class PendingExpectations:
 
 
 class _Cache(NamedTuple):
-    """How often one namespace was listed, and its history began anew."""
+    """How often a namespace was listed, and how often its history was another one."""
 
     loads: int
     epoch: int

@@ -41,7 +41,7 @@ class Introspection(Generic[V]):
 
     @property
     def state(self) -> ReflectorState:
-        """The state of the namespace in the most trouble, or of the choice of namespaces."""
+        """The state of the namespace with the worst state, or of the selection of namespaces."""
         states = [cache.state for cache in self.caches.all] or [self._idle_state]
         if self.selection is not None:
             states.append(self.selection.state)
@@ -84,7 +84,7 @@ class Introspection(Generic[V]):
         return "; ".join(troubled[:_NAMED]) + more
 
     def _worst(self) -> NamespaceCache[V] | None:
-        """Return the namespace in the most trouble; None if there is none."""
+        """Return the namespace with the worst state; None if there are no namespaces."""
         return min(self.caches.all, key=lambda one: _WORST_FIRST.index(one.state), default=None)
 
     @property

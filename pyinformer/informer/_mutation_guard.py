@@ -99,7 +99,7 @@ class MutationGuard(Generic[V]):
         return () if self.decoded is None else self.decoded.values()
 
     def heal(self, value: SharedValue) -> None:
-        """Decode a value anew for its next reader."""
+        """Decode a value again for its next reader."""
         if self.decoded is not None and isinstance(value, DecodedObject):
             self.decoded.forget(value)
 

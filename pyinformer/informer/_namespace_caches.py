@@ -228,7 +228,7 @@ class NamespaceCaches(Generic[V]):
         Cancellation:
             Safe; the change is made all the same.
         """
-        # A namespace that is being stopped is still among the followed, and starts anew if it is
+        # A namespace that is being stopped is still among the followed, and starts again if it is
         # wanted again: only a change that is over says what is followed.
         while (self.is_outdated or self._is_settling) and not self._is_closed:
             await self._applied.wait()

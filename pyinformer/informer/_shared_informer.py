@@ -208,8 +208,8 @@ class SharedInformer(Startable, Generic[V]):
     def state(self) -> ReflectorState:
         """What it does now; `status()` says why, and `on_state_change` reports changes.
 
-        Of several namespaces it is the state of the one in the most trouble, the choice of
-        namespaces included.
+        With several namespaces it is the state of the namespace with the worst state, or of the
+        selection of namespaces if that is worse.
         """
         return self._core.introspection.state
 

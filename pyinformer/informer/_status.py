@@ -31,15 +31,15 @@ class NamespaceStatus:
     follows: str
     """What it follows, such as `pods.v1 in default`."""
     namespace: str | None
-    """None if it follows all of them, or what is in none."""
+    """None for all namespaces, and for a resource without namespaces."""
     has_synced: bool
-    """All of it has been cached at least once."""
+    """Whether all its objects have been cached at least once."""
     objects: int
     """How many objects are cached."""
     position: str
     """The resource version up to which every change is cached; empty before the first list."""
     state: ReflectorState
-    """What is done about it at this moment."""
+    """What its reflector does at this moment."""
     age_seconds: float | None
     """How long ago it was last proven to be what the server has; None if it never was."""
     reason: str
@@ -50,15 +50,15 @@ class NamespaceStatus:
     loads: int = 0
     """How many complete lists its cache has taken over."""
     epoch: int = 0
-    """How often the server's history has begun anew since the first list."""
+    """How often the server's history turned out to be another one since the first list."""
 
     def __str__(self) -> str:
-        how = said(self.state, self.reason, self.attempts, self.last_error)
+        how = state_text(self.state, self.reason, self.attempts, self.last_error)
         return printable(f"{self.follows}: {how}")
 
 
-def said(state: ReflectorState, reason: str, attempts: int, last_error: str | None) -> str:
-    """Return a state, why it is so, and what has failed, each of them once."""
+def state_text(state: ReflectorState, reason: str, attempts: int, last_error: str | None) -> str:
+    """Return a state with its reason, its failed attempts and its last error, each once."""
     error = f", last error: {last_error}" if last_error else ""
     is_said = error and (state is not ReflectorState.ABSENT or reason in error)
     why = f" ({reason})" if reason and not is_said else ""
@@ -70,14 +70,14 @@ def said(state: ReflectorState, reason: str, attempts: int, last_error: str | No
 class InformerStatus:
     """How one informer is doing; holds no object content.
 
-    Where it follows several namespaces, `state`, `reflector` and `position` are those of the one in
-    the most trouble and of the one that is furthest behind; `namespaces` has each of them.
+    With several namespaces, `state` and `reflector` are those of the namespace with the worst
+    state, and `position` is that of the namespace that is furthest behind; `namespaces` has each.
     """
 
     informer: str
     """What it follows, such as `pods.v1 in default`."""
     has_synced: bool
-    """Its cache has held everything at least once."""
+    """Whether its cache has held everything at least once."""
     objects: int
     """How many objects are cached."""
     position: str
@@ -102,22 +102,22 @@ class InformerStatus:
     journal: tuple[JournalEntry, ...] = ()
     """What happened to it lately; only if it was asked for."""
     crash: str | None = None
-    """An error of ours that ended it; None unless that happened. Its cache stays as it was."""
+    """A bug of pyinformer that ended it, as text; None without one. Its cache stays as it was."""
     namespaces: tuple[NamespaceStatus, ...] = ()
-    """Each namespace by itself; one if all of them are followed as one."""
+    """Each namespace separately; one entry if all namespaces are followed."""
     selection: NamespaceStatus | None = None
-    """How the choice of the namespaces is doing; None if they were named, or all are followed."""
+    """The state of the `namespace_selector`; None without one."""
 
     def __str__(self) -> str:
         if self.crash is not None:
             took = f"{self.running_seconds:.1f} s"
             return printable(f"{self.informer}: crashed after {took}: {self.crash}")
         facts = self.reflector
-        how = said(facts.state, facts.reason, facts.attempts, facts.last_error)
+        how = state_text(facts.state, facts.reason, facts.attempts, facts.last_error)
         return printable(f"{self.informer}: {how}, for {self.running_seconds:.1f} s")
 
     def pending(self) -> tuple[str, ...]:
-        """Say why it has not synced: a line for each namespace that has not."""
+        """Return a line for each namespace that has not synced, with the cause."""
         if self.crash is not None or not self._is_divided:
             return (str(self),)
         parts = (*self.namespaces, *(() if self.selection is None else (self.selection,)))
@@ -129,7 +129,7 @@ class InformerStatus:
         return len(self.namespaces) > 1 or self.selection is not None
 
     def line(self) -> str:
-        """Return all that an overview needs to say, in one line; `str()` says why it waits."""
+        """Return the line for an overview; `str()` has the cause if it waits."""
         return printable("; ".join((f"{self.informer}: {self._how()}", *self._troubles())))
 
     def _how(self) -> str:

@@ -22,7 +22,7 @@ from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
 from pyinformer.apimachinery import JSONObject, check_seconds
 from pyinformer.errors import ConfigurationError, InvalidArgumentError
-from pyinformer.operator._same_host import Asked, why_foreign
+from pyinformer.operator._same_host import PageRequest, why_foreign
 from pyinformer.tasks import error_text
 
 Check: TypeAlias = Callable[[], Sequence[str]]
@@ -159,20 +159,20 @@ class HealthServer:
     def _connection(self) -> _Connection:
         return _Connection(self._answer, self._connections, self._connection_seconds)
 
-    def _answer(self, asked: Asked) -> _Answer:
-        path, _, query = asked.target.partition("?")
+    def _answer(self, request: PageRequest) -> _Answer:
+        path, _, query = request.target.partition("?")
         check, page = self._checks.get(path), self._pages.get(path)
         if check is None and page is None:
             paths = " or ".join((*self._checks, *self._pages))
             return _Answer(HTTPStatus.NOT_FOUND, f"not found; there are {paths}\n")
-        if asked.method not in {"GET", "HEAD"}:
+        if request.method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
         if check is not None:
             return _checked(check)
-        return self._page(cast("Page", page), query, asked)
+        return self._page(cast("Page", page), query, request)
 
-    def _page(self, page: Page, query: str, asked: Asked) -> _Answer:
-        if self._pages_for == "loopback" and (why := why_foreign(asked, bound_host=self._host)):
+    def _page(self, page: Page, query: str, request: PageRequest) -> _Answer:
+        if self._pages_for == "loopback" and (why := why_foreign(request, bound_host=self._host)):
             reason = f"this page is served to the same host only: {why}; use kubectl port-forward\n"
             return _Answer(HTTPStatus.FORBIDDEN, reason)
         return _shown(page, dict(parse_qsl(query, keep_blank_values=True)))
@@ -205,7 +205,7 @@ def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
 
 
 class _Answering(Protocol):
-    def __call__(self, asked: Asked, /) -> _Answer: ...
+    def __call__(self, request: PageRequest, /) -> _Answer: ...
 
 
 @final
@@ -287,7 +287,7 @@ class _Connection(asyncio.Protocol):
         method = self._parser.get_method().decode("latin-1")
         transport = self._transport
         peer = None if transport is None else transport.get_extra_info("peername")
-        answer = self._answer(Asked(method, target, peer, self._headers))
+        answer = self._answer(PageRequest(method, target, peer, self._headers))
         self._reply(*answer, with_body=method != "HEAD")
 
     def _reply(

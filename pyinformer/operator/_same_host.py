@@ -22,7 +22,7 @@ _OWN_SITE: Final = frozenset({"none", "same-origin"})
 
 
 @final
-class Asked(NamedTuple):
+class PageRequest(NamedTuple):
     """A request: its target, and what shows where it comes from."""
 
     method: str
@@ -38,22 +38,22 @@ class Asked(NamedTuple):
     """Names in lower case, and values, in the order of the request."""
 
 
-def why_foreign(asked: Asked, *, bound_host: str) -> str:
+def why_foreign(request: PageRequest, *, bound_host: str) -> str:
     """Return why a request may come from another host or another site; empty if it does not.
 
     Args:
-        asked: the request.
+        request: the request.
         bound_host: the address that the server listens on, which a request may name.
     """
-    if not is_loopback(asked.peer):
+    if not is_loopback(request.peer):
         return "the connection comes from another address"
-    for name, _ in asked.headers:
+    for name, _ in request.headers:
         if name in _FORWARDING or name.startswith(_FORWARDING_PREFIXES):
             return f"the header {name} shows that a proxy forwarded the request"
-    hosts = [value.strip() for name, value in asked.headers if name == "host"]
+    hosts = [value.strip() for name, value in request.headers if name == "host"]
     if len(hosts) != 1 or not _is_own_name(hosts[0], bound_host.lower()):
         return "the Host header must be localhost or a loopback address"
-    if not _is_own_site(asked.headers, hosts[0].lower()):
+    if not _is_own_site(request.headers, hosts[0].lower()):
         return "a web page of another site sent the request"
     return ""
 

@@ -37,8 +37,8 @@ class ReflectorOptions:
     page_size: int = 500
     """Items per page of a list; 0 requests one body. The default is that of client-go's pager."""
     consistency: Literal["quorum", "any"] = "quorum"
-    """`any` lets the first load be answered from any server's cache, however old: cheaper for
-    the cluster, but after a restart it may show states that the program has seen to be over."""
+    """`any` lets any server answer the first load from its cache, however old. That is cheaper for
+    the cluster, but after a restart a program may see older states than before it."""
     watch_timeout_seconds: tuple[float, float] = (180.0, 230.0)
     """The timeout of a watch is drawn from this range: below the idle limits of common load
     balancers (240 s), and spread so that not all watches end together."""
@@ -59,9 +59,9 @@ class ReflectorOptions:
     """Of a larger object, as JSON, only the metadata is kept, with a `problem`. The default is 40
     times the default limit of etcd."""
     relist_after_outage_seconds: float = 300.0
-    """After this time without any contact everything is listed, even if the watch could continue:
-    that finds what a restore has undone and the proof of the history cannot see. `math.inf` never
-    does."""
+    """After this time without any contact everything is listed, even if the watch could continue.
+    Such a list finds changes of a restore that the proof of the history cannot find. `math.inf`
+    never lists for this reason."""
     order: Literal["auto", "global", "per_object", "opaque"] = "auto"
     """How resource versions compare. `auto` takes them as numbers with one order for the whole
     resource, as in all built-in and custom resources, and falls back to a weaker order only if an
@@ -71,9 +71,9 @@ class ReflectorOptions:
     max_retry_seconds: Callable[[int, InformerError], float] | None = None
     """Returns the most seconds to wait after a failure, given how many attempts in a row have
     failed, and the error; None for no limit but the reflector's own. The number is 0 if the watch
-    had lasted for two seconds. A longer `Retry-After` of the server counts all the same."""
+    had lasted for two seconds. A longer `Retry-After` of the server still applies."""
     rng: random.Random = field(default_factory=random.Random)
-    """The source of chance."""
+    """The random generator."""
 
     def __post_init__(self) -> None:
         """Raise InvalidArgumentError for values that cannot work."""

@@ -385,7 +385,7 @@ class Reflector(Generic[V]):
             self._reporter.changed()
 
     def _renew_options(self) -> None:
-        """Read the options anew, for the next decision and the next request."""
+        """Read the options again, for the next decision and the next request."""
         if self._read_options is None:
             return
         options = self._options = self._read_options()

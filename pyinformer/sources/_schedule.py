@@ -62,7 +62,7 @@ class PacedRounds(Generic[_K]):
         return self._due_at() + self._tick_seconds
 
     def _begin(self, now: float) -> None:
-        # After a pause longer than a whole round (a suspended machine) the rounds start anew.
+        # After a pause longer than a whole round (a suspended machine) the rounds start over.
         late = now - self._next_round_at > self._period_seconds
         self._began_at = now if late else self._next_round_at
         self._next_round_at = self._began_at + self._period_seconds

@@ -1,4 +1,4 @@
-"""The cache: objects by key, and their indexes. UnconfirmedWrite on the loop, read from any thread.
+"""The cache: objects by key, and their indexes. Written on the loop, read from any thread.
 
 A change takes several steps: new buckets, then the object, then old buckets (for a deletion the
 object first). Readers see it as one step: while a change is under way its key is in `_changing`,

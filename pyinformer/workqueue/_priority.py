@@ -1,6 +1,6 @@
 """A work queue that takes urgent keys first, and in which no key starves.
 
-Waiting keys stand in one bucket per priority. Every fourth turn belongs to the key that has waited
+Waiting keys are in one bucket per priority. Every fourth turn belongs to the key that has waited
 longest, if that is longer than the ageing time. A key that moves to a higher priority leaves a
 stale place behind; stale places never outnumber the live ones for long.
 """
@@ -211,10 +211,9 @@ class PriorityQueue(Queue[T], Generic[T]):
 
     A key that is added several times before it is taken waits once, with the highest of the
     priorities and the earliest of the times. Keys of one priority leave in the order in which they
-    came. A key that has waited longer than `ageing_seconds` gets every fourth turn, the oldest
-    first, whatever its priority: it is taken within four turns for itself and for each key that has
-    waited as long. A key that moves up begins to age anew. Use a handful of priorities: the queue's
-    time grows with how many different ones wait.
+    came. Every fourth turn goes to the key that has waited longest, whatever its priority, if it
+    has waited longer than `ageing_seconds`. A key whose priority is raised begins to age again. Use
+    only a few priorities: each operation takes longer the more different priorities wait.
 
     Args:
         name: the label of its metrics.

@@ -379,7 +379,7 @@ def test_delta_fifo_has_synced_correct_on_deletion() -> None:
 
 
 def test_delta_fifo_detect_line_jumpers() -> None:
-    """client-go TestDeltaFIFO_detectLineJumpers: a key keeps its place, a popped one queues anew.
+    """client-go TestDeltaFIFO_detectLineJumpers: a key keeps its place, a popped one queues again.
 
     Upstream looks at the newest state of each pop: 13, 1, 30, 14.
     """

@@ -109,7 +109,7 @@ async def test_a_connection_that_breaks_and_is_back_says_nothing(
             apiserver.create(pod(name))
             await until(partial(informer.lister.get, f"default/{name}"))
         assert said(lines) == []
-        assert said(lines, "pyinformer.reflector._performing") == []
+        assert said(lines, "pyinformer.reflector") == []
 
 
 async def test_an_outage_is_one_line_at_its_start_and_one_at_its_end(

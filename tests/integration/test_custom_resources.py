@@ -150,7 +150,7 @@ async def test_an_object_of_the_model_makes_the_round_trip(
 async def test_a_resource_that_comes_back_as_another_kind_is_followed(
     kube_apiserver: KubeAPIServer,
 ) -> None:
-    """Its definition was deleted, and made anew with the plural name of before."""
+    """Its definition was deleted, and made again with the plural name of before."""
     server = RealServer(kube_apiserver)
     group = f"{secrets.token_hex(4)}.acme.io"
     namespace = server.namespace()

@@ -316,7 +316,7 @@ def test_a_finding_counts_after_its_grace_and_until_its_recovery() -> None:
     trouble = Finding("a", "trouble", grace_seconds=10.0, recovery_seconds=5.0)
     assert judge([trouble], 0.0) == ((), ("trouble (for 0 s; counts after 10)",))
     assert judge([], 5.0) == ((), ())
-    assert judge([trouble], 6.0).reasons == ()  # it began anew
+    assert judge([trouble], 6.0).reasons == ()  # it began again
     assert judge([trouble], 16.0) == (("trouble",), ())
     assert judge([], 18.0).reasons == ("trouble (gone for 2 s; counts no more after 5)",)
     assert judge([trouble], 19.0).reasons == ("trouble",)

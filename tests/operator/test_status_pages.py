@@ -17,7 +17,7 @@ from pyinformer import Operator, SharedInformerFactory
 from pyinformer.controller import ControllerStatus, NoopWriteStatus
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.health import Health, HealthServer
-from pyinformer.operator._same_host import Asked, is_loopback, why_foreign
+from pyinformer.operator._same_host import PageRequest, is_loopback, why_foreign
 from pyinformer.testing import APIServer, Fault
 from pyinformer.workqueue import Queue
 from tests.hostile import HOSTILE, assert_shown_safely
@@ -145,14 +145,14 @@ _LOCAL = ("127.0.0.1", 1)
     ],
 )
 def test_what_may_come_from_elsewhere_is_refused(headers: Mapping[str, str], reason: str) -> None:
-    asked = Asked("GET", "/status", _LOCAL, tuple(headers.items()))
-    found = why_foreign(asked, bound_host="0.0.0.0")  # noqa: S104 - nothing listens
+    request = PageRequest("GET", "/status", _LOCAL, tuple(headers.items()))
+    found = why_foreign(request, bound_host="0.0.0.0")  # noqa: S104 - nothing listens
     assert (reason in found) if reason else not found
 
 
 def test_two_host_headers_are_refused() -> None:
     headers = (("host", "localhost"), ("host", "attacker.example"))
-    assert why_foreign(Asked("GET", "/", _LOCAL, headers), bound_host="127.0.0.1")
+    assert why_foreign(PageRequest("GET", "/", _LOCAL, headers), bound_host="127.0.0.1")
 
 
 async def test_a_foreign_host_sees_probes_and_no_page() -> None:
@@ -169,14 +169,14 @@ async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
     """Probes come from outside the pod; other callers must not read the program's state."""
     server = HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"})
 
-    status, words, _ = server._answer(Asked("GET", "/status", ("10.0.0.1", 1)))
+    status, words, _ = server._answer(PageRequest("GET", "/status", ("10.0.0.1", 1)))
     assert (int(status), words.partition(":")[0]) == (
         403,
         "this page is served to the same host only",
     )
-    assert server._answer(Asked("GET", "/readyz", ("10.0.0.1", 1))).status == 200
+    assert server._answer(PageRequest("GET", "/readyz", ("10.0.0.1", 1))).status == 200
     opened = HealthServer({}, pages={"/status": lambda _: "fine"}, pages_for="all")
-    assert opened._answer(Asked("GET", "/status", ("10.0.0.1", 1))).status == 200
+    assert opened._answer(PageRequest("GET", "/status", ("10.0.0.1", 1))).status == 200
 
 
 def test_what_cannot_work_is_refused() -> None:

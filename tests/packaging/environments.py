@@ -1,7 +1,7 @@
 """Environments in which a wheel is installed as a user would, away from this checkout.
 
 Each has a wheel, its extras and an interpreter, and nothing else. Everything is in build/, and is
-made anew each time.
+made again each time.
 """
 
 from __future__ import annotations

@@ -47,5 +47,5 @@ def test_a_reading_of_an_endless_key_is_not_kept() -> None:
     readings = PointReads()
     for key in ("a", "x" * 5_000):
         readings.record(key, PointRead("5", "6", is_source=True))
-    assert readings.cover("a", "6")
-    assert not readings.cover("x" * 5_000, "6")
+    assert readings.covers("a", "6")
+    assert not readings.covers("x" * 5_000, "6")

@@ -1,4 +1,4 @@
-"""A reflector under another library: a sink without bodies, settings read anew, an end for good."""
+"""A reflector under another library: a sink without bodies, changed settings, a final end."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A state that was read and no longer holds is reported, by an event or as a misse
 that reads again at each report ends with the current state.
 
 Hypothesis chooses which client writes what, when responses and events arrive, when the connection
-breaks and everything is listed anew, when bookmarks come. The server is a list of changes; the
+breaks and everything is listed again, when bookmarks come. The server is a list of changes; the
 cache is a real store with a real overlay. Only a client that has seen an object deletes it, since a
 deletion names its uid.
 """

@@ -590,7 +590,7 @@ def test_rest_comes_when_the_caches_have_heard(world: World) -> None:
     async def create() -> tuple[list[str], list[str]]:
         ObjectTestAPI.create(world, _pod("p"))  # without waiting, as a server would
         before = pods.lister.keys()
-        await world._loop_thread.rest()
+        await world._loop_thread.settle()
         return before, pods.lister.keys()
 
     assert world.run(create) == ([], ["default/p"])

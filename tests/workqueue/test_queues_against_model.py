@@ -289,7 +289,7 @@ class QueueMachine(RuleBasedStateMachine):
                 older = sum(other.since <= waiting.since for other in self.model.ready)  # and self
                 self.deadlines.setdefault(waiting.key, self.gets + 4 * older)
             else:
-                self.deadlines.pop(waiting.key, None)  # moved up: it ages anew
+                self.deadlines.pop(waiting.key, None)  # moved up: it ages again
 
     def teardown(self) -> None:
         self.now += 1000.0

@@ -148,7 +148,7 @@ class PointReads:
         if len(self._by_key) > _MAX_POINT_READS:
             self._by_key.popitem(last=False)
 
-    def cover(self, key: str, version: str) -> bool:
+    def covers(self, key: str, version: str) -> bool:
         """Return whether a key was read at this version or later."""
         read = self._by_key.get(key) if self._by_key else None
         return read is not None and not older(read.read_at, version)
@@ -186,7 +186,7 @@ class KeyMemory:
         """Return whether a state is from before its object's deletion, or before a point read."""
         version = meta.resource_version
         is_dead = self.tombstones.covers(key, meta.uid, version)
-        return is_dead or self.point_reads.cover(key, version)
+        return is_dead or self.point_reads.covers(key, version)
 
     def clear(self) -> None:
         """Forget everything: another history begins."""

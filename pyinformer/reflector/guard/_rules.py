@@ -78,7 +78,7 @@ class GlobalOrder:
         if is_of_cached and not older(version, cached.resource_version):
             return None
         is_news = older(position, version)
-        if memory.point_reads.cover(key, version):
+        if memory.point_reads.covers(key, version):
             return SkipReason.DUPLICATE if is_news else SkipReason.STALE
         if is_of_cached:
             return SkipReason.UNPROVEN
@@ -110,7 +110,7 @@ class GlobalOrder:
             known = cached.resource_version
             return older(version, known) and not memory.point_reads.is_source(key, known)
         is_dead = memory.tombstones.covers(key, listed.uid, version)
-        return is_dead and not memory.point_reads.cover(key, version)
+        return is_dead and not memory.point_reads.covers(key, version)
 
 
 @final

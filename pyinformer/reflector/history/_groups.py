@@ -61,7 +61,7 @@ def history_group(members: Iterable[HistoryMember], one: HistoryMember | None) -
     """
     storages: dict[str, list[HistoryMember]] = {}
     for member in members:
-        if counts(member):
+        if has_comparable_position(member):
             storages.setdefault(_storage(member.list_watch.resource), []).append(member)
     asked = "" if one is None else _storage(one.list_watch.resource)
     if asked not in storages:
@@ -90,7 +90,7 @@ def affected_by(members: Iterable[HistoryMember], one: HistoryMember) -> list[Hi
     ]
 
 
-def counts(member: HistoryMember) -> bool:
+def has_comparable_position(member: HistoryMember) -> bool:
     """Return whether a reflector's position can be compared with a server's versions."""
     return member.is_ordered and resource_version_is_well_formed(member.position)
 

@@ -53,7 +53,7 @@ class LineageStatus:
 
 
 @final
-class _Question:
+class _LatestProof:
     """The latest proof of one history, finished or under way."""
 
     __slots__ = ("began_at", "flight", "outcome")
@@ -79,7 +79,7 @@ class Lineage:
         self._members: dict[int, HistoryMember] = {}
         self._notified: dict[int, int] = {}
         """The generation of the break that each member was notified of last."""
-        self._questions: dict[str, _Question] = {}
+        self._latest_proofs: dict[str, _LatestProof] = {}
         self._resets: deque[float] = deque(maxlen=_FLAP_RESETS + 1)
         self._counts = dict.fromkeys(("proofs", "samples", "lagging", "undecided"), 0)
         self._last_reason = ""
@@ -114,7 +114,7 @@ class Lineage:
             Safe; another reflector that waits for the proof repeats it.
         """
         if alone and member is not None:
-            return await self._ask(_Question(), HistoryGroup("", [member], [member]))
+            return await self._ask(_LatestProof(), HistoryGroup("", [member], [member]))
         history = history_group(self._members.values(), member)
         servers = history_group(self._members.values(), None)
         if history.name != servers.name and any(one is member for one in servers.affected):
@@ -125,29 +125,29 @@ class Lineage:
         return await self._prove_together(history, lost_at)
 
     async def _prove_together(self, history: HistoryGroup, lost_at: float) -> Proof:
-        question = self._questions.setdefault(history.name, _Question())
-        while question.flight is not None:
-            await question.flight.wait()
-            if isinstance(question.outcome, InformerError) and question.began_at >= lost_at:
-                raise question.outcome  # another reflector could not have reached the server either
-        if isinstance(question.outcome, Proof) and question.began_at >= lost_at:
-            return question.outcome
-        return await self._ask(question, history)
+        latest = self._latest_proofs.setdefault(history.name, _LatestProof())
+        while latest.flight is not None:
+            await latest.flight.wait()
+            if isinstance(latest.outcome, InformerError) and latest.began_at >= lost_at:
+                raise latest.outcome  # another reflector could not have reached the server either
+        if isinstance(latest.outcome, Proof) and latest.began_at >= lost_at:
+            return latest.outcome
+        return await self._ask(latest, history)
 
-    async def _ask(self, question: _Question, history: HistoryGroup) -> Proof:
-        question.flight = flight = anyio.Event()
-        question.outcome = None
+    async def _ask(self, latest: _LatestProof, history: HistoryGroup) -> Proof:
+        latest.flight = flight = anyio.Event()
+        latest.outcome = None
         generation = self.generation
         try:
             if self._attempt is not None:
                 await self._attempt()
-            question.began_at = anyio.current_time()
-            question.outcome = proof = await prove(history.deciding)
+            latest.began_at = anyio.current_time()
+            latest.outcome = proof = await prove(history.deciding)
         except InformerError as error:
-            question.outcome = error
+            latest.outcome = error
             raise
         finally:
-            question.flight = None
+            latest.flight = None
             flight.set()
         self._counts["proofs"] += 1
         self._counts["samples"] += proof.samples

@@ -220,10 +220,10 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         old = self._held.get(key)
         is_selected = self._selects(new) and self._selects_fields(body)
         if old is not None and (not is_selected or old.metadata.uid != new.metadata.uid):
-            self._tell(Deleted(old, may_still_exist=not is_selected))
+            self._call_handlers(Deleted(old, may_still_exist=not is_selected))
             old = None
         if is_selected:
-            self._tell(Added(new) if old is None else Updated(old, new))
+            self._call_handlers(Added(new) if old is None else Updated(old, new))
         return new
 
     def delete(self, key: str) -> KubeObject[V]:
@@ -242,7 +242,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         old = self._held.get(key)
         if old is None:
             raise ObjectNotFoundError(resource=str(self.scope.resource), key=key)
-        self._tell(Deleted(old))
+        self._call_handlers(Deleted(old))
         return old
 
     def status(self, *, with_journal: bool = False) -> InformerStatus:
@@ -289,7 +289,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         is_there = self._coverage.covers(obj.metadata.namespace)
         return is_there and self.scope.label_selector.matches(obj.metadata.labels)
 
-    def _tell(self, event: Event[V]) -> None:
+    def _call_handlers(self, event: Event[V]) -> None:
         if isinstance(event, Updated):
             self._held.update_nowait(event.old, event.new)
         else:

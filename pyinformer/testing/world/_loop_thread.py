@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _SYNC_SECONDS: Final = 5.0  # everything is in this process: what takes longer never ends
-_REST_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 10.0
-_CALM_TURNS: Final = 10  # loop iterations; from a write to its reader's next wait it takes four
-_PATIENT_TURNS: Final = 1000
-_TURN_SECONDS: Final = 0.001
+_IDLE_TURNS: Final = 10  # loop iterations; from a write to its reader's next wait it takes four
+_TURNS_PER_PAUSE: Final = 1000
+_PAUSE_SECONDS: Final = 0.001
 
 
 @final
@@ -122,7 +122,7 @@ class LoopThread:
             Safe; the time that has passed stays passed.
         """
         await asyncio.sleep(duration_seconds)
-        await self.rest()
+        await self.settle()
 
     async def prepare(self, informers: Iterable[SharedInformer[Any]]) -> None:
         """Start those of the informers that do not run, and wait until all caches have synced.
@@ -141,12 +141,12 @@ class LoopThread:
                 await _check_served(informer)
             if informer not in self._informers:  # calls of other threads have continued meanwhile
                 self._informers.append(informer)
-                core_of(informer).attach_receiver(_Witness(informer, self.seen))
+                core_of(informer).attach_receiver(_EventRecorder(informer, self.seen))
             await informer.start()
         await wait_for_cache_sync(*chosen, timeout_seconds=_SYNC_SECONDS)
-        await self.rest()
+        await self.settle()
 
-    async def rest(self) -> None:
+    async def settle(self) -> None:
         """Wait until every cache has applied all events of its watch.
 
         Raises:
@@ -155,15 +155,15 @@ class LoopThread:
         Cancellation:
             Safe.
         """
-        deadline = monotonic() + _REST_SECONDS  # real seconds: virtual time stands still
-        calm = turns = 0
-        while calm < _CALM_TURNS:
-            calm = calm + 1 if self._is_calm() else 0
+        deadline = monotonic() + _SETTLE_SECONDS  # real seconds: virtual time stands still
+        idle = turns = 0
+        while idle < _IDLE_TURNS:
+            idle = idle + 1 if self._is_idle() else 0
             turns += 1
             # What has not settled by itself may wait for a timer.
-            await asyncio.sleep(0 if turns % _PATIENT_TURNS else _TURN_SECONDS)
+            await asyncio.sleep(0 if turns % _TURNS_PER_PAUSE else _PAUSE_SECONDS)
             if monotonic() > deadline:
-                message = f"after {_REST_SECONDS:g} s something still writes or watches anew"
+                message = f"after {_SETTLE_SECONDS:g} s something still writes, or opens watches"
                 raise TimeoutError(message)
 
     def close(self, last: Callable[[], Awaitable[None]]) -> None:
@@ -201,7 +201,7 @@ class LoopThread:
             finally:
                 thread.join(_CLOSE_SECONDS)
 
-    def _is_calm(self) -> bool:
+    def _is_idle(self) -> bool:
         expected = sum(informer.is_running for informer in self._informers)
         watches = sum(one.open_watches for one in self.connections)
         return watches >= expected and all(one.is_idle for one in self.connections)
@@ -262,7 +262,7 @@ async def _check_served(informer: SharedInformer[Any]) -> None:
 
 
 @final
-class _Witness:
+class _EventRecorder:
     """A Receiver that records the events of an informer."""
 
     def __init__(

@@ -74,7 +74,7 @@ async def seen_by(controller: Controller[Any], cluster: Cluster, event: Event[An
     if not of_kind:
         reason = f"no informer of controller {controller.name} follows {obj.gvk} in this World"
         raise InvalidArgumentError("event", reason)
-    told = [(informer, _told(informer, event)) for informer in of_kind]
+    told = [(informer, _as_delivered(informer, event)) for informer in of_kind]
     return [(informer, heard) for informer, heard in told if heard is not None]
 
 
@@ -89,7 +89,7 @@ def _newest(event: object) -> object:
     return None
 
 
-def _told(informer: SharedInformer[Any], event: Event[Any]) -> Event[Any] | None:
+def _as_delivered(informer: SharedInformer[Any], event: Event[Any]) -> Event[Any] | None:
     """Return the event as the informer delivers it; an object may enter or leave its selection."""
     match event:
         case Added(obj):

@@ -258,7 +258,7 @@ class World(ObjectTestAPI):
             """Reconcile with synced caches, and wait until everything has settled."""
             await self._prepare(controller)
             outcome = await controller.reconcile_once(request)
-            await self._loop_thread.rest()
+            await self._loop_thread.settle()
             return outcome
 
         return self._loop_thread.call(reconcile)
@@ -321,7 +321,7 @@ class World(ObjectTestAPI):
             """Run it with synced caches, and wait until everything has settled."""
             await self._prepare()
             result = await function()
-            await self._loop_thread.rest()
+            await self._loop_thread.settle()
             return result
 
         return self._loop_thread.call(run)
@@ -450,7 +450,7 @@ class World(ObjectTestAPI):
             return change()
         self._loop_thread.call(self._prepare)
         stored = change()
-        self._loop_thread.call(self._loop_thread.rest)
+        self._loop_thread.call(self._loop_thread.settle)
         return stored
 
     def _register_kind_of(self, obj: JSONObject) -> None:
@@ -489,7 +489,7 @@ class World(ObjectTestAPI):
 
     async def _hold(self, *, held: bool) -> None:
         self._connection.hold(held=held)
-        await self._loop_thread.rest()
+        await self._loop_thread.settle()
 
     def _fail(
         self, plural: str | None, key: str | None, verbs: frozenset[str], fault: Fault

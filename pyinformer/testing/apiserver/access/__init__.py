@@ -1,6 +1,6 @@
 """Authentication and authorization: tokens, RBAC, and the reviews that report them."""
 
-from pyinformer.testing.apiserver.access._access import Access, Caller, Token, wish_of
+from pyinformer.testing.apiserver.access._access import Access, Caller, Token, attributes_of
 from pyinformer.testing.apiserver.access._rbac import MASTERS, default_objects
 from pyinformer.testing.apiserver.access._reviews import account_token, read_objects, review
 
@@ -10,8 +10,8 @@ __all__ = [
     "Caller",
     "Token",
     "account_token",
+    "attributes_of",
     "default_objects",
     "read_objects",
     "review",
-    "wish_of",
 ]

@@ -18,9 +18,9 @@ from pyinformer.testing.apiserver.access._rbac import (
     ANONYMOUS,
     AUTHENTICATED,
     Read,
+    RequestAttributes,
     User,
     Verdict,
-    Wish,
 )
 from pyinformer.testing.apiserver.requests import Failure, Route
 
@@ -108,12 +108,14 @@ class Access:
         with self._lock:
             return next(iter(self._tokens), None)
 
-    def identify(self, headers: Mapping[str, str], wish: Wish, *, now: float) -> Caller | None:
+    def identify(
+        self, headers: Mapping[str, str], attributes: RequestAttributes, *, now: float
+    ) -> Caller | None:
         """Return the user of a request, after impersonation.
 
         Args:
             headers: the headers of the request, by lower-case name.
-            wish: what the request asks for, which a refused impersonation names.
+            attributes: what the request asks for, which a refused impersonation names.
             now: monotonic seconds.
 
         Returns:
@@ -128,7 +130,7 @@ class Access:
         name = headers.get("impersonate-user", "")
         groups = [one for one in headers.get("impersonate-group", "").split(", ") if one]
         if name:
-            return self._impersonate(caller, name, groups, wish)
+            return self._impersonate(caller, name, groups, attributes)
         if groups:
             quoted = ", ".join(f'"{group}"' for group in groups)
             who = (
@@ -138,23 +140,25 @@ class Access:
             raise Failure(400, f"requested {who} without impersonating a user name")
         return caller
 
-    def judge(self, caller: Caller | None, wish: Wish) -> Verdict:
+    def judge(self, caller: Caller | None, attributes: RequestAttributes) -> Verdict:
         """Return whether a caller may do something, and why."""
-        if caller is None or (caller.token is not None and _grants(caller.token, wish)):
+        if caller is None or (caller.token is not None and _grants(caller.token, attributes)):
             return Verdict(is_allowed=True)
         if self._read is not None:
-            return _rbac.decide(caller.user, wish, self._read)
-        return Verdict(is_allowed=not wish.plural)  # without roles, every user may read discovery
+            return _rbac.decide(caller.user, attributes, self._read)
+        return Verdict(
+            is_allowed=not attributes.plural
+        )  # without roles, every user may read discovery
 
-    def authorize(self, caller: Caller | None, wish: Wish) -> None:
+    def authorize(self, caller: Caller | None, attributes: RequestAttributes) -> None:
         """Raise if a caller may not do something.
 
         Raises:
             Failure: 403.
         """
-        verdict = self.judge(caller, wish)
+        verdict = self.judge(caller, attributes)
         if caller is not None and not verdict.is_allowed:
-            raise _forbidden(caller.user, wish, verdict)
+            raise _forbidden(caller.user, attributes, verdict)
 
     def rules(self, caller: Caller | None, namespace: str) -> list[JSONObject]:
         """Return every rule that applies to a caller in a namespace."""
@@ -190,22 +194,32 @@ class Access:
             (one["metadata"]["name"], one["metadata"]["uid"]) == (name, uid) for one in found
         )
 
-    def _impersonate(self, caller: Caller, name: str, groups: list[str], wish: Wish) -> Caller:
+    def _impersonate(
+        self, caller: Caller, name: str, groups: list[str], attributes: RequestAttributes
+    ) -> Caller:
         account = _rbac.account_of(name)
         if account is None:
             mode, user = "user-info", User(name, tuple(groups))
-            wanted = [Wish(verb="impersonate", plural="users", name=name)]
+            wanted = [RequestAttributes(verb="impersonate", plural="users", name=name)]
         else:
             mode, user = "serviceaccount", _rbac.service_account(*account)
             where, called = account
             plural = "serviceaccounts"
-            wanted = [Wish(verb="impersonate", plural=plural, namespace=where, name=called)]
-        wanted += [Wish(verb="impersonate", plural="groups", name=group) for group in groups]
+            wanted = [
+                RequestAttributes(verb="impersonate", plural=plural, namespace=where, name=called)
+            ]
+        wanted += [
+            RequestAttributes(verb="impersonate", plural="groups", name=group) for group in groups
+        ]
         if not all(self.judge(caller, one).is_allowed for one in wanted):
             verdict = (
-                self.judge(caller, wish) if caller.token is None else Verdict(is_allowed=False)
+                self.judge(caller, attributes)
+                if caller.token is None
+                else Verdict(is_allowed=False)
             )
-            raise _forbidden(caller.user, wish, verdict, f"impersonate-on:{mode}:{wish.verb}")
+            raise _forbidden(
+                caller.user, attributes, verdict, f"impersonate-on:{mode}:{attributes.verb}"
+            )
         known = tuple(groups) or user.groups
         if AUTHENTICATED not in known and name != ANONYMOUS.name:
             known = (*known, AUTHENTICATED)
@@ -214,16 +228,16 @@ class Access:
             return Caller(User(name, known), next(own, None))
 
 
-def wish_of(route: Route, query: Mapping[str, str]) -> Wish:
+def attributes_of(route: Route, query: Mapping[str, str]) -> RequestAttributes:
     """Return what a request asks for, in the terms of roles."""
     if not route.plural:
-        return Wish(verb=route.verb, path="/" + "/".join(route.parts))
+        return RequestAttributes(verb=route.verb, path="/" + "/".join(route.parts))
     name, namespace = route.name, route.namespace
     if route.verb in _SELECTING and not name:
         name = _selected_name(query.get("fieldSelector", ""))
     if (route.group, route.plural) == ("", "namespaces") and route.name:
         namespace = route.name
-    return Wish(
+    return RequestAttributes(
         verb=route.verb,
         group=route.group,
         plural=route.plural,
@@ -248,35 +262,45 @@ def _selected_name(text: str) -> str:
     )
 
 
-def _forbidden(user: User, wish: Wish, verdict: Verdict, verb: str = "") -> Failure:
-    verb = verb or wish.verb
+def _forbidden(
+    user: User, attributes: RequestAttributes, verdict: Verdict, verb: str = ""
+) -> Failure:
+    verb = verb or attributes.verb
     because = f": {verdict.reason}" if verdict.reason else ""
-    if not wish.plural:
-        message = f'forbidden: User "{user.name}" cannot {verb} path "{wish.path}"{because}'
+    if not attributes.plural:
+        message = f'forbidden: User "{user.name}" cannot {verb} path "{attributes.path}"{because}'
         return Failure(403, message, details={})
-    what = f"{wish.plural}.{wish.group}" if wish.group else wish.plural
-    where = f'in the namespace "{wish.namespace}"' if wish.namespace else "at the cluster scope"
-    quoted = f' "{wish.name}"' if wish.name else ""
-    plural = f"{wish.plural}/{wish.subresource}" if wish.subresource else wish.plural
-    details: JSONObject = {"name": wish.name} if wish.name else {}
-    if wish.group:
-        details["group"] = wish.group
+    what = f"{attributes.plural}.{attributes.group}" if attributes.group else attributes.plural
+    where = (
+        f'in the namespace "{attributes.namespace}"'
+        if attributes.namespace
+        else "at the cluster scope"
+    )
+    quoted = f' "{attributes.name}"' if attributes.name else ""
+    plural = (
+        f"{attributes.plural}/{attributes.subresource}"
+        if attributes.subresource
+        else attributes.plural
+    )
+    details: JSONObject = {"name": attributes.name} if attributes.name else {}
+    if attributes.group:
+        details["group"] = attributes.group
     message = (
         f'{what}{quoted} is forbidden: User "{user.name}" cannot {verb} resource'
-        f' "{plural}" in API group "{wish.group}" {where}{because}'
+        f' "{plural}" in API group "{attributes.group}" {where}{because}'
     )
-    return Failure(403, message, details={**details, "kind": wish.plural})
+    return Failure(403, message, details={**details, "kind": attributes.plural})
 
 
-def _grants(token: Token, wish: Wish) -> bool:
+def _grants(token: Token, attributes: RequestAttributes) -> bool:
     """Return whether the token itself allows it, regardless of roles."""
-    if not wish.plural:
+    if not attributes.plural:
         return "*" in token.verbs and "*" in token.resources
-    name = f"{wish.plural}.{wish.group}" if wish.group else wish.plural
+    name = f"{attributes.plural}.{attributes.group}" if attributes.group else attributes.plural
     return (
-        _allows(token.verbs, wish.verb)
+        _allows(token.verbs, attributes.verb)
         and _allows(token.resources, name)
-        and (token.namespaces is None or wish.namespace in token.namespaces)
+        and (token.namespaces is None or attributes.namespace in token.namespaces)
     )
 
 

@@ -41,7 +41,7 @@ ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RequestAttributes:
     """What a request asks for, in the terms of roles.
 
     Attributes:
@@ -81,17 +81,17 @@ def account_of(user: str) -> tuple[str, str] | None:
     return namespace, name
 
 
-def decide(user: User, wish: Wish, read: Read) -> Verdict:
+def decide(user: User, attributes: RequestAttributes, read: Read) -> Verdict:
     """Return whether any rule of the user's roles allows a request."""
     if MASTERS in user.groups:
         return Verdict(is_allowed=True)
     missing: list[str] = []
-    for words, rule in _rules(user, wish.namespace, read, missing):
-        if _allows(rule, wish):
+    for words, rule in _rules(user, attributes.namespace, read, missing):
+        if _allows(rule, attributes):
             return Verdict(is_allowed=True, reason=f"RBAC: allowed by {words}")
     if not missing:
         return Verdict(is_allowed=False)
-    return Verdict(is_allowed=False, reason=f"rbac: RBAC: {_together(missing)}")
+    return Verdict(is_allowed=False, reason=f"rbac: RBAC: {_joined(missing)}")
 
 
 def rules_of(user: User, namespace: str, read: Read) -> list[JSONObject]:
@@ -141,16 +141,16 @@ def _subject(user: User, binding: JSONObject, namespace: str) -> str | None:
     return None
 
 
-def _allows(rule: JSONObject, wish: Wish) -> bool:
-    if not _has(rule, "verbs", wish.verb):
+def _allows(rule: JSONObject, attributes: RequestAttributes) -> bool:
+    if not _has(rule, "verbs", attributes.verb):
         return False
-    if not wish.plural:
-        return any(_covers(str(url), wish.path) for url in rule.get("nonResourceURLs") or ())
+    if not attributes.plural:
+        return any(_covers(str(url), attributes.path) for url in rule.get("nonResourceURLs") or ())
     names = rule.get("resourceNames") or ()
     return (
-        _has(rule, "apiGroups", wish.group)
-        and _has_resource(rule.get("resources") or (), wish)
-        and (not names or wish.name in names)
+        _has(rule, "apiGroups", attributes.group)
+        and _has_resource(rule.get("resources") or (), attributes)
+        and (not names or attributes.name in names)
     )
 
 
@@ -159,10 +159,10 @@ def _has(rule: JSONObject, field: str, wanted: str) -> bool:
     return wanted in found or "*" in found
 
 
-def _has_resource(resources: Sequence[object], wish: Wish) -> bool:
-    if not wish.subresource:
-        return "*" in resources or wish.plural in resources
-    wanted = (f"{wish.plural}/{wish.subresource}", f"*/{wish.subresource}", "*")
+def _has_resource(resources: Sequence[object], attributes: RequestAttributes) -> bool:
+    if not attributes.subresource:
+        return "*" in resources or attributes.plural in resources
+    wanted = (f"{attributes.plural}/{attributes.subresource}", f"*/{attributes.subresource}", "*")
     return any(one in resources for one in wanted)
 
 
@@ -170,7 +170,7 @@ def _covers(url: str, path: str) -> bool:
     return url in ("*", path) or (url.endswith("*") and path.startswith(url[:-1]))
 
 
-def _together(errors: Sequence[str]) -> str:
+def _joined(errors: Sequence[str]) -> str:
     different = list(dict.fromkeys(errors))
     return different[0] if len(different) == 1 else f"[{', '.join(different)}]"
 

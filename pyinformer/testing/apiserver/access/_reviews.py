@@ -15,8 +15,8 @@ from pyinformer.testing.apiserver.access._rbac import (
     ANONYMOUS,
     GROUP,
     MASTERS,
+    RequestAttributes,
     User,
-    Wish,
     service_account,
 )
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
@@ -55,7 +55,7 @@ def review(
         case "SubjectAccessReview":
             groups = tuple(map(str, spec.get("groups") or ()))
             caller = None if caller is None else Caller(User(str(spec.get("user")), groups))
-    verdict = access.judge(caller, _wish(spec))
+    verdict = access.judge(caller, _attributes(spec))
     reason: JSONObject = {"reason": verdict.reason} if verdict.reason else {}
     return {**answer, "status": {"allowed": verdict.is_allowed, **reason}}
 
@@ -106,12 +106,12 @@ def read_objects(
     return [record.to_dict() for record in records if record.namespace == namespace]
 
 
-def _wish(spec: JSONObject) -> Wish:
+def _attributes(spec: JSONObject) -> RequestAttributes:
     path: JSONObject | None = spec.get("nonResourceAttributes")
     if path:
-        return Wish(verb=str(path.get("verb", "")), path=str(path.get("path", "")))
+        return RequestAttributes(verb=str(path.get("verb", "")), path=str(path.get("path", "")))
     wanted: JSONObject = spec.get("resourceAttributes") or {}
-    return Wish(
+    return RequestAttributes(
         verb=str(wanted.get("verb", "")),
         group=str(wanted.get("group", "")),
         plural=str(wanted.get("resource", "")),

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from pyinformer.testing import _clock
-from pyinformer.testing.apiserver.access import Access, Caller, account_token, review, wish_of
+from pyinformer.testing.apiserver.access import Access, Caller, account_token, attributes_of, review
 from pyinformer.testing.apiserver.patches import json_object
 from pyinformer.testing.apiserver.reads import (
     Representation,
@@ -164,9 +164,9 @@ class RequestHandler:
             backend.request_log.finish(number)
 
     async def _answer(self, call: Call, route: Route, query: dict[str, str], reply: Reply) -> None:
-        access, wish = self._backend.access, wish_of(route, query)
-        caller = access.identify(call.headers, wish, now=self._backend.now())
-        access.authorize(caller, wish)
+        access, attributes = self._backend.access, attributes_of(route, query)
+        caller = access.identify(call.headers, attributes, now=self._backend.now())
+        access.authorize(caller, attributes)
         resource = self._backend.registry.find(route.group, route.version, route.plural)
         if not route.plural:
             await self._discover(call, route, reply)
