@@ -10,6 +10,7 @@ from pyinformer import controllerutil as controllerutil
 from pyinformer import crd as crd
 from pyinformer import errors as errors
 from pyinformer import health as health
+from pyinformer import leaderelection as leaderelection
 from pyinformer import metrics as metrics
 from pyinformer import predicates as predicates
 from pyinformer import sources as sources
@@ -54,6 +55,7 @@ from pyinformer.informer import (
     in_thread,
     wait_for_cache_sync,
 )
+from pyinformer.leaderelection import LeaderElector
 from pyinformer.operator import Operator, OperatorRun
 from pyinformer.sources import Request
 from pyinformer.store import Lister, NamespaceLister
@@ -79,6 +81,7 @@ __all__ = [
     "InformerError",
     "JSONObject",
     "KubeObject",
+    "LeaderElector",
     "Lister",
     "MutationDetector",
     "NamespaceLister",

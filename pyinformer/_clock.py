@@ -24,3 +24,16 @@ def utc_text(at: float) -> str:
         at: Unix time in seconds.
     """
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+
+
+def lease_time() -> float:
+    """Return monotonic seconds that include suspends of the system, where it has such a clock.
+
+    Elsewhere they stand still meanwhile, and only the wall clock shows it.
+    """
+    if _BOOTTIME is None:
+        return time.monotonic()
+    return time.clock_gettime(_BOOTTIME)
+
+
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)

@@ -37,6 +37,7 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
       EventStreamOverflowError               (RuntimeError)
       QueueClosedError                       (RuntimeError)
       TerminalError, RetryAfter
+        FencedError
       ReconcileTimeoutError                  (TimeoutError)
       KubeAPIServerError                     (RuntimeError)
         KubeAPIServerNotFoundError           (FileNotFoundError)
@@ -68,6 +69,7 @@ __all__ = [
     "ConflictError",
     "ConnectionEndedError",
     "EventStreamOverflowError",
+    "FencedError",
     "FieldConflict",
     "FieldNotFoundError",
     "ForbiddenError",
@@ -843,6 +845,36 @@ class TerminalError(InformerError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"{reason}; not retried until something changes")
+
+
+@final
+class FencedError(TerminalError):
+    """A write or a reconcile was refused, since this replica may not lead at this moment.
+
+    Attributes:
+        lease: the Lease, `namespace/name`.
+        reason: why.
+        may_have_left: the server may have received the request before it was cut off.
+        has_ended: the term is over. If not, the next renewal of the Lease ends the refusal.
+    """
+
+    def __init__(
+        self, *, lease: str, reason: str, may_have_left: bool = False, has_ended: bool = True
+    ) -> None:
+        self.lease = lease
+        self.reason = reason
+        self.may_have_left = may_have_left
+        self.has_ended = has_ended
+        outlook = (
+            "another replica may lead; do not retry it here"
+            if has_ended
+            else "it is retried when the Lease has been renewed"
+        )
+        fate = "; the server may have carried out what was sent before" if may_have_left else ""
+        InformerError.__init__(
+            self,
+            f"not allowed without a valid term of the Lease {lease}: {reason}{fate}; {outlook}",
+        )
 
 
 class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP header of that name

@@ -25,6 +25,7 @@ NAMESPACES = {
     "pyinformer.predicates": "pyinformer.predicates: which events become requests",
     "pyinformer.sources": "pyinformer.sources: where requests come from",
     "pyinformer.controllerutil": "pyinformer.controllerutil: finalizers, conditions, owners",
+    "pyinformer.leaderelection": "pyinformer.leaderelection: one leader of several replicas",
     "pyinformer.crd": "pyinformer.crd: custom resources",
     "pyinformer.health": "pyinformer.health: probes",
     "pyinformer.status": "pyinformer.status: frozen records",

@@ -14,7 +14,7 @@ import anyio
 
 from pyinformer.errors import TooManyRequestsError
 from pyinformer.tasks import LoopOwner, Throttle
-from pyinformer.transport import read_bounded
+from pyinformer.transport import check_guard, read_bounded
 
 if TYPE_CHECKING:
     from pyinformer.cluster._options import WriteOptions
@@ -87,6 +87,7 @@ class ThrottledRequests:
                 last retry.
             TransportError: the response did not arrive; it is unknown whether the write was
                 carried out.
+            FencedError: it belongs to a term of leader election that is over.
 
         Cancellation:
             A write that waits is not sent; of one that was sent it is unknown whether it was
@@ -97,6 +98,7 @@ class ThrottledRequests:
             """Send the write when the rate limit allows it."""
             if self._throttle is not None:
                 await self._throttle.acquire()
+            check_guard()  # the term may have ended while it waited for its turn
             self.sent += 1
             return await self._connection.request(
                 method, path, query=query, body=body, content_type=content_type

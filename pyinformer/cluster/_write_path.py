@@ -18,12 +18,15 @@ from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStati
 from pyinformer.cluster._write_context import WriteOutcomes
 from pyinformer.cluster._write_observer import WriteObservers
 from pyinformer.errors import (
+    APIStatusError,
+    FencedError,
     InvalidArgumentError,
     InvalidObjectError,
     NotFoundError,
     ProtocolError,
     WriteAnswerError,
 )
+from pyinformer.transport import CURRENT_GUARD
 
 if TYPE_CHECKING:
     from pyinformer.cluster._discovery import Discovery
@@ -106,6 +109,7 @@ class WritePath:
         if _DRY_RUN in query or not found.metadata.name:  # nothing was stored
             return WriteResponse(found, raw)
         after = found.metadata.resource_version
+        _record(resource, "" if is_gone(found) else after)
         self._report(resource, found, raw, is_gone=is_gone(found))
         if is_create:
             self._outcomes.created(resource, found.key, after)
@@ -165,6 +169,7 @@ class WritePath:
         left = None if last is None or is_released(last) else last
         if dry_run:
             return left
+        _record(resource, "" if left is None else left.metadata.resource_version)
         if last is not None:
             self._report(resource, last, raw, is_gone=left is None)
         else:
@@ -189,9 +194,10 @@ class WritePath:
     ) -> bytes:
         """Send a write and return the response; a 404 says whether the resource is served."""
         try:
-            return await self._requests.write(
-                method, path, query=query, body=body, content_type=content_type
-            )
+            with _recorded_if_lost(resource):
+                return await self._requests.write(
+                    method, path, query=query, body=body, content_type=content_type
+                )
         except NotFoundError as error:
             await self._discovery.check_served(resource, error)
             raise
@@ -229,12 +235,34 @@ class WritePath:
         )
 
 
+def _record(resource: GroupVersionResource, version: str) -> None:
+    """Record a write with the term of leader election that made it; "" is an unknown version."""
+    guard = CURRENT_GUARD.get()
+    if guard is not None:
+        guard.record_write(str(resource), version)
+
+
+@contextmanager
+def _recorded_if_lost(resource: GroupVersionResource) -> Iterator[None]:
+    """Record a write of which it is unknown whether it was carried out."""
+    try:
+        yield
+    except (APIStatusError, FencedError) as error:
+        if isinstance(error, FencedError) and error.may_have_left:
+            _record(resource, "")
+        raise
+    except BaseException:
+        _record(resource, "")
+        raise
+
+
 @contextmanager
 def _carried_out(method: str, resource: GroupVersionResource) -> Iterator[None]:
     """Report that the server carried out a write whose response cannot be read."""
     try:
         yield
     except (InvalidObjectError, ProtocolError) as error:
+        _record(resource, "")
         raise WriteAnswerError(f"{method} {resource}", error.reason) from error
 
 

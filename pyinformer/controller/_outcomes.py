@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from pyinformer.controller._result import Result
-from pyinformer.errors import RetryAfter, TerminalError
+from pyinformer.errors import FencedError, RetryAfter, TerminalError
 
 if TYPE_CHECKING:
     from pyinformer.sources import Request, RequestId
@@ -112,7 +112,8 @@ class Outcomes:
             now: when it ended; monotonic seconds.
         """
         cause = only_cause(error)
-        if isinstance(cause, TerminalError):
+        is_shut_for_now = isinstance(cause, FencedError) and not cause.has_ended
+        if isinstance(cause, TerminalError) and not is_shut_for_now:
             self._failing.pop(request._id, None)
             return Outcome(request=request, kind="terminal", error=error)
         failures, retry_at = self._failing.get(request._id, (0, now))

@@ -18,6 +18,7 @@ from pyinformer.controller._result import Result
 from pyinformer.controller._status import WorkerStatus
 from pyinformer.errors import QueueClosedError, ReconcileTimeoutError
 from pyinformer.sources import request_for
+from pyinformer.transport import check_guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -336,6 +337,7 @@ class WorkerPool:
         task.set_name(f"reconcile of {request} by controller {self._controller}")
         self._deadlines.started(now)
         try:
+            check_guard()  # a request may have waited in the queue beyond the end of a term
             ended: Ended = await self._engine.invoker(request)
         except (KeyboardInterrupt, SystemExit):
             raise  # these concern more than the function

@@ -21,6 +21,7 @@ from pyinformer.transport._frames import (
 from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._status import status_error, status_error_from_object
+from pyinformer.transport._write_guard import CURRENT_GUARD, WriteGuard, check_guard
 from pyinformer.transport.config import (
     ClusterConfig,
     Credentials,
@@ -50,6 +51,7 @@ from pyinformer.transport.list_parser import ListMetadata, ListSplitter
 __all__ = [
     "ADDED",
     "BOOKMARK",
+    "CURRENT_GUARD",
     "DELETED",
     "ERROR",
     "LEAST_BYTES_PER_SECOND",
@@ -76,6 +78,8 @@ __all__ = [
     "SessionTimeouts",
     "StaticCredentials",
     "TokenFileCredentials",
+    "WriteGuard",
+    "check_guard",
     "check_policy",
     "find_config",
     "in_cluster_config",

@@ -150,6 +150,22 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         Exception,
         "no such zone; not retried until something changes",
     ),
+    (
+        errors.FencedError(lease="ops/db", reason="b leads", may_have_left=True),
+        errors.TerminalError,
+        (
+            "not allowed without a valid term of the Lease ops/db: b leads; the server may have"
+            " carried out what was sent before; another replica may lead; do not retry it here"
+        ),
+    ),
+    (
+        errors.FencedError(lease="ops/db", reason="clocks", has_ended=False),
+        errors.TerminalError,
+        (
+            "not allowed without a valid term of the Lease ops/db: clocks; it is retried when the"
+            " Lease has been renewed"
+        ),
+    ),
     (errors.RetryAfter(2.5), Exception, "to be retried after 2.5 s"),
     (errors.RetryAfter(30, "quota"), Exception, "to be retried after 30 s: quota"),
     (

@@ -20,7 +20,7 @@ from pyinformer.errors import APIStatusError, LifecycleError, RequestTimeoutErro
 from pyinformer.tasks import UserTasks
 from pyinformer.testing.apiserver.handler import Call, RequestHandler
 from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failure
-from pyinformer.transport import Body, ClusterConfig, Query, status_error
+from pyinformer.transport import Body, ClusterConfig, Query, check_guard, status_error
 
 NAME_HEADER: Final = "x-created-name"
 """The header under which the record of a create has the name of the object."""
@@ -241,6 +241,7 @@ class MemoryConnection:
 
         Raises:
             APIStatusError: the server refuses it.
+            FencedError: a write belongs to a term of leader election that is over.
             LifecycleError: the connection is closed.
 
         Cancellation:
@@ -250,6 +251,8 @@ class MemoryConnection:
         self._under_way += 1
         try:
             await asyncio.sleep(0)  # other tasks run meanwhile, as with a network
+            if method != "GET":
+                check_guard()
             content = body or b""
             call = _call(method, path, query, content, content_type)
             reply = _MemoryReply(MemoryBody())

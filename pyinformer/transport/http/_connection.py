@@ -35,6 +35,7 @@ from pyinformer.transport.http._authenticator import Authenticator
 from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
 from pyinformer.transport.http._dialer import Dialer
 from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
+from pyinformer.transport.http._fence import Fence, fence_of
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._pending import PendingRequest, PendingRequests
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
@@ -78,6 +79,7 @@ class _Request:
     what: str = ""
     headers: Mapping[str, str]
     content: bytes | None = None
+    fence: Fence | None = None
 
     @property
     def target(self) -> str:
@@ -225,6 +227,7 @@ class Connection:
             TransportError: the server was not reached in time, or the connection was lost.
             InvalidArgumentError: the timeout is not greater than 0.
             ProtocolError: the response is longer than 64 MiB.
+            FencedError: a write belongs to a term of leader election that is over.
 
         Cancellation:
             Safe for the connection. Whether the server carried out a change is not known.
@@ -237,10 +240,21 @@ class Connection:
         if not seconds > 0:
             raise InvalidArgumentError("timeout_seconds", f"must be greater than 0, got {seconds}")
         try:
-            async with asyncio.timeout(seconds), self._pool_place(url, watch=False):
+            async with (
+                asyncio.timeout(seconds),
+                fence_of(method) as fence,
+                self._pool_place(url, watch=False),
+            ):
                 headers = {"Content-Type": content_type} if body is not None else {}
                 return await self._exchange(
-                    _Request(method=method, url=url, query=query, headers=headers, content=body)
+                    _Request(
+                        method=method,
+                        url=url,
+                        query=query,
+                        headers=headers,
+                        content=body,
+                        fence=fence,
+                    )
                 )
         except TimeoutError as error:
             if isinstance(error, InformerError):
@@ -372,6 +386,9 @@ class Connection:
                     then, pending.step = pending.step, "credentials"
                     login = await self._authenticator.headers()
                     pending.step = then
+                    fence = request.fence
+                    if fence is not None:
+                        fence.check()
                     context = self._authenticator.ssl_context(self._now())
                     own = {**request.headers, **login}
                     if request.watch and self._reads_watches_itself and url not in self._compressed:
@@ -383,7 +400,7 @@ class Connection:
                         request.method,
                         URL(request.target, encoded=True),
                         headers=own,
-                        data=request.content,
+                        data=request.content if fence is None else fence.body(request.content),
                         # Part of the pool's key: a connection of another context is not used.
                         ssl=context if context is not None else True,
                         allow_redirects=False,

@@ -19,6 +19,7 @@ from pyinformer.transport._status import status_error
 from pyinformer.transport.config import ClusterConfig
 from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
 from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
+from pyinformer.transport.http._fence import Fence, fence_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -151,6 +152,7 @@ class SessionConnection:
             APIStatusError: the server refused the request.
             TransportError: the server was not reached in time, or the connection was lost.
             ProtocolError: the response is longer than 64 MiB.
+            FencedError: a write belongs to a term of leader election that is over.
 
         Cancellation:
             Safe for the connection. Whether the server carried out a change is not known.
@@ -159,8 +161,10 @@ class SessionConnection:
         if body is not None:
             headers["Content-Type"] = content_type
         try:
-            async with asyncio.timeout(timeout_seconds):
-                response = await self._open(method, path, query, headers=headers, content=body)
+            async with asyncio.timeout(timeout_seconds), fence_of(method) as fence:
+                response = await self._open(
+                    method, path, query, headers=headers, content=body, fence=fence
+                )
                 return await self._read(response, path)
         except TimeoutError as error:
             if isinstance(error, InformerError):
@@ -219,11 +223,14 @@ class SessionConnection:
         watch: bool = False,
         what: str = "",
         content: bytes | None = None,
+        fence: Fence | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request and return a successful response."""
         target = f"{path}?{urlencode(query)}" if query else path
         try:
-            response = await self._send(method, target, headers, watch=watch, content=content)
+            response = await self._send(
+                method, target, headers, watch=watch, content=content, fence=fence
+            )
         except network_errors() as error:
             if isinstance(error, InformerError):
                 raise
@@ -247,6 +254,7 @@ class SessionConnection:
         *,
         watch: bool = False,
         content: bytes | None = None,
+        fence: Fence | None = None,
         checks_login: bool = True,
     ) -> aiohttp.ClientResponse:
         import aiohttp
@@ -260,7 +268,7 @@ class SessionConnection:
                     method,
                     URL(server.rstrip("/") + target, encoded=True),
                     headers=headers,
-                    data=content,
+                    data=content if fence is None else fence.body(content),
                     timeout=aiohttp.ClientTimeout(
                         total=None if watch else timeouts.total_seconds,
                         sock_connect=timeouts.connect_seconds,

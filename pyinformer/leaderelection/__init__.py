@@ -1,0 +1,15 @@
+"""Leader election: of several replicas one leads, and a deposed one writes nothing."""
+
+from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
+from pyinformer.leaderelection._lease import WrittenVersions
+from pyinformer.leaderelection._options import LeaderElectionOptions
+from pyinformer.leaderelection._term import Term
+
+__all__ = [
+    "Lead",
+    "LeaderElectionOptions",
+    "LeaderElectionStatus",
+    "LeaderElector",
+    "Term",
+    "WrittenVersions",
+]

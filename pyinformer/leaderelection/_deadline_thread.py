@@ -1,0 +1,122 @@
+"""A thread that acts when work outlives its Lease, or when the event loop is blocked until then.
+
+A blocked loop can neither renew nor cancel. One second before another replica may lead, this thread
+logs what runs, and ends the process if it was asked to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING, Final, final
+
+from pyinformer._logging import get_logger
+from pyinformer._printable import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = get_logger("pyinformer.leaderelection")
+
+MARGIN_SECONDS: Final = 1.0
+"""How long before the end of the Lease the thread acts."""
+
+_POLL_SECONDS: Final = 0.1  # also how late it may be after the system was suspended
+_LOG_SECONDS: Final = 0.5  # then the process ends without the log line: its reader may be blocked
+EXIT_STATUS: Final = 70
+"""Of a process that was ended: an internal failure, in the words of sysexits.h."""
+
+
+@final
+class DeadlineThread:
+    """Watches one deadline. Constructing it starts nothing.
+
+    Args:
+        lease: the Lease, in the log line.
+        clock: the lease clock.
+        ends_process: end the process, or only log.
+        end: ends the process.
+    """
+
+    def __init__(
+        self,
+        lease: str,
+        clock: Callable[[], float],
+        *,
+        ends_process: bool,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._lease = lease
+        self._clock = clock
+        self._ends_process = ends_process
+        self._end = end
+        self._deadline: float | None = None
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread = 0
+        self.reports: int = 0
+        """How often work outlived its Lease."""
+
+    def start(self) -> None:
+        """Begin to watch the work of the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._thread = threading.Thread(
+            target=self._watch, name=f"pyinformer lease {self._lease}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and join it."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def set_deadline(self, at: float | None) -> None:
+        """Act at a time of the lease clock; None while no work runs."""
+        self._deadline = at
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(_POLL_SECONDS):
+            deadline = self._deadline
+            if deadline is not None and self._clock() >= deadline:
+                self._act(deadline)
+
+    def _act(self, deadline: float) -> None:
+        """Log what runs and end the process; a log whose reader is blocked delays it only a bit."""
+        self.reports += 1
+        if self._deadline == deadline:
+            self._deadline = None  # once for each term
+        reporter = threading.Thread(
+            target=self._report, name="pyinformer lease report", daemon=True
+        )
+        reporter.start()
+        reporter.join(_LOG_SECONDS)
+        if self._ends_process:
+            self._end(EXIT_STATUS)
+
+    def _report(self) -> None:
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented, despite its name
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+        tasks = [] if self._loop is None else _task_names(self._loop)
+        outlook = "this process ends now" if self._ends_process else "end this process"
+        _log.critical(
+            "work of a term of the Lease %s still runs, or blocks the event loop, %.0f s before"
+            " another replica may lead: %s. Tasks: %s. The loop's thread is at\n%s",
+            self._lease,
+            MARGIN_SECONDS,
+            outlook,
+            ", ".join(tasks) or "unknown",
+            Lines(stack),
+        )
+
+
+def _task_names(loop: asyncio.AbstractEventLoop) -> list[str]:
+    try:
+        return sorted(task.get_name() for task in asyncio.all_tasks(loop))
+    except RuntimeError:  # the set changed too often while it was copied
+        return []

@@ -1,0 +1,435 @@
+"""The state machine of one candidate for one Lease: what to send, and whether its term is valid.
+
+It waits for nothing: `next_step` returns what to do now, and the caller reports how that ended. At
+most one request is under way. Times are those of one clock that suspends do not stop.
+
+A term is valid from the sending of its last good renewal for the renew deadline. The Lease of
+another replica expires when it has not changed, as seen here, for the duration in its own record.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from pyinformer.errors import InternalError, InvalidArgumentError
+from pyinformer.leaderelection._lease import (
+    LeaseRecord,
+    Marker,
+    WrittenVersions,
+    acquired,
+    new_lease,
+    read_lease,
+    released,
+    renewed,
+    written_in,
+)
+
+if TYPE_CHECKING:
+    import random
+
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.leaderelection._options import LeaderElectionOptions
+
+_POLL_JITTER: Final = 1.2  # as client-go: from one retry period to 2.2 of them
+_PARTED_SECONDS: Final = (
+    1.0  # of two clocks; more than the correction of a clock that is kept right
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until a time, or until something happens."""
+
+    until: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read the Lease; report `on_lease`, `on_absent` or `on_failure`."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write the Lease; report `on_lease`, `on_conflict`, `on_absent` or `on_failure`."""
+
+    body: JSONObject
+    creates: bool = False
+    acquires: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Nothing is left to do: the Lease is released, or is not ours."""
+
+
+Step: TypeAlias = Wait | Read | Write | Finished
+
+
+@final
+class Tenure:
+    """One term, as far as times decide about it; the guard reads it from any thread.
+
+    Args:
+        transitions: the number of the term.
+        predecessor: what the last leader wrote, if it released the Lease cleanly.
+    """
+
+    def __init__(self, transitions: int, predecessor: WrittenVersions | None) -> None:
+        self.transitions: int = transitions
+        self.predecessor: WrittenVersions | None = predecessor
+        self.renewed_at: float = -math.inf
+        """When the last good renewal was sent."""
+        self.valid_until: float = -math.inf
+        self.ended: str = ""
+        """Why it has ended; empty while it lasts."""
+        self._wall_offset: float | None = None
+
+    def renew(self, *, sent_at: float, wall_offset_seconds: float, until: float) -> None:
+        """Record a good renewal.
+
+        Args:
+            sent_at: when it was sent.
+            wall_offset_seconds: the wall clock's lead over the lease clock when it was sent.
+            until: when the term ends without another renewal.
+        """
+        self.renewed_at, self.valid_until = sent_at, until
+        self._wall_offset = wall_offset_seconds
+
+    def why_shut(self, now: float, wall_at: float) -> str:
+        """Return why nothing may be written now; empty if it may.
+
+        Args:
+            now: the lease clock.
+            wall_at: the wall clock.
+        """
+        if self.ended:
+            return self.ended
+        if now >= self.valid_until:
+            return f"it was last renewed {now - self.renewed_at:.1f} s ago"
+        if self._wall_offset is None or abs(wall_at - now - self._wall_offset) > _PARTED_SECONDS:
+            return "the system's clocks have parted, so the process may have been stopped"
+        return ""
+
+
+@final
+class Election:
+    """One candidate for one Lease.
+
+    Args:
+        name: the name of the Lease.
+        namespace: its namespace.
+        identity: the candidate's.
+        options: the durations.
+        rng: spreads the requests of candidates that cannot watch.
+
+    Attributes:
+        lease: the Lease as it was seen last; None if it does not exist or was not seen yet.
+        is_candidate: whether it may take the Lease; the caller sets it.
+        is_polling: whether the Lease is read periodically, since it is not watched.
+        slow_renewals: how often a renewal needed a read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        identity: str,
+        options: LeaderElectionOptions,
+        rng: random.Random,
+    ) -> None:
+        self.lease: LeaseRecord | None = None
+        self.is_candidate: bool = True
+        self.is_polling: bool = False
+        self.slow_renewals: int = 0
+        self._name, self._namespace = name, namespace
+        self._identity = identity
+        self._options = options
+        self._rng = rng
+        self._seen_at = -math.inf
+        self._free_at = -math.inf  # after a deletion: when its holder's term is over
+        self._must_read = True
+        self._is_unsure = False  # of what a write that failed has done
+        self._is_twin_seen = False
+        self._tenure: Tenure | None = None
+        self._under_way: Read | Write | None = None
+        self._sent_at = -math.inf
+        self._sent_wall_offset = 0.0
+        self._retry_at = -math.inf
+        self._poll_at: float | None = None
+        self._markers: set[Marker] = set()  # of own writes that may be what the server has
+        self._release: tuple[WrittenVersions | None, float] | None = None
+
+    @property
+    def tenure(self) -> Tenure | None:
+        """The current term; None for a standby, and once a term has ended."""
+        return self._tenure
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether `release` was called."""
+        return self._release is not None
+
+    @property
+    def expires_at(self) -> float:
+        """When the Lease may be taken, if nothing changes; `-inf` if it is free."""
+        lease = self.lease
+        if lease is None:
+            return self._free_at
+        if not lease.holder or self._is_ours(lease):
+            return -math.inf
+        return self._seen_at + (lease.duration_seconds or self._options.lease_duration_seconds)
+
+    def next_step(self, now: float, wall_at: float) -> Step:
+        """Return what to do now; a request counts as sent at `now`.
+
+        Args:
+            now: the lease clock.
+            wall_at: Unix time in seconds.
+        """
+        if self._under_way is not None:
+            raise InternalError("a second request for a Lease while one is under way")
+        self._check_expiry(now)
+        if self._release is not None:
+            step = self._next_release(self._release, now, wall_at)
+        elif self._tenure is not None:
+            step = self._next_renewal(self._tenure, now, wall_at)
+        else:
+            step = self._next_try(now, wall_at)
+        if isinstance(step, Read | Write):
+            self._under_way = step
+            self._sent_at, self._sent_wall_offset = now, wall_at - now
+            if isinstance(step, Write):
+                self._markers.add(read_lease(step.body).marker)
+        return step
+
+    def release(self, now: float, written: WrittenVersions | None) -> None:
+        """Release the Lease if it is ours; call it when all work of the term has ended.
+
+        Args:
+            now: the lease clock.
+            written: what was written in the term.
+        """
+        self._release = (written, now + self._options.renew_deadline_seconds)
+        self._retry_at = now
+        self._end("the Lease is being released")
+
+    def on_lease(self, lease: LeaseRecord, now: float) -> None:
+        """Record the Lease that the server returned to the request.
+
+        Raises:
+            InvalidArgumentError: another replica has the same identity.
+        """
+        step, self._under_way = self._under_way, None
+        self._check_expiry(now)
+        self._is_unsure = False
+        if isinstance(step, Write):
+            self._retry_at = self._sent_at + self._options.retry_period_seconds
+            self._on_written(step, lease, now)
+        else:
+            self._retry_at = now
+            self._must_read = False
+            self._see(lease, now)
+
+    def on_conflict(self, now: float) -> None:
+        """Record that the Lease is not in the version that was to be written."""
+        self._under_way = None
+        self._check_expiry(now)
+        if self._tenure is not None:
+            self.slow_renewals += 1
+        self._must_read = True
+        self._retry_at = now
+
+    def on_absent(self, now: float) -> None:
+        """Record that the Lease does not exist."""
+        self._under_way = None
+        self._check_expiry(now)
+        self._must_read = self._is_unsure = False
+        self._retry_at = now
+        self._vanish()
+
+    def on_failure(self, now: float) -> None:
+        """Record that a request failed; whether a write was carried out is unknown."""
+        step, self._under_way = self._under_way, None
+        self._check_expiry(now)
+        self._is_unsure = self._is_unsure or isinstance(step, Write)
+        self._retry_at = max(now, self._sent_at + self._options.retry_period_seconds)
+
+    def on_watched(self, lease: LeaseRecord, now: float) -> None:
+        """Record the Lease as a watch shows it: late, maybe, but never earlier than it was.
+
+        Raises:
+            InvalidArgumentError: another replica has the same identity.
+        """
+        self._check_expiry(now)
+        if self._is_ours(lease):
+            return  # the response to the write says more
+        is_newer = None if self.lease is None else lease.is_newer_than(self.lease)
+        if is_newer is False:
+            return
+        if self._tenure is not None and is_newer is None:
+            self._retry_at = now  # a renewal finds out: its version is the precondition
+            return
+        self._must_read = False
+        self._see(lease, now)
+
+    def on_watched_deletion(self, uid: str, now: float) -> None:
+        """Record that a watch shows the deletion of a Lease.
+
+        Args:
+            uid: of the object that is gone; its successor may exist already.
+            now: the lease clock.
+        """
+        self._check_expiry(now)
+        if self.lease is not None and self.lease.uid == uid:
+            self._vanish()
+
+    def check_expiry(self, now: float) -> None:
+        """End the term if its time is over."""
+        self._check_expiry(now)
+
+    def _check_expiry(self, now: float) -> None:
+        tenure = self._tenure
+        if tenure is not None and now >= tenure.valid_until:
+            self._end(f"it was last renewed {now - tenure.renewed_at:.1f} s ago")
+
+    def _next_renewal(self, tenure: Tenure, now: float, wall_at: float) -> Step:
+        if now < self._retry_at:
+            return Wait(min(self._retry_at, tenure.valid_until))
+        return Read() if self._must_read else self._renewal(wall_at)
+
+    def _next_try(self, now: float, wall_at: float) -> Step:
+        if now < self._retry_at:
+            return Wait(self._retry_at)
+        if self._must_read:
+            return Read()
+        if self.is_candidate and now >= self.expires_at:
+            return self._acquisition(wall_at)
+        if self.is_polling:
+            return self._next_poll(now)
+        self._poll_at = None
+        return Wait(self.expires_at if self.is_candidate else math.inf)
+
+    def _next_poll(self, now: float) -> Step:
+        if self._poll_at is None:
+            spread = 1 + _POLL_JITTER * self._rng.random()
+            self._poll_at = now + spread * self._options.retry_period_seconds
+        if now < self._poll_at:
+            return Wait(min(self._poll_at, self.expires_at if self.is_candidate else math.inf))
+        self._poll_at = None
+        return Read()
+
+    def _next_release(
+        self, release: tuple[WrittenVersions | None, float], now: float, wall_at: float
+    ) -> Step:
+        written, give_up_at = release
+        if now >= give_up_at:
+            return Finished()
+        if now < self._retry_at:
+            return Wait(min(self._retry_at, give_up_at))
+        ours = self.lease if self.lease is not None and self._is_ours(self.lease) else None
+        if self._markers and (self._must_read or (self._is_unsure and ours is None)):
+            return Read()
+        if ours is None:
+            return Finished()
+        return Write(released(ours, at=wall_at, written=written))
+
+    def _renewal(self, wall_at: float) -> Write:
+        lease = self.lease
+        if lease is None:
+            raise InternalError("a term without a Lease")
+        duration = self._options.lease_duration_seconds
+        return Write(renewed(lease, duration_seconds=duration, at=wall_at))
+
+    def _acquisition(self, wall_at: float) -> Write:
+        lease = self.lease
+        before = new_lease(self._name, self._namespace) if lease is None else lease
+        body = acquired(
+            before,
+            holder=self._identity,
+            duration_seconds=self._options.lease_duration_seconds,
+            at=wall_at,
+            transitions=0 if lease is None else lease.transitions + 1,
+        )
+        return Write(body, creates=lease is None, acquires=True)
+
+    def _on_written(self, write: Write, lease: LeaseRecord, now: float) -> None:
+        before = self.lease
+        if before is not None and before.is_newer_than(lease):
+            return  # a watch was faster, and showed another replica's write
+        self.lease, self._seen_at = lease, now
+        self._markers = {lease.marker}
+        self._must_read = False
+        valid_until = self._sent_at + self._options.renew_deadline_seconds
+        if now >= valid_until:
+            return  # the response came too late to lead by it
+        if self._tenure is None:
+            if not (write.acquires and self.is_candidate):
+                return  # a renewal whose term has ended meanwhile, or a release
+            predecessor = None if before is None else written_in(before)
+            self._tenure = Tenure(lease.transitions, predecessor)
+        self._tenure.renew(
+            sent_at=self._sent_at, wall_offset_seconds=self._sent_wall_offset, until=valid_until
+        )
+
+    def _see(self, lease: LeaseRecord, now: float) -> None:
+        """Record a Lease that may be another replica's."""
+        before = self.lease
+        is_same = before is not None and (before.uid, before.resource_version) == (
+            lease.uid,
+            lease.resource_version,
+        )
+        if not is_same:
+            self.lease, self._seen_at = lease, now
+        if self._is_ours(lease):
+            return
+        if not is_same:
+            self._markers.clear()  # no write that is under way fits this version
+        if self._tenure is not None:
+            holder = f"{lease.holder} holds the Lease" if lease.holder else "the Lease was released"
+            self._end(f"{holder} by now")
+        self._look_for_twin(before, lease, is_same=is_same)
+
+    def _look_for_twin(
+        self, before: LeaseRecord | None, lease: LeaseRecord, *, is_same: bool
+    ) -> None:
+        """Refuse to compete with a living replica of the same identity."""
+        if lease.holder != self._identity:
+            self._is_twin_seen = False
+            return
+        is_alive = self._is_twin_seen and not is_same and before is not None
+        self._is_twin_seen = True  # it may be an earlier process, which renews no more
+        if is_alive:
+            reason = (
+                f"another living replica uses {self._identity!r}, too: each replica needs an"
+                " identity of its own; None makes a unique one"
+            )
+            raise InvalidArgumentError("identity", reason)
+
+    def _vanish(self) -> None:
+        if self._tenure is not None:
+            self._end("the Lease was deleted, so that another replica may lead")
+        self._free_at = self._freed_at()
+        self.lease = None
+        self._markers.clear()
+
+    def _freed_at(self) -> float:
+        """Return when the holder of a Lease that was deleted certainly leads no more."""
+        lease = self.lease
+        if lease is None or not lease.holder:
+            return self._free_at
+        return self._seen_at + (lease.duration_seconds or self._options.lease_duration_seconds)
+
+    def _end(self, reason: str) -> None:
+        tenure, self._tenure = self._tenure, None
+        if tenure is not None:
+            tenure.ended = reason
+
+    def _is_ours(self, lease: LeaseRecord) -> bool:
+        return lease.holder == self._identity and lease.marker in self._markers

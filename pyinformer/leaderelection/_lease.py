@@ -1,0 +1,214 @@
+"""The Lease as client-go reads and writes it, so that Go and Python replicas share one.
+
+A body that is written is the body that was read, with the fields of the election changed: labels,
+annotations and fields that this module does not know are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+import msgspec
+
+from pyinformer.apimachinery import older, resource_version_is_well_formed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyinformer.apimachinery import JSONObject
+
+WRITTEN_ANNOTATION: Final = "pyinformer.dev/written"
+"""What a leader that released its Lease wrote in its term."""
+
+_RELEASED_SECONDS: Final = 1  # as client-go: the duration of a Lease that is free
+_MAX_RESOURCES: Final = 256  # of one annotation; beyond that the successor lists
+
+
+class Marker(NamedTuple):
+    """What distinguishes one write of a holder from all other writes."""
+
+    holder: str
+    acquire_time: str
+    renew_time: str
+    transitions: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """A Lease as the server returned it."""
+
+    holder: str
+    """The identity of its holder; empty if it is free."""
+    duration_seconds: float | None
+    """After how long without change it may be taken; None if its holder gave none."""
+    acquire_time: str
+    renew_time: str
+    transitions: int
+    uid: str
+    resource_version: str
+    body: JSONObject
+    """The whole object; not to be changed."""
+
+    @property
+    def marker(self) -> Marker:
+        """Which write of which holder this is."""
+        return Marker(self.holder, self.acquire_time, self.renew_time, self.transitions)
+
+    def is_newer_than(self, other: LeaseRecord) -> bool | None:
+        """Return whether this is a later version of the same object; None if it is unknown."""
+        if self.uid != other.uid:
+            return None
+        mine, known = self.resource_version, other.resource_version
+        if mine == known:
+            return False
+        if not (resource_version_is_well_formed(mine) and resource_version_is_well_formed(known)):
+            return None
+        return older(known, mine)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenVersions:
+    """What one leader wrote: its successor waits until its caches have it."""
+
+    transitions: int
+    """The term: the value of leaseTransitions."""
+    versions: Mapping[str, str]
+    """The highest resource version written, by resource (`deployments.v1.apps`); empty where it is
+    unknown, after a deletion for example."""
+
+
+def read_lease(body: JSONObject) -> LeaseRecord:
+    """Return the record of a Lease; what is missing or unusable in it counts as absent."""
+    metadata, spec = _mapping(body.get("metadata")), _mapping(body.get("spec"))
+    duration = spec.get("leaseDurationSeconds")
+    transitions = spec.get("leaseTransitions")
+    return LeaseRecord(
+        holder=str(spec.get("holderIdentity") or ""),
+        duration_seconds=_duration(duration),
+        acquire_time=str(spec.get("acquireTime") or ""),
+        renew_time=str(spec.get("renewTime") or ""),
+        transitions=transitions if isinstance(transitions, int) else 0,
+        uid=str(metadata.get("uid") or ""),
+        resource_version=str(metadata.get("resourceVersion") or ""),
+        body=body,
+    )
+
+
+def new_lease(name: str, namespace: str) -> LeaseRecord:
+    """Return the Lease that is created where none exists; it is free."""
+    metadata = {"name": name, "namespace": namespace}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    return read_lease(body)
+
+
+def acquired(
+    before: LeaseRecord, *, holder: str, duration_seconds: float, at: float, transitions: int
+) -> JSONObject:
+    """Return the body that takes a Lease.
+
+    Args:
+        before: the Lease as it is; its version is the precondition of the write.
+        holder: who takes it.
+        duration_seconds: after how long without renewal it may be taken; whole.
+        at: Unix time in seconds.
+        transitions: the number of the term.
+    """
+    moment = micro_time(at)
+    return _changed(
+        before,
+        holderIdentity=holder,
+        leaseDurationSeconds=int(duration_seconds),
+        acquireTime=moment,
+        renewTime=moment,
+        leaseTransitions=transitions,
+    )
+
+
+def renewed(before: LeaseRecord, *, duration_seconds: float, at: float) -> JSONObject:
+    """Return the body that renews a Lease for its holder.
+
+    Args:
+        before: the Lease as it is.
+        duration_seconds: after how long without renewal it may be taken; whole.
+        at: Unix time in seconds.
+    """
+    duration = int(duration_seconds)
+    return _changed(before, leaseDurationSeconds=duration, renewTime=micro_time(at))
+
+
+def released(before: LeaseRecord, *, at: float, written: WrittenVersions | None) -> JSONObject:
+    """Return the body that frees a Lease.
+
+    Args:
+        before: the Lease as it is.
+        at: Unix time in seconds.
+        written: what was written in the term; None if it is unknown.
+    """
+    moment = micro_time(at)
+    body = _changed(
+        before,
+        holderIdentity="",
+        leaseDurationSeconds=_RELEASED_SECONDS,
+        acquireTime=moment,
+        renewTime=moment,
+    )
+    metadata = _mapping(body.get("metadata"))
+    annotations = dict(_mapping(metadata.get("annotations")))
+    annotations.pop(WRITTEN_ANNOTATION, None)
+    if written is not None and len(written.versions) <= _MAX_RESOURCES:
+        annotations[WRITTEN_ANNOTATION] = _encode(written)
+    body["metadata"] = {**metadata, "annotations": annotations}
+    return body
+
+
+def written_in(lease: LeaseRecord) -> WrittenVersions | None:
+    """Return what the last leader of a free Lease wrote; None if it is unknown.
+
+    A Lease that is held, or whose annotation is of an earlier term, was not released cleanly.
+    """
+    annotations = _mapping(_mapping(lease.body.get("metadata")).get("annotations"))
+    text = annotations.get(WRITTEN_ANNOTATION)
+    if lease.holder or not isinstance(text, str):
+        return None
+    try:
+        found = msgspec.json.decode(text, type=_Annotation)
+    except msgspec.DecodeError:
+        return None  # another program's
+    if found.transition != lease.transitions:
+        return None
+    return WrittenVersions(transitions=found.transition, versions=found.versions)
+
+
+def micro_time(at: float) -> str:
+    """Return an instant as MicroTime: `2026-01-02T03:04:05.000006Z`."""
+    return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class _Annotation(msgspec.Struct):
+    transition: int
+    versions: dict[str, str]
+
+
+def _encode(written: WrittenVersions) -> str:
+    record = _Annotation(written.transitions, dict(written.versions))
+    return msgspec.json.encode(record).decode()
+
+
+def _changed(before: LeaseRecord, **fields: object) -> JSONObject:
+    metadata = dict(_mapping(before.body.get("metadata")))
+    metadata.pop("managedFields", None)  # a server keeps those of an object without them
+    spec = {**_mapping(before.body.get("spec")), **fields}
+    return {**before.body, "metadata": metadata, "spec": spec}
+
+
+def _duration(value: object) -> float | None:
+    is_usable = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return float(value) if isinstance(value, int) and is_usable else None
+
+
+def _mapping(value: object) -> JSONObject:
+    return value if isinstance(value, dict) else {}

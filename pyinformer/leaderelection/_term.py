@@ -1,0 +1,123 @@
+"""A term: the time in which this replica may write.
+
+It is the guard of every write of its work. It ends once, for good; work that notices late is
+refused all the same, since the guard reads the clocks itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from pyinformer.apimachinery import older, resource_version_is_well_formed
+from pyinformer.errors import FencedError
+from pyinformer.leaderelection._lease import WrittenVersions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.leaderelection._election import Tenure
+
+
+@final
+class Term:
+    """One term of leadership; `lead` receives it.
+
+    Args:
+        lease: the Lease, `namespace/name`.
+        tenure: its times.
+        clock: the lease clock.
+        wall_clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        lease: str,
+        tenure: Tenure,
+        *,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self.lease: str = lease
+        """The Lease, `namespace/name`."""
+        self._tenure = tenure
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._cut_offs: dict[int, Callable[[], None]] = {}
+        self._registered = 0
+        self._versions: dict[str, str] = {}
+
+    @property
+    def transitions(self) -> int:
+        """Its number: leaseTransitions of the Lease, which only grows."""
+        return self._tenure.transitions
+
+    @property
+    def predecessor(self) -> WrittenVersions | None:
+        """What the last leader wrote; None if it did not release the Lease cleanly."""
+        return self._tenure.predecessor
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over: another replica may lead."""
+        return bool(self._tenure.ended) or self._clock() >= self._tenure.valid_until
+
+    def check(self) -> None:
+        """Return if this replica may write now; call it before an effect outside of the cluster.
+
+        Writes through a Cluster are checked without a call. Safe from any thread.
+
+        Raises:
+            FencedError: another replica may lead.
+        """
+        reason = self._tenure.why_shut(self._clock(), self._wall_clock())
+        if reason:
+            raise FencedError(lease=self.lease, reason=reason, has_ended=self.has_ended)
+
+    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
+        """Call a function on the event loop when the term ends.
+
+        Args:
+            cut_off: called once; at once if the term has ended already.
+
+        Returns:
+            A function that takes it back.
+        """
+        if self._tenure.ended:
+            cut_off()
+            return lambda: None
+        self._registered += 1
+        number = self._registered
+        self._cut_offs[number] = cut_off
+
+        def take_back() -> None:
+            """Forget the function."""
+            self._cut_offs.pop(number, None)
+
+        return take_back
+
+    def record_write(self, resource: str, resource_version: str) -> None:
+        """Record a write of this term, so that a successor can wait for it.
+
+        Args:
+            resource: the resource, such as `deployments.v1.apps`.
+            resource_version: of the object after it; empty if it is unknown.
+        """
+        known = self._versions.get(resource)
+        if known == "" or not resource_version_is_well_formed(resource_version):
+            self._versions[resource] = ""
+        elif known is None or older(known, resource_version):
+            self._versions[resource] = resource_version
+
+    def written(self) -> WrittenVersions:
+        """Return what was written in it."""
+        return WrittenVersions(transitions=self.transitions, versions=dict(self._versions))
+
+    def cut_off_writes(self) -> None:
+        """Cut off the writes that are under way: the term has ended."""
+        while self._cut_offs:
+            _, cut_off = self._cut_offs.popitem()
+            cut_off()
+
+    def __repr__(self) -> str:
+        state = f"ended: {self._tenure.ended}" if self._tenure.ended else "valid"
+        return f"<Term {self.transitions} of {self.lease}, {state}>"

@@ -1,0 +1,59 @@
+"""The guard of the writes that leave this process: may they leave now?
+
+Leader election sets the context variable around the work of a term. It follows that work into tasks
+and worker threads. Reads are not guarded.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class WriteGuard(Protocol):
+    """Decides whether a write may leave; a term of leader election is one."""
+
+    def check(self) -> None:
+        """Do nothing if a write may leave now; from any thread.
+
+        Raises:
+            FencedError: it may not.
+        """
+        ...
+
+    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
+        """Call a function on the event loop when nothing may leave any more.
+
+        Args:
+            cut_off: called once; at once if nothing may leave already.
+
+        Returns:
+            A function that takes it back.
+        """
+        ...
+
+    def record_write(self, resource: str, resource_version: str) -> None:
+        """Record a write that was carried out.
+
+        Args:
+            resource: the resource, such as `deployments.v1.apps`.
+            resource_version: of the object after it; empty if it is unknown.
+        """
+        ...
+
+
+CURRENT_GUARD: Final = ContextVar[WriteGuard | None]("pyinformer write guard", default=None)
+
+
+def check_guard() -> None:
+    """Refuse a write or a dispatch of this context if nothing may leave it now.
+
+    Raises:
+        FencedError: nothing may.
+    """
+    guard = CURRENT_GUARD.get()
+    if guard is not None:
+        guard.check()

@@ -1,0 +1,121 @@
+"""The last check of a guarded write: where its body meets the socket, and when its term ends.
+
+Between the decision to write and the socket are waits: for a connection, for TLS, for a proxy. A
+body that has not left by the end of the term never leaves, also not from the buffer of its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Final, final
+
+from pyinformer.errors import FencedError, InformerError
+from pyinformer.transport._write_guard import CURRENT_GUARD
+
+if TYPE_CHECKING:
+    from aiohttp.payload import BytesPayload
+
+    from pyinformer.transport._write_guard import WriteGuard
+
+_DROP_UNSENT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what the kernel holds
+
+
+@final
+class Fence:
+    """One guarded write, from its first wait to its response; see `fence_of`."""
+
+    def __init__(self, guard: WriteGuard, scope: asyncio.Timeout) -> None:
+        self._guard = guard
+        self._scope = scope
+        self._transport: asyncio.Transport | None = None
+        self.refusal: FencedError | None = None
+        """Why the body did not leave."""
+
+    def check(self) -> None:
+        """Return if the write may leave now.
+
+        Raises:
+            FencedError: it may not.
+        """
+        self._guard.check()
+
+    def body(self, content: bytes | None) -> BytesPayload:
+        """Return a body that is checked when it is written to the socket; empty for None."""
+        from pyinformer.transport.http._fenced_body import FencedBody
+
+        return FencedBody(content or b"", self)
+
+    def leave_by(self, transport: asyncio.Transport | None) -> None:
+        """Let the body leave by a transport now.
+
+        Raises:
+            FencedError: it may not; kept as the `refusal`.
+        """
+        try:
+            self._guard.check()
+        except FencedError as error:
+            self.refusal = error
+            raise
+        self._transport = transport
+
+    def cut_off(self) -> None:
+        """End the request, and drop what has not left yet."""
+        transport = self._transport
+        if transport is not None:
+            found = transport.get_extra_info("socket")
+            if found is not None and not transport.is_closing():
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_UNSENT)
+            transport.abort()
+        if not self._scope.expired():
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    def error(self) -> FencedError:
+        """Return the error of a write that was cut off."""
+        try:
+            self._guard.check()
+        except FencedError as error:
+            return FencedError(
+                lease=error.lease,
+                reason=error.reason,
+                may_have_left=self._transport is not None,
+                has_ended=error.has_ended,
+            )
+        return FencedError(
+            lease="", reason="its term has ended", may_have_left=self._transport is not None
+        )
+
+
+def fence_of(method: str) -> AbstractAsyncContextManager[Fence | None]:
+    """Return the fence of a write in a guarded context; other requests have none.
+
+    Args:
+        method: the HTTP method.
+    """
+    guard = CURRENT_GUARD.get()
+    return nullcontext() if guard is None or method == "GET" else _fenced(guard)
+
+
+@asynccontextmanager
+async def _fenced(guard: WriteGuard) -> AsyncIterator[Fence]:
+    """Refuse a write at the end of its term: before it leaves, or while it waits for its answer."""
+    guard.check()
+    try:
+        async with asyncio.timeout(None) as scope:
+            fence = Fence(guard, scope)
+            take_back = guard.on_end(fence.cut_off)
+            try:
+                yield fence
+            except InformerError as error:
+                if fence.refusal is None:
+                    raise
+                raise fence.refusal from error
+            finally:
+                take_back()
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise fence.error() from error

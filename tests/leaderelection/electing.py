@@ -1,0 +1,177 @@
+"""Electors in the virtual time of a World, and a connection that tests can disturb."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.errors import ForbiddenError, TransportError
+from pyinformer.leaderelection import LeaderElector, Term
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from pyinformer.leaderelection import LeaderElectionOptions
+    from pyinformer.testing import World
+    from pyinformer.transport import Body, ClusterConfig, ConnectionProtocol, Query
+
+Call = tuple[float, str, str]
+"""When a request was sent, its verb and its last path segment."""
+
+
+class Line:
+    """A connection of one replica to a World, which counts, delays, loses or refuses requests."""
+
+    def __init__(self, beyond: ConnectionProtocol) -> None:
+        self._beyond = beyond
+        self.calls: list[Call] = []
+        self.is_down = False
+        self.is_forbidden = False
+        self.watch_is_forbidden = False
+        self.before: Callable[[str], Any] | None = None
+        self.after: Callable[[str], Any] | None = None
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The configuration of the World."""
+        return self._beyond.config
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Pass a request on.
+
+        Cancellation:
+            Safe.
+        """
+        now = asyncio.get_running_loop().time()
+        self.calls.append((now, method, path.rpartition("/")[2]))
+        if self.before is not None:
+            await self.before(method)
+        if self.is_down:
+            raise TransportError(path, "the line is down", is_unreachable=True)
+        if self.is_forbidden:
+            raise ForbiddenError(status=403, reason="Forbidden", request=f"{method} {path}")
+        answer = await self._beyond.request(
+            method, path, query=query, body=body, content_type=content_type
+        )
+        if self.after is not None:
+            await self.after(method)
+        return answer
+
+    def stream(
+        self, path: str, query: Query = (), **options: Any
+    ) -> AbstractAsyncContextManager[Body]:
+        """Open a stream, unless streams are refused."""
+        if self.watch_is_forbidden or self.is_down:
+            return self._refused(path)
+        now = asyncio.get_running_loop().time()
+        self.calls.append((now, "WATCH" if options.get("watch") else "LIST", path))
+        return self._beyond.stream(path, query, **options)
+
+    @asynccontextmanager
+    async def _refused(self, path: str) -> AsyncIterator[Body]:
+        if self.is_down:
+            raise TransportError(path, "the line is down", is_unreachable=True)
+        raise ForbiddenError(status=403, reason="Forbidden", request=f"watch {path}")
+        yield  # the type of a generator
+
+    async def aclose(self) -> None:
+        """Do nothing: the World closes its connection.
+
+        Cancellation:
+            Safe.
+        """
+
+    def count(self, method: str) -> int:
+        """Return how many requests of a verb were sent."""
+        return sum(1 for call in self.calls if call[1] == method)
+
+
+class Replica:
+    """One elector, on its own line, and what its work saw."""
+
+    def __init__(
+        self,
+        world: World,
+        identity: str,
+        *,
+        options: LeaderElectionOptions | None = None,
+        **elector: Any,
+    ) -> None:
+        self.line = Line(world.cluster.connection)
+        self.cluster = Cluster(
+            world.cluster.config,
+            write_options=WriteOptions(writes_per_second=None, retry_limit=0),
+            wire=self.line,
+        )
+        self.elector = LeaderElector(
+            self.cluster,
+            "db-operator",
+            namespace="default",
+            identity=identity,
+            options=options,
+            **elector,
+        )
+        self.terms: list[Term] = []
+        self.began_at: list[float] = []
+        self.ended_at: list[float] = []
+        self.drain_seconds = 0.0
+        self.task: asyncio.Task[None] | None = None
+        self.leads = asyncio.Event()
+
+    async def lead(self, term: Term) -> None:
+        """Lead until cancelled, and then drain."""
+        loop = asyncio.get_running_loop()
+        self.terms.append(term)
+        self.began_at.append(loop.time())
+        self.leads.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leads.clear()
+            if self.drain_seconds and not term.has_ended:
+                await pause(self.drain_seconds)
+            self.ended_at.append(loop.time())
+
+    def start(self) -> None:
+        """Run the elector in a task."""
+        self.task = asyncio.create_task(self.elector.run(self.lead))
+
+    async def stop(self) -> None:
+        """Cancel the elector and wait for its end."""
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.result()
+
+    async def crash(self) -> None:
+        """End without a release, as a killed process does."""
+        self.line.is_down = True
+        await self.stop()
+
+
+async def pause(seconds: float) -> None:
+    """Let virtual time pass."""
+    passed = asyncio.Event()
+    timer = asyncio.get_running_loop().call_later(seconds, passed.set)
+    try:
+        await passed.wait()
+    finally:
+        timer.cancel()
+
+
+def now() -> float:
+    """Return the time of the loop."""
+    return asyncio.get_running_loop().time()

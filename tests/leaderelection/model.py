@@ -1,0 +1,432 @@
+"""A model of replicas, a network and a server, in virtual time: who may write, and who does.
+
+Every replica drives the real `Election` and `Tenure`. The network delays and loses requests and
+responses, processes are paused and crash, clocks run at different rates, and the server is away for
+a while. A write that leaves a replica which does not hold the Lease is a violation.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.leaderelection import _election
+from pyinformer.leaderelection._lease import LeaseRecord, WrittenVersions, read_lease
+from pyinformer.leaderelection._options import LeaderElectionOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_OPTIONS = LeaderElectionOptions()
+_RATE = 0.02  # how much faster or slower than the true time a clock may run
+_WALL_OFFSET_SECONDS = 30.0
+_FAULTS_END_AT = 35.0
+_END_AT = 75.0
+_LEADER_BY = 70.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bugs:
+    """What a replica does wrong; nothing by default."""
+
+    election: Any = _election
+    """The module with the state machine, maybe a spoiled copy."""
+    releases_without_version: bool = False
+    overlaps_requests: bool = False
+    releases_before_drain: bool = False
+    trusts_renew_time: bool = False
+    guards_only_dispatch: bool = False
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What happened in one schedule."""
+
+    writes: int = 0
+    refused: int = 0
+    terms: int = 0
+    releases: int = 0
+    violations: list[str] = field(default_factory=list)
+    leads_at_end: bool = False
+
+
+class Server:
+    """One Lease, in versions; it may be away."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.lease: LeaseRecord | None = None
+        self.version = 0
+        self.away_until = -math.inf
+        self._cut_off: dict[str, float] = {}
+
+    def cut_off(self, replica: Replica, seconds: float) -> None:
+        """Take no requests from one replica for a while; what was answered still arrives."""
+        self._cut_off[replica.name] = self._model.now + seconds
+
+    def hears(self, replica: Replica) -> bool:
+        """Return whether a request of a replica is received now."""
+        now = self._model.now
+        return now >= self.away_until and now >= self._cut_off.get(replica.name, now)
+
+    def answer(self, step: Any) -> tuple[str, LeaseRecord | None]:
+        """Carry a request out; return the name of the callback and the Lease."""
+        if not hasattr(step, "body"):
+            return ("on_absent", None) if self.lease is None else ("on_lease", self.lease)
+        if self.lease is None and not step.creates:
+            return "on_absent", None
+        known = step.body["metadata"].get("resourceVersion", "")
+        if self.lease is not None and (
+            step.creates or (known and known != self.lease.resource_version)
+        ):
+            return "on_conflict", None
+        self.version += 1
+        metadata = {**step.body["metadata"], "uid": "u", "resourceVersion": str(self.version)}
+        self.lease = read_lease({**step.body, "metadata": metadata})
+        self._model.changed(self.lease)
+        return "on_lease", self.lease
+
+
+class Replica:
+    """One process: its clocks, its election, its work."""
+
+    def __init__(self, model: Model, name: str) -> None:
+        rng = model.rng
+        self.model, self.name = model, name
+        self.rate = 1 + rng.uniform(-_RATE, _RATE)
+        self.wall_offset = rng.uniform(-_WALL_OFFSET_SECONDS, _WALL_OFFSET_SECONDS)
+        self.paused_until = -math.inf
+        self.pause_seconds = 0.0  # of a pause that begins with the next answer
+        self.is_dead = self.is_stopping = False
+        self.election = model.bugs.election.Election(
+            "l", "n", identity=name, options=_OPTIONS, rng=rng
+        )
+        self.tenure: Any = None  # of the work that runs
+        self.request = 0  # the number of the one under way
+        self.wake = 0
+        self.watched_until = model.now
+
+    def clock(self) -> float:
+        """Return the lease clock."""
+        return 1000.0 + self.rate * self.model.now
+
+    def wall(self) -> float:
+        """Return the wall clock."""
+        return 1.7e9 + self.wall_offset + self.clock()
+
+    def at(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call a function in this process later, when it is neither paused nor dead."""
+        model = self.model
+
+        def due() -> None:
+            if self.is_dead:
+                return
+            if model.now < self.paused_until:
+                # What waits for a paused process is taken up in any order.
+                model.at(self.paused_until - model.now + model.rng.random() * 0.001, due)
+            else:
+                call()
+
+        model.at(seconds, due)
+
+    def pause(self) -> None:
+        """Stop the process for a while; sometimes it is cut off from the server after that."""
+        seconds, self.pause_seconds = self.pause_seconds, 0.0
+        self.paused_until = self.model.now + seconds
+        if self.model.rng.random() < 0.5:
+            self.model.server.cut_off(self, seconds + self.model.rng.choice((3.0, 11.0)))
+
+    def tick(self) -> None:
+        """Do what the election says, as the elector's loop does."""
+        self._follow_term()
+        if self.request and not self.model.bugs.overlaps_requests:
+            return
+        step = self.election.next_step(self.clock(), self.wall())
+        self._follow_term()
+        if isinstance(step, self.model.bugs.election.Wait):
+            self._tick_at(step.until)
+        elif isinstance(step, self.model.bugs.election.Finished):
+            self.is_dead = True
+            self.model.replace(self)
+        else:
+            self._send(step)
+            if self.model.bugs.overlaps_requests:
+                self._tick_at(self.clock() + _OPTIONS.retry_period_seconds)
+
+    def _tick_at(self, until: float) -> None:
+        self.wake += 1
+        number = self.wake
+        if until < math.inf:
+            seconds = max(0.0, (until - self.clock()) / self.rate) + 1e-6
+            self.at(seconds, lambda: self.tick() if number == self.wake else None)
+
+    def _send(self, step: Any) -> None:
+        model = self.model
+        model.requests += 1
+        self.request = number = model.requests
+        body: Any = getattr(step, "body", None)
+        is_release = body is not None and not body["spec"]["holderIdentity"]
+        if model.bugs.releases_without_version and is_release:
+            metadata = {**body["metadata"], "resourceVersion": ""}
+            step = replace(step, body={**body, "metadata": metadata})
+        there, back = model.delay(), model.delay()
+
+        def arrive() -> None:
+            if there is None or not model.server.hears(self):
+                return
+            name, lease = model.server.answer(step)
+            if self.pause_seconds:
+                self.pause()
+            if back is not None:
+                self.at(back, lambda: self._answered(number, name, lease))
+
+        model.at(there or 0.0, arrive)
+        self.at(
+            _OPTIONS.request_timeout_seconds / self.rate,
+            lambda: self._answered(number, "on_failure", None),
+        )
+
+    def _answered(self, number: int, name: str, lease: LeaseRecord | None) -> None:
+        if number != self.request:
+            if self.model.bugs.overlaps_requests and lease is not None:
+                self.election._under_way = self.model.bugs.election.Write({}, acquires=True)
+                self._report("on_lease", lease)
+            return
+        self.request = 0
+        self._report(name, lease)
+        self.tick()
+
+    def _report(self, name: str, lease: LeaseRecord | None) -> None:
+        arguments = (self.clock(),) if lease is None else (lease, self.clock())
+        with self._no_twin():
+            getattr(self.election, name)(*arguments)
+        self._spoil()
+
+    @contextmanager
+    def _no_twin(self) -> Iterator[None]:
+        try:
+            yield
+        except InvalidArgumentError as error:
+            self.model.outcome.violations.append(f"{self.name} takes itself for another: {error}")
+
+    def watched(self, lease: LeaseRecord) -> None:
+        """Take an event of the watch."""
+        with self._no_twin():
+            self.election.on_watched(lease, self.clock())
+        self._spoil()
+        if not self.request:
+            self.tick()
+        else:
+            self._follow_term()
+
+    def _spoil(self) -> None:
+        lease = self.election.lease
+        if self.model.bugs.trusts_renew_time and lease is not None and lease.renew_time:
+            renewed_at = datetime.fromisoformat(lease.renew_time).timestamp()
+            self.election._seen_at = self.clock() - (self.wall() - renewed_at)
+
+    def set_watching(self, *, watching: bool) -> None:
+        """Lose the watch, or get it back."""
+        self.election.is_polling = not watching
+        if watching and self.model.server.lease is not None:
+            self.watched(self.model.server.lease)
+        elif not self.request:
+            self.tick()
+
+    def _follow_term(self) -> None:
+        """Start and end the work, as the elector does."""
+        tenure = self.election.tenure
+        if self.tenure is None and tenure is not None:
+            self.tenure = tenure
+            self.election.is_candidate = False
+            self.model.outcome.terms += 1
+            self._work(tenure)
+        if self.tenure is not None and self.tenure.ended and not self.is_stopping:
+            ended, self.tenure = self.tenure, None
+            self.at(self.model.rng.uniform(0, 3), lambda: self._work_ended(ended))
+
+    def _work_ended(self, ended: Any) -> None:
+        if not self.is_stopping:
+            self.election.is_candidate = True
+            if not self.request:
+                self.tick()
+
+    def _work(self, tenure: Any) -> None:
+        """Dispatch, wait on the way out, and write, again and again."""
+        rng, bugs = self.model.rng, self.model.bugs
+        waits = rng.choice((0.0, 0.0, 0.01, 0.5, rng.uniform(0, 6)))
+
+        def dispatch() -> None:
+            if tenure is not self._worked or (
+                tenure.why_shut(self.clock(), self.wall()) and self.tenure is not tenure
+            ):
+                return
+            if not tenure.why_shut(self.clock(), self.wall()):
+                self.at(waits, leave)
+            self._work(tenure)
+
+        def leave() -> None:
+            if not bugs.guards_only_dispatch and tenure.why_shut(self.clock(), self.wall()):
+                self.model.outcome.refused += 1
+                return
+            self.model.wrote(self)
+
+        self._worked = tenure
+        self.at(rng.uniform(0.2, 2.5), dispatch)
+
+    def would_write(self) -> bool:
+        """Return whether a write could leave this replica now."""
+        if self.is_dead or self._worked is None or self.model.now < self.paused_until:
+            return False
+        return not self._worked.why_shut(self.clock(), self.wall())
+
+    def stop(self) -> None:
+        """End in order: drain while renewing, and then release."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        self.election.is_candidate = False
+        drain = self.model.rng.uniform(0, 6) if self.tenure is not None else 0.0
+        if self.model.bugs.releases_before_drain:
+            self._release()
+            self.is_dead = False
+        self.at(drain, self._drained)
+
+    def _drained(self) -> None:
+        self._worked = None
+        self.tenure = None
+        if not self.model.bugs.releases_before_drain:
+            self._release()
+
+    def _release(self) -> None:
+        def release() -> None:
+            if self.request:  # the loop finishes its request first
+                self.at(0.01, release)
+                return
+            self.model.outcome.releases += 1
+            self.election.release(self.clock(), WrittenVersions(transitions=0, versions={}))
+            self.tick()
+
+        release()
+
+    _worked: Any = None
+
+
+class Model:
+    """One schedule, drawn from a seed."""
+
+    def __init__(self, seed: int, bugs: Bugs | None = None) -> None:
+        self.rng = random.Random(seed)
+        self.bugs = bugs or Bugs()
+        self.now = 0.0
+        self.requests = 0
+        self.outcome = Outcome()
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._made = 0
+        self.server = Server(self)
+        self.trouble = self.rng.choice((0.0, 0.05, 0.3))
+        self.slowest = self.rng.choice((0.05, 2.0, 8.0))
+        self.replicas = [Replica(self, f"r{number}") for number in range(3)]
+        self._named = 3
+
+    def at(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call a function after true seconds."""
+        self._made += 1
+        heapq.heappush(self._queue, (self.now + seconds, self._made, call))
+
+    def delay(self) -> float | None:
+        """Return how long a message takes; None if it is lost."""
+        if self.now > _FAULTS_END_AT or self.rng.random() >= self.trouble:
+            return self.rng.uniform(0.001, 0.02)
+        return None if self.rng.random() < 0.4 else self.rng.uniform(0, self.slowest)
+
+    def changed(self, lease: LeaseRecord) -> None:
+        """Judge the guards of all others, and show the Lease to those that watch, in order."""
+        for replica in self.replicas:
+            if replica.name != lease.holder and replica.would_write():
+                text = f"{self.now:.3f}: {replica.name} may write, {lease.holder!r} holds the Lease"
+                self.outcome.violations.append(text)
+        for replica in self.replicas:
+            if replica.election.is_polling:
+                continue
+            after = max(self.now + (self.delay() or 0.0), replica.watched_until + 1e-6)
+            replica.watched_until = after
+            watcher = replica
+            replica.at(after - self.now, lambda w=watcher: w.watched(lease))  # type: ignore[misc]
+
+    def wrote(self, replica: Replica) -> None:
+        """Judge a write that leaves a replica now."""
+        self.outcome.writes += 1
+        lease = self.server.lease
+        holder = "" if lease is None else lease.holder
+        if holder != replica.name:
+            text = (
+                f"{self.now:.3f}: {replica.name} writes, {holder or 'no replica'} holds the Lease"
+            )
+            self.outcome.violations.append(text)
+
+    def replace(self, gone: Replica) -> None:
+        """Start a new process some time after one has ended."""
+
+        def start() -> None:
+            if gone not in self.replicas:
+                return
+            self._named += 1
+            new = Replica(self, f"r{self._named}")
+            self.replicas[self.replicas.index(gone)] = new
+            new.tick()
+
+        self.at(self.rng.uniform(0.1, 5.0), start)
+
+    def run(self) -> Outcome:
+        """Play the schedule."""
+        for replica in self.replicas:
+            self.at(self.rng.uniform(0, 3), replica.tick)
+        for _ in range(self.rng.randrange(8)):
+            self.at(self.rng.uniform(2, _FAULTS_END_AT), self._trouble)
+        while self._queue and self._queue[0][0] < _END_AT and not self.outcome.violations:
+            self.now, _, call = heapq.heappop(self._queue)
+            call()
+            if not self.outcome.leads_at_end and self.now > _LEADER_BY:
+                self.outcome.leads_at_end = any(
+                    one.election.tenure is not None for one in self.replicas
+                )
+        return self.outcome
+
+    def _trouble(self) -> None:
+        """Make something go wrong; a leader is hit more often, and sometimes again soon."""
+        leaders = [one for one in self.replicas if one.tenure is not None and not one.is_dead]
+        is_leader = bool(leaders) and self.rng.random() < 0.7
+        self._hit(self.rng.choice(leaders if is_leader else self.replicas))
+
+    def _hit(self, replica: Replica) -> None:
+        rng = self.rng
+        if replica.is_dead:
+            return
+        match rng.choice(
+            ("pause", "pause", "pause", "crash", "stop", "stop", "away", "unwatched", "step")
+        ):
+            case "pause":
+                replica.pause_seconds = rng.choice((2.0, 7.0, 7.0, 11.0, 20.0, 20.0))
+                if rng.random() < 0.5:  # else when the server has answered its next request
+                    replica.pause()
+            case "crash":
+                replica.is_dead = True
+                self.replace(replica)
+            case "stop":
+                replica.at(0.0, replica.stop)
+            case "away":
+                self.server.away_until = self.now + rng.choice((3.0, 9.0, 12.0, 20.0))
+            case "unwatched":
+                replica.at(0.0, lambda: replica.set_watching(watching=False))
+                replica.at(rng.uniform(1, 30), lambda: replica.set_watching(watching=True))
+            case _:
+                replica.wall_offset += rng.choice((-20.0, -3.0, 3.0, 20.0))
+        if rng.random() < 0.5 and self.now < _FAULTS_END_AT:
+            self.at(rng.uniform(0, 4), lambda: self._hit(replica))

@@ -1,0 +1,613 @@
+"""The elector in virtual time: who leads when, what is sent, and how a term ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pyinformer.errors import (
+    FencedError,
+    ForbiddenError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LifecycleError,
+    NotFoundError,
+)
+from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
+from pyinformer.leaderelection._lease import read_lease, written_in
+from pyinformer.testing import World
+from tests.leaderelection.electing import Replica, now, pause
+
+Scenario = Callable[[], Awaitable[None]]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World in virtual time."""
+    with World(virtual_time=True) as world:
+        yield world
+
+
+def test_the_first_replica_creates_the_lease_and_leads(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        assert one.elector.is_leading
+        assert [call[1] for call in one.line.calls if call[1] in {"GET", "POST"}] == ["GET", "POST"]
+        assert one.terms[0].transitions == 0
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_a_clean_hand_over_takes_no_time_beyond_the_drain(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.drain_seconds = 5.0
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(10)
+        assert not two.leads.is_set()
+        stopped_at = now()
+        await one.stop()
+        await two.leads.wait()
+        assert one.ended_at == [stopped_at + 5.0]
+        assert two.began_at[0] - one.ended_at[0] < 0.001
+        assert two.terms[0].transitions == 1
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_the_lease_is_renewed_while_the_work_drains(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.drain_seconds = 40.0  # far longer than the Lease lasts
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await one.stop()
+        await two.leads.wait()
+        assert one.ended_at == [40.0]
+        assert two.began_at[0] >= one.ended_at[0]
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_a_crashed_leader_is_replaced_when_its_lease_expires(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(11)
+        last = max(call[0] for call in one.line.calls if call[1] == "PUT")
+        await one.crash()
+        await two.leads.wait()
+        assert last + 15.0 <= two.began_at[0] < last + 15.5
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_the_expiry_of_others_is_that_of_their_record(world: World) -> None:
+    async def scenario() -> None:
+        patient = LeaderElectionOptions(lease_duration_seconds=60.0)
+        one, two = Replica(world, "one", options=patient), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(1)
+        last = max(call[0] for call in one.line.calls if call[1] == "POST")
+        await one.crash()
+        await two.leads.wait()
+        assert last + 60.0 <= two.began_at[0] < last + 60.5
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_requests_a_minute_of_a_leader_and_of_a_standby(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(60)  # the first list and watch of both
+        before = len(one.line.calls), len(two.line.calls)
+        await pause(600)
+        assert len(one.line.calls) - before[0] <= 310  # 30 a minute, and the watch
+        assert len(two.line.calls) - before[1] <= 10  # 1 a minute
+        await two.stop()
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_a_standby_that_may_not_watch_reads_instead(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        two.line.watch_is_forbidden = True
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(60)
+        assert not two.elector.status().is_watching
+        assert 60 / 4.4 - 2 <= two.line.count("GET") <= 60 / 2 + 2
+        await one.stop()
+        await two.leads.wait()
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_without_the_server_work_stops_after_the_renew_deadline_and_resumes(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        await pause(5)
+        sent = max(call[0] for call in one.line.calls if call[1] in {"PUT", "POST"})
+        one.line.is_down = True
+        await pause(sent + 9.9 - now())
+        assert one.leads.is_set()
+        one.terms[0].check()
+        await pause(0.1)
+        assert one.ended_at == [sent + 10.0]
+        with pytest.raises(FencedError, match=r"last renewed 10\.0 s ago"):
+            one.terms[0].check()
+        one.line.is_down = False
+        await one.leads.wait()
+        assert len(one.terms) == 2
+        assert one.terms[1].transitions == 1
+        one.terms[1].check()
+        with pytest.raises(FencedError):
+            one.terms[0].check()
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_without_the_server_for_less_than_the_renew_deadline_nothing_stops(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        one.line.is_down = True
+        await pause(7.5)
+        one.line.is_down = False
+        await pause(60)
+        assert len(one.terms) == 1
+        assert one.ended_at == []
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_another_holder_ends_the_term_at_once(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        await pause(0.5)
+        await one.cluster.patch(
+            await one.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator"),
+            _held_by(await _body(world), "intruder"),
+        )
+        seen_at = now()
+        await pause(0.01)
+        assert one.ended_at == [pytest.approx(seen_at, abs=0.005)]
+        with pytest.raises(FencedError, match="intruder holds the Lease by now"):
+            one.terms[0].check()
+        await one.stop()
+        assert (await _body(world))["spec"][
+            "holderIdentity"
+        ] == "intruder"  # a release is not for others
+
+    world.run(scenario)
+
+
+async def _body(world: World) -> dict[str, Any]:
+    lease = await world.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator")
+    return lease.to_dict()
+
+
+def _held_by(body: dict[str, Any], holder: str) -> dict[str, Any]:
+    return {**body, "spec": {**body["spec"], "holderIdentity": holder, "renewTime": None}}
+
+
+def test_a_release_names_what_was_written_in_the_term(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        made: list[str] = []
+
+        async def lead(term: Term) -> None:
+            made.append((await one.cluster.create(_map("a"))).metadata.resource_version)
+            made.append((await one.cluster.create(_map("b"))).metadata.resource_version)
+            await one.lead(term)
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await one.leads.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        lease = read_lease(await _body(world))
+        assert lease.holder == ""
+        written = written_in(lease)
+        assert written is not None
+        assert written.versions == {"configmaps.v1": made[1]}
+        two.start()
+        await two.leads.wait()
+        assert two.terms[0].predecessor == written
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_a_deletion_has_no_version_to_wait_for(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+
+        async def lead(term: Term) -> None:
+            await one.cluster.create(_map("a"))
+            await one.cluster.delete("v1", "configmaps", "default/a")
+            await one.lead(term)
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await one.leads.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        written = written_in(read_lease(await _body(world)))
+        assert written is not None
+        assert written.versions == {"configmaps.v1": ""}
+
+    world.run(scenario)
+
+
+def test_a_term_that_was_lost_leaves_no_annotation(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        await one.crash()
+        two.start()
+        await two.leads.wait()
+        assert two.terms[0].predecessor is None
+        assert "annotations" not in (await _body(world))["metadata"]
+        await two.stop()
+
+    world.run(scenario)
+
+
+def _map(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+    }
+
+
+def test_writes_of_a_term_that_is_over_are_refused_and_others_are_not(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        late: asyncio.Queue[BaseException | None] = asyncio.Queue()
+        go_on = asyncio.Event()
+
+        async def straggler() -> None:
+            await go_on.wait()
+            try:
+                await one.cluster.create(_map("late"))
+            except FencedError as error:
+                await late.put(error)
+            else:
+                await late.put(None)
+
+        stragglers = []
+
+        async def lead(term: Term) -> None:
+            stragglers.append(asyncio.create_task(straggler()))
+            await one.lead(term)
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await one.leads.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        go_on.set()
+        error = await late.get()
+        assert isinstance(error, FencedError)
+        assert error.has_ended
+        await one.cluster.create(_map("by-another-task"))
+        await asyncio.wait(stragglers)
+
+    world.run(scenario)
+
+
+def test_a_write_is_cut_off_when_its_term_ends(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        raised: list[BaseException] = []
+        stuck = asyncio.Event()
+
+        async def lead(term: Term) -> None:
+            one.leads.set()
+
+            async def hang(method: str) -> None:
+                if method == "POST":
+                    stuck.set()
+                    await asyncio.Event().wait()
+
+            one.line.before = hang
+            try:
+                await one.cluster.create(_map("stuck"))
+            except BaseException as error:
+                raised.append(error)
+                raise
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await stuck.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert isinstance(raised[0], asyncio.CancelledError)
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        pytest.param(None, "lead\\(\\) returned before its term has ended", id="returns"),
+        pytest.param(ValueError("a bug"), "a bug", id="raises"),
+    ],
+)
+def test_work_that_ends_by_itself_releases_the_lease_and_ends_the_elector(
+    world: World, error: Exception | None, text: str
+) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+
+        async def lead(_term: Term) -> None:
+            if error is not None:
+                raise error
+
+        with pytest.raises(type(error) if error else LifecycleError, match=text):
+            await one.elector.run(lead)
+        began_at = now()
+        two.start()
+        await two.leads.wait()
+        assert now() - began_at < 0.01
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_work_that_ignores_its_end_is_an_error_and_keeps_the_lease(world: World) -> None:
+    async def scenario() -> None:
+        options = LeaderElectionOptions(end_timeout_seconds=30.0)
+        one = Replica(world, "one", options=options)
+        end = asyncio.Event()
+
+        async def lead(_term: Term) -> None:
+            one.leads.set()
+            while not end.is_set():
+                try:
+                    await end.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await one.leads.wait()
+        began_at = now()
+        task.cancel()
+        await asyncio.wait([task])
+        assert now() == began_at + 30.0
+        assert (await _body(world))["spec"]["holderIdentity"] == "one"
+        end.set()
+        await pause(0)
+
+    world.run(scenario)
+
+
+def test_two_living_replicas_of_one_identity_are_an_error(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        with pytest.raises(InvalidArgumentError, match="identity of its own"):
+            await two.elector.run(two.lead)
+        assert one.leads.is_set()
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_a_restarted_process_of_the_same_identity_waits_for_the_lease(world: World) -> None:
+    async def scenario() -> None:
+        one, again = Replica(world, "one"), Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        began_at = now()
+        await one.crash()
+        again.start()
+        await again.leads.wait()
+        assert again.began_at[0] >= began_at + 15.0
+        await again.stop()
+
+    world.run(scenario)
+
+
+def test_a_missing_right_ends_the_elector_and_names_the_verbs(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.line.is_forbidden = True
+        with pytest.raises(ForbiddenError, match="get, create and update on leases"):
+            await one.elector.run(one.lead)
+        assert now() >= 10.0  # a server that starts refuses for a while
+
+    world.run(scenario)
+
+
+def test_a_refusal_of_a_few_seconds_is_survived(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.line.is_forbidden = True
+        one.start()
+        await pause(5)
+        one.line.is_forbidden = False
+        await one.leads.wait()
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_a_deleted_lease_ends_the_term_and_is_created_again(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        await pause(1)
+        await one.cluster.delete("coordination.k8s.io/v1", "leases", "default/db-operator")
+        deleted_at = now()
+        await pause(0.01)
+        assert one.ended_at == [pytest.approx(deleted_at, abs=0.005)]
+        with pytest.raises(FencedError, match="the Lease was deleted"):
+            one.terms[0].check()
+        await one.leads.wait()
+        assert len(one.terms) == 2
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_a_namespace_that_does_not_exist_is_retried_slowly(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+
+        async def refuse(method: str) -> None:
+            if method == "POST":
+                raise NotFoundError(status=404, reason="NotFound", message='"absent" not found')
+
+        one.line.before = refuse
+        one.start()
+        await pause(20)
+        assert 9 <= one.line.count("POST") <= 11
+        assert "absent" in one.elector.status().last_error
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_parted_clocks_shut_the_guard_until_a_renewal_succeeds(world: World) -> None:
+    async def scenario() -> None:
+        wall = [1000.0]
+        one = Replica(world, "one", wall_clock=lambda: wall[0] + now())
+        one.start()
+        await one.leads.wait()
+        wall[0] += 0.9
+        one.terms[0].check()
+        wall[0] += 0.2
+        with pytest.raises(FencedError, match="clocks have parted") as caught:
+            one.terms[0].check()
+        assert not caught.value.has_ended
+        await pause(2.1)  # the next renewal
+        one.terms[0].check()
+        assert len(one.terms) == 1
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_a_stopped_process_is_fenced_when_it_continues(world: World) -> None:
+    async def scenario() -> None:
+        stopped = [0.0]
+        one, two = Replica(world, "one", clock=lambda: now() + stopped[0]), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        stopped[0] = 20.0  # its clock continued, its loop did not
+        with pytest.raises(FencedError):
+            one.terms[0].check()
+        await pause(5)
+        assert len(one.ended_at) == 1
+        await one.stop()
+        del two
+
+    world.run(scenario)
+
+
+def test_cancelled_while_waiting_it_releases_and_ends(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(5)
+        await two.stop()
+        assert two.terms == []
+        assert (await _body(world))["spec"]["holderIdentity"] == "one"
+        await one.stop()
+        assert (await _body(world))["spec"]["holderIdentity"] == ""
+
+    world.run(scenario)
+
+
+def test_an_elector_runs_once_at_a_time_and_again_later(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        with pytest.raises(LifecycleError, match="runs already"):
+            await one.elector.run(one.lead)
+        await one.stop()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        pytest.param("name", "Upper", id="name"),
+        pytest.param("namespace", "", id="namespace"),
+        pytest.param("identity", " ", id="identity"),
+    ],
+)
+def test_names_are_checked(world: World, argument: str, value: str) -> None:
+    arguments: dict[str, Any] = {"name": "x", "namespace": "y", argument: value}
+    with pytest.raises(InvalidArgumentError, match=argument):
+        LeaderElector(world.cluster, arguments.pop("name"), **arguments)
+
+
+def test_lead_must_be_a_coroutine_function(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        with pytest.raises(InvalidTypeError, match="use async def"):
+            await one.elector.run(lambda _term: None)  # type: ignore[arg-type,return-value]
+        with pytest.raises(InvalidTypeError):
+            await Replica(world, "two").elector.run(lambda: None)  # type: ignore[arg-type,misc]
+
+    world.run(scenario)
+
+
+def test_status_says_who_leads(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        heard: list[str] = []
+        two.elector._on_new_leader = heard.append
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(3)
+        leading, waiting = one.elector.status(), two.elector.status()
+        assert (leading.is_leading, leading.terms) == (True, 1)
+        assert (waiting.is_leading, waiting.holder) == (False, "one")
+        assert "leads by default/db-operator" in str(leading)
+        assert "waits for default/db-operator, held by one" in str(waiting)
+        await one.stop()
+        await two.leads.wait()
+        assert heard == ["one", "two"]
+        await two.stop()
+
+    world.run(scenario)

@@ -1,0 +1,357 @@
+"""A guarded write is checked after each wait on its way out, and last where it meets the socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.cluster import Cluster, WriteOptions, connect
+from pyinformer.controller import Controller
+from pyinformer.errors import FencedError, TransportError
+from pyinformer.sources import Request
+from pyinformer.testing import APIServer, Fault, World
+from pyinformer.transport import CURRENT_GUARD, find_config
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyinformer.apimachinery import KubeObject
+
+
+class Guard:
+    """A guard that a test shuts; requests that wait are notified, or are not."""
+
+    def __init__(self, *, passes: int | None = None, announces: bool = True) -> None:
+        self.checks = 0
+        self.is_shut = False
+        self.written: list[tuple[str, str]] = []
+        self._passes = passes
+        self._announces = announces
+        self._cut_offs: list[Callable[[], None]] = []
+
+    def check(self) -> None:
+        """Refuse when shut, or when the checks that may pass are used up."""
+        self.checks += 1
+        is_used_up = self._passes is not None and self.checks > self._passes
+        if self.is_shut or is_used_up:
+            raise FencedError(lease="ops/db", reason="the test has shut it")
+
+    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
+        """Keep a function for the end."""
+        self._cut_offs.append(cut_off)
+        return lambda: self._cut_offs.remove(cut_off)
+
+    def record_write(self, resource: str, resource_version: str) -> None:
+        """Keep what was written."""
+        self.written.append((resource, resource_version))
+
+    def shut(self) -> None:
+        """End the term."""
+        self.is_shut = True
+        if self._announces:
+            for cut_off in list(self._cut_offs):
+                cut_off()
+
+
+@contextmanager
+def guarded(guard: Guard) -> Iterator[Guard]:
+    """Guard the writes of the block."""
+    token = CURRENT_GUARD.set(guard)
+    try:
+        yield guard
+    finally:
+        CURRENT_GUARD.reset(token)
+
+
+def _map(name: str, *, size: int = 1) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {"a": "x" * size},
+    }
+
+
+def _writes(server: APIServer) -> list[str]:
+    return [one.method for one in server.requests if one.method != "GET"]
+
+
+async def test_each_wait_on_the_way_out_is_followed_by_a_check() -> None:
+    """Whatever check is the first to refuse, the server receives nothing."""
+    with APIServer() as server:
+        async with connect(server=server.url) as cluster:
+            await cluster.create(_map("warm"))
+            server.clear_requests()
+            with guarded(Guard()) as guard:
+                await cluster.create(_map("counted"))
+            assert guard.checks >= 4  # turn, the request itself, login, socket
+            assert _writes(server) == ["POST"]
+            server.clear_requests()
+            for passes in range(guard.checks):
+                with guarded(Guard(passes=passes)), pytest.raises(FencedError):
+                    await cluster.create(_map(f"refused-{passes}"))
+            assert _writes(server) == []
+            await cluster.create(_map("by-others"))
+
+
+async def test_reads_are_not_guarded() -> None:
+    with APIServer() as server:
+        async with connect(server=server.url) as cluster:
+            await cluster.create(_map("a"))
+            with guarded(Guard(passes=0)):
+                assert (await cluster.get("v1", "configmaps", "default/a")).metadata.name == "a"
+
+
+async def test_a_write_that_waits_for_its_turn_is_refused_after_it() -> None:
+    options = WriteOptions(writes_per_second=0.1, burst=1)
+    with APIServer() as server:
+        async with connect(server=server.url, write_options=options) as cluster:
+            await cluster.discovery.read_again(
+                (await cluster.find_resource("v1/configmaps")).resource
+            )
+            guard = Guard(announces=False)
+            with guarded(guard):
+                await cluster.create(_map("a"))
+                waiting = asyncio.create_task(cluster.create(_map("b")))
+                await until(lambda: cluster.write_statistics().waiting == 1)
+                guard.shut()
+                cluster._requests._throttle._bucket.give_back()  # type: ignore[union-attr]
+                with pytest.raises(FencedError):
+                    await waiting
+            assert _writes(server) == ["POST"]
+
+
+async def test_a_write_that_waits_after_a_429_is_refused() -> None:
+    with APIServer() as server:
+        async with connect(server=server.url) as cluster:
+            await cluster.find_resource("v1/configmaps")
+            server.faults.add(Fault(verb="create", status=429, retry_after_seconds=1))
+            guard = Guard(announces=False)
+            with guarded(guard):
+                waiting = asyncio.create_task(cluster.create(_map("a")))
+                await until(lambda: cluster.write_statistics().waiting == 1)
+                guard.shut()
+                with pytest.raises(FencedError):
+                    await waiting
+            assert _writes(server) == ["POST"]  # the one that was answered with 429
+
+
+async def test_a_request_is_cut_off_when_the_term_ends() -> None:
+    async def serve(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.readuntil(b"}"))
+        arrived.set()
+        with suppress(ConnectionResetError):
+            await reader.read()
+        is_closed.set()
+
+    received: list[bytes] = []
+    arrived, is_closed = asyncio.Event(), asyncio.Event()
+    async with _listening(serve) as port:
+        cluster = _cluster_at(f"http://127.0.0.1:{port}")
+        async with cluster:
+            guard = Guard()
+            with guarded(guard):
+                writing = asyncio.create_task(
+                    cluster.connection.request("POST", "/api/v1/x", body=b"{}")
+                )
+                await arrived.wait()
+                guard.shut()
+                with pytest.raises(FencedError, match="may have carried out") as caught:
+                    await writing
+            assert caught.value.may_have_left
+        await is_closed.wait()
+
+
+async def test_what_is_still_in_the_socket_never_leaves() -> None:
+    """A peer that reads slowly gets a part of the body, and not its end."""
+    body = b"x" * ((1 << 20) - 1)
+    read_on = asyncio.Event()
+    received: list[int] = []
+    is_done = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        first = await reader.read(1000)
+        begun.set()
+        await read_on.wait()
+        count = len(first)
+        try:
+            while piece := await reader.read(1 << 20):
+                count += len(piece)
+        except ConnectionResetError:
+            pass
+        received.append(count)
+        is_done.set()
+
+    begun = asyncio.Event()
+    async with _listening(serve) as port, _cluster_at(f"http://127.0.0.1:{port}") as cluster:
+        guard = Guard()
+        with guarded(guard):
+            writing = asyncio.create_task(
+                cluster.connection.request("POST", "/api/v1/x", body=body)
+            )
+            await begun.wait()
+            guard.shut()
+            with pytest.raises(FencedError):
+                await writing
+        read_on.set()
+        await is_done.wait()
+    assert received[0] < len(body)
+
+
+@pytest.mark.parametrize("announces", [True, False], ids=["the-end-is-announced", "it-is-not"])
+async def test_a_connect_held_by_a_proxy_until_after_expiry_delivers_no_body(
+    tmp_path: Path, announces: bool
+) -> None:
+    with APIServer(tls=True) as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        found = await find_config(tmp_path / "kubeconfig")
+        async with _HeldProxy.running() as proxy:
+            config = replace(found, proxy_url=f"http://127.0.0.1:{proxy.port}")
+            async with Cluster(config) as cluster:
+                guard = Guard(announces=announces)
+                with guarded(guard):
+                    writing = asyncio.create_task(
+                        cluster.connection.request(
+                            "POST", "/api/v1/namespaces/default/configmaps", body=b"{}"
+                        )
+                    )
+                    await proxy.connecting.wait()
+                    guard.shut()
+                    proxy.go_on.set()
+                    with pytest.raises(FencedError) as caught:
+                        await writing
+                assert not caught.value.may_have_left
+                if not announces:  # the tunnel was made, and TLS spoken in it
+                    assert proxy.tunnels == 1
+        assert _writes(server) == []
+
+
+class _HeldProxy:
+    """A proxy that answers a CONNECT when the test releases it, and then is a tunnel."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.tunnels = 0
+        self.connecting, self.go_on = asyncio.Event(), asyncio.Event()
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls) -> AsyncIterator[_HeldProxy]:
+        """Run one."""
+        proxy = cls()
+        async with _listening(proxy._serve) as proxy.port:
+            yield proxy
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        host, _, port = head.split()[1].decode().rpartition(":")
+        self.connecting.set()
+        await self.go_on.wait()
+        beyond_reader, beyond_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        self.tunnels += 1
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_copy(reader, beyond_writer))
+                group.create_task(_copy(beyond_reader, writer))
+        finally:
+            beyond_writer.transport.abort()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+    except ConnectionError:
+        writer.transport.abort()
+
+
+@asynccontextmanager
+async def _listening(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
+) -> AsyncIterator[int]:
+    """Listen on a free port, and end the connections with the block."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.create_task(one(reader, writer)))
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # of its connections, too
+    listener = await asyncio.start_server(connected, sock=listening)
+    try:
+        yield listener.sockets[0].getsockname()[1]
+    finally:
+        listener.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _cluster_at(url: str) -> Cluster:
+    from pyinformer.transport import ClusterConfig
+
+    return Cluster(ClusterConfig(server=url, source="test"))
+
+
+async def test_writes_are_recorded_with_what_is_known_of_them() -> None:
+    with APIServer() as server:
+        async with connect(server=server.url) as cluster:
+            with guarded(Guard()) as guard:
+                made = await cluster.create(_map("a"))
+                await cluster.create(_map("dry"), dry_run=True)
+                await cluster.delete("v1", "configmaps", "default/a")
+                server.faults.add(Fault(verb="create", refuse=True))
+                with pytest.raises(TransportError):
+                    await cluster.create(_map("lost"))
+            version = made.metadata.resource_version
+            assert guard.written[0] == ("configmaps.v1", version)
+            assert guard.written[1:] == [("configmaps.v1", ""), ("configmaps.v1", "")]
+
+
+def test_a_dispatch_is_refused_and_its_function_is_not_called() -> None:
+    called: list[str] = []
+
+    async def reconcile(request: Request, _obj: KubeObject | None) -> None:
+        called.append(request.key)
+
+    with World([_map("a")]) as world:
+        maps = world.factory.informer("v1", "configmaps", namespaces="default")
+        controller = Controller("maps", reconcile, maps)
+
+        async def dispatch() -> None:
+            with guarded(Guard(passes=0)):
+                outcome = await controller.reconcile_once("default/a")
+            assert isinstance(outcome.error, FencedError)
+            assert outcome.kind == "terminal"
+
+        world.run(dispatch)
+        assert called == []
+
+
+def test_a_guard_that_is_shut_for_now_makes_the_reconcile_come_again() -> None:
+    async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
+        raise FencedError(lease="ops/db", reason="clocks", has_ended=False)
+
+    with World([_map("a")]) as world:
+        maps = world.factory.informer("v1", "configmaps", namespaces="default")
+        outcome = world.reconcile(Controller("maps", reconcile, maps), "default/a")
+        assert outcome.kind == "error"
+        assert outcome.after_seconds is not None

@@ -1,0 +1,64 @@
+"""No write leaves a replica that does not hold the Lease, whatever messages and clocks do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import pytest
+
+from tests.leaderelection.model import Bugs, Model
+from tests.leaderelection.spoiled import spoiled
+from tests.soak import in_soak
+
+_CHUNKS = in_soak(100, otherwise=2)  # 100,000 schedules, or 1,500
+_CHUNK = in_soak(1000, otherwise=750)
+_TRIES = 600
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("chunk", range(_CHUNKS))
+def test_no_write_leaves_a_replica_that_does_not_hold_the_lease(chunk: int) -> None:
+    writes = terms = refused = releases = 0
+    for seed in range(chunk * _CHUNK, (chunk + 1) * _CHUNK):
+        outcome = Model(seed).run()
+        assert not outcome.violations, (seed, asdict(outcome))
+        assert outcome.leads_at_end, f"seed {seed}: no replica leads when the faults are over"
+        writes += outcome.writes
+        terms += outcome.terms
+        refused += outcome.refused
+        releases += outcome.releases
+    # The schedules are worth something: terms change, and the guard has work.
+    assert terms > 2 * _CHUNK
+    assert writes > 20 * _CHUNK
+    assert refused > _CHUNK // 10
+    assert releases > _CHUNK // 2
+
+
+_PLANTED: dict[str, Callable[[], Bugs]] = {
+    "validity-from-the-answer": lambda: Bugs(
+        election=spoiled(
+            "valid_until = self._sent_at + self._options", "valid_until = now + self._options"
+        )
+    ),
+    "release-without-version": lambda: Bugs(releases_without_version=True),
+    "overlapping-renewals": lambda: Bugs(
+        overlaps_requests=True, election=spoiled("if self._under_way is not None:\n", "if False:\n")
+    ),
+    "no-drain-before-release": lambda: Bugs(
+        releases_before_drain=True,
+        election=spoiled('self._end("the Lease is being released")', "pass"),
+    ),
+    "expiry-by-the-others-clock": lambda: Bugs(trusts_renew_time=True),
+    "guard-only-at-dispatch": lambda: Bugs(guards_only_dispatch=True),
+}
+
+
+@pytest.mark.parametrize("bug", [pytest.param(bug, id=name) for name, bug in _PLANTED.items()])
+def test_a_planted_bug_is_found(bug: Callable[[], Bugs]) -> None:
+    bugs = bug()
+    assert any(Model(seed, bugs).run().violations for seed in range(_TRIES))
+
+
+def test_a_schedule_is_the_same_each_time() -> None:
+    assert Model(7).run() == Model(7).run()
