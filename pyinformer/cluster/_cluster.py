@@ -16,7 +16,7 @@ from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
 from pyinformer.cluster._catalogue import APIResource
 from pyinformer.cluster._discovery import Discovery
-from pyinformer.cluster._edits import patch_of, status_patch_of, unstored_fields
+from pyinformer.cluster._edits import patch_of, status_patch_of
 from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._targets import (
     Target,
@@ -27,6 +27,7 @@ from pyinformer.cluster._targets import (
     target_of,
 )
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
+from pyinformer.cluster._unstored import dropped_paths, unstored_fields
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import WritePath, WriteResponse, query_of
 from pyinformer.errors import (
@@ -337,6 +338,9 @@ class Cluster:
     ) -> KubeObject:
         """Send what is new in an object's status, and nothing else.
 
+        Fields that the server does not store beside others are named in the log, once for each
+        resource, and in `write_statistics().unstored_fields`.
+
         Args:
             obj: the object as it was.
             status: the whole new status. What a dict leaves out is removed; what a model does
@@ -388,6 +392,8 @@ class Cluster:
                 found, missing = await send(target)
         if missing:
             raise _not_stored(target, missing)
+        if patch:
+            self._writes.unstored.record(target.resource, dropped_paths(patch, found))
         return found
 
     async def apply(

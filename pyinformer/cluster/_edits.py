@@ -5,10 +5,10 @@ A patch has only what was edited. Edits that the server would ignore or misunder
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, cast
 
-from pyinformer.apimachinery import JSONObject, JSONValue, KubeObject, View
+from pyinformer.apimachinery import JSONObject, KubeObject, View
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model, whole_body_of
 from pyinformer.cluster._patches import carry_over, merge_patch, object_patch
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError
@@ -62,49 +62,6 @@ def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject
         after = {**whole, **body_of(status, "status")}
     patch = merge_patch(whole, after)
     return {"status": patch} if patch else {}
-
-
-def unstored_fields(
-    patch: JSONObject, answer: KubeObject[View | None], *, has_status: bool
-) -> tuple[str, ...]:
-    """Return the fields that a status patch sets, if the answer has none of them at all.
-
-    Values are not compared, since servers normalise them. Fields that are empty or zero do not
-    count, since servers may leave them out, unless the answer has no status at all and the status
-    is not a subresource.
-
-    Args:
-        patch: what was sent.
-        answer: the object in the response.
-        has_status: whether the status is a subresource.
-
-    Returns:
-        Their paths, `status.ready`; empty if one of them is stored, or none was set.
-    """
-    stored = answer.at("status", default=None)
-    counts_zeros = not has_status and stored is None
-    sent = tuple(_leaves(patch["status"], (), counts_zeros=counts_zeros))
-    if any(_has(stored, path) for path in sent):
-        return ()
-    return tuple(".".join(("status", *path)) for path in sent)
-
-
-def _leaves(
-    value: JSONValue, path: tuple[str, ...], *, counts_zeros: bool
-) -> Iterator[tuple[str, ...]]:
-    if isinstance(value, dict) and value:
-        for name, below in value.items():
-            yield from _leaves(below, (*path, name), counts_zeros=counts_zeros)
-    elif value or (counts_zeros and value is not None):
-        yield path
-
-
-def _has(value: JSONValue, path: tuple[str, ...]) -> bool:
-    for name in path:
-        if not isinstance(value, dict) or name not in value:
-            return False
-        value = value[name]
-    return True
 
 
 def _edited(

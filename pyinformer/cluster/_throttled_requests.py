@@ -51,6 +51,10 @@ class WriteStatistics:
     observer_failures: int
     """How often an observer of writes raised."""
 
+    unstored_fields: Mapping[str, tuple[str, ...]]
+    """By resource, the fields of written statuses that the server did not store although it stored
+    others, such as `status.typo`; at most 256, each logged once."""
+
 
 @final
 class ThrottledRequests:

@@ -15,6 +15,7 @@ from pyinformer.cluster._bodies import NO_UNICODE, encode_body
 from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
 from pyinformer.cluster._targets import Target, check_scope, object_path
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
+from pyinformer.cluster._unstored import UnstoredFields
 from pyinformer.cluster._write_context import WriteOutcomes
 from pyinformer.cluster._write_observer import WriteObservers
 from pyinformer.errors import (
@@ -58,6 +59,7 @@ class WritePath:
         self.observers: WriteObservers = WriteObservers()
         self.skipped: int = 0
         """How many writes would have changed nothing and were not sent."""
+        self.unstored: UnstoredFields = UnstoredFields()
         self._requests = requests
         self._discovery = discovery
         self._outcomes = WriteOutcomes()
@@ -232,6 +234,7 @@ class WritePath:
             retried=requests.retried,
             waiting=requests.waiting,
             observer_failures=self.observers.failures,
+            unstored_fields=self.unstored.reported,
         )
 
 

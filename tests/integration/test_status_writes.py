@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pyinformer
+from pyinformer import GroupVersionResource
 from tests.integration.objects import CONFIG_MAPS, unique
 
 if TYPE_CHECKING:
@@ -99,6 +100,41 @@ async def test_fields_that_the_schema_lacks_are_named_once_none_is_stored(server
         assert partly.to_dict()["status"] == {"ready": True}
         with pytest.raises(pyinformer.errors.InvalidArgumentError, match=r"none of status\.typo: "):
             await cluster.status(partly, {"ready": True, "typo": "x"})
+
+
+async def test_fields_that_are_dropped_beside_others_are_named_once(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        status: JSONObject = {
+            "ready": True,
+            "typo": {"x": 1, "y": 2},
+            "zero": 0,
+            "parts": [{"name": "a", "other": 1}, {"name": "b", "other": 2}],
+            "line\nfeed": "x",
+        }
+        await cluster.status(made, status)
+        names = ("status.typo", "status.parts[].other", "status.line\nfeed")
+        plural = f"{made.gvk.kind.lower()}s"
+        resource = GroupVersionResource.of(made.gvk.api_version, plural)
+        assert dict(cluster.write_statistics().unstored_fields) == {str(resource): names}
+        await cluster.status(made, {**status, "ready": False})
+    (record,) = [one for one in caplog.records if "did not store" in one.message]
+    assert "status.typo, status.parts[].other, status.line\\nfeed of a written" in record.message
+    assert record.levelname == "WARNING"
+
+
+async def test_a_status_that_is_stored_whole_warns_of_nothing(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        whole: JSONObject = {"ready": True, "open": {"a": "b"}, "parts": [{"name": "a"}]}
+        stored = await cluster.status(made, whole)
+        await cluster.status(stored, {"ready": True, "open": {"c": "d"}})
+        assert cluster.write_statistics().unstored_fields == {}
+    assert "did not store" not in caplog.text
 
 
 async def test_a_subresource_without_a_schema_for_the_status_is_named(server: Server) -> None:

@@ -1,0 +1,117 @@
+"""The fields of a written status that the server did not store.
+
+kube-apiserver drops the fields that a custom resource's schema lacks, and says so only in a Warning
+header, which leaves out names that a header cannot hold. The answer itself shows it on every
+server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, final
+
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, KubeObject, View
+
+_MAX_REPORTED: Final = 256  # a schema lacks a few; names in maps must not add up
+_MAX_PATHS: Final = 20
+_MAX_PATH_CHARS: Final = 200
+
+_log = get_logger("pyinformer.cluster")
+
+
+@final
+class UnstoredFields:
+    """Reports fields that were dropped beside others that are stored, once for each resource."""
+
+    def __init__(self) -> None:
+        self._reported: dict[GroupVersionResource, dict[str, None]] = {}
+        self._count = 0
+
+    @property
+    def reported(self) -> Mapping[str, tuple[str, ...]]:
+        """The paths by resource, in the order in which they were first dropped."""
+        return {str(resource): tuple(paths) for resource, paths in self._reported.items()}
+
+    def record(self, resource: GroupVersionResource, paths: Iterator[str]) -> None:
+        """Log the paths that were not reported before."""
+        known = self._reported.get(resource, {})
+        cut = dict.fromkeys(path[:_MAX_PATH_CHARS] for path in paths)
+        new = [path for path in cut if path not in known]
+        room = min(_MAX_PATHS, _MAX_REPORTED - self._count)
+        shown = new[:room]
+        if not shown:
+            return
+        self._reported.setdefault(resource, {}).update(dict.fromkeys(shown))
+        self._count += len(shown)
+        facts = {"resource": str(resource), "fields": ", ".join(shown)}
+        _log.warning(
+            "%(resource)s: the server did not store %(fields)s of a written status: its schema"
+            " must define them",
+            facts,
+            extra=facts,
+        )
+
+
+def unstored_fields(
+    patch: JSONObject, answer: KubeObject[View | None], *, has_status: bool
+) -> tuple[str, ...]:
+    """Return the fields that a status patch sets, if the answer has none of them at all.
+
+    Values are not compared, since servers normalise them. Fields that are empty or zero do not
+    count, since servers may leave them out, unless the answer has no status at all and the status
+    is not a subresource.
+
+    Args:
+        patch: what was sent.
+        answer: the object in the response.
+        has_status: whether the status is a subresource.
+
+    Returns:
+        Their paths, `status.ready`; empty if one of them is stored, or none was set.
+    """
+    stored = answer.at("status", default=None)
+    counts_zeros = not has_status and stored is None
+    sent = tuple(_leaves(patch["status"], (), counts_zeros=counts_zeros))
+    if any(_has(stored, path) for path in sent):
+        return ()
+    return tuple(".".join(("status", *path)) for path in sent)
+
+
+def _leaves(
+    value: JSONValue, path: tuple[str, ...], *, counts_zeros: bool
+) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict) and value:
+        for name, below in value.items():
+            yield from _leaves(below, (*path, name), counts_zeros=counts_zeros)
+    elif value or (counts_zeros and value is not None):
+        yield path
+
+
+def _has(value: JSONValue, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = value[name]
+    return True
+
+
+def dropped_paths(patch: JSONObject, answer: KubeObject[View | None]) -> Iterator[str]:
+    """Yield the outermost fields of a status patch that the answer does not have.
+
+    Values are not compared, and fields that are empty or zero do not count, as above. A path names
+    the elements of a list without their places: `status.parts[].other`.
+    """
+    yield from _dropped(patch["status"], answer.at("status", default=None), "status")
+
+
+def _dropped(sent: JSONValue, stored: JSONValue, path: str) -> Iterator[str]:
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        for name, value in sent.items():
+            if name in stored:
+                yield from _dropped(value, stored[name], f"{path}.{name}")
+            elif any(True for _ in _leaves(value, (), counts_zeros=False)):
+                yield f"{path}.{name}"
+    elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
+        for value, kept in zip(sent, stored, strict=True):
+            yield from _dropped(value, kept, f"{path}[]")
