@@ -1,8 +1,7 @@
 """The fields of a written status that the server did not store.
 
-kube-apiserver drops the fields that a custom resource's schema lacks, and says so only in a Warning
-header, which leaves out names that a header cannot hold. The answer itself shows it on every
-server.
+kube-apiserver drops the fields that a custom resource's schema lacks. Its Warning headers leave out
+names that a header cannot hold, and other servers send none, so the answer itself is compared.
 """
 
 from __future__ import annotations
