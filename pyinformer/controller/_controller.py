@@ -144,6 +144,7 @@ class Controller(Startable, Generic[V]):
         Args:
             informer: the informer of the owned resource, in the cluster of a primary.
             controller_only: only the owner that controls an object (`controller: true`) counts.
+                Otherwise all owners that are cached count.
             predicate: drops changes that do not matter.
 
         Returns:
@@ -164,7 +165,7 @@ class Controller(Startable, Generic[V]):
             controller_only=controller_only,
             predicate=predicate,
             options=self._source_options(informer.cluster.name),
-            concerns=watched_owners(owners),
+            concerns=watched_owners(owners, controller_only=controller_only),
         )
         self.add_source(source, informer)
         self.engine.before_attach.append(partial(resolve_owner, source, owners[0]))

@@ -102,22 +102,25 @@ def request_among(primaries: Sequence[SharedInformer[V]], request: Request | str
 
 
 def watched_owners(
-    primaries: Sequence[SharedInformer[V]],
+    primaries: Sequence[SharedInformer[V]], *, controller_only: bool = True
 ) -> Callable[[str], bool] | None:
     """Return a function from an owner's key to whether these informers watch that owner.
 
     An owner in another namespace, or outside the selectors, is not in the cache, as if it were
     gone: the reconcile would clean up. With selectors, only cached objects count as owners; the
-    primary informer itself reports those that are gone.
+    primary informer itself reports those that are gone, and those that appear later. The same holds
+    for owners that do not control: one object of a tenant can name thousands that do not exist.
 
     Args:
         primaries: of the owners, in one cluster.
+        controller_only: only owners that control an object are asked for; there is one at most.
 
     Returns:
-        The function, or None if they watch everything.
+        The function, or None if every owner is requested.
     """
     scopes = [informer.scope for informer in primaries]
-    if any(scope.is_everywhere and not scope.is_selective for scope in scopes):
+    is_everything = any(scope.is_everywhere and not scope.is_selective for scope in scopes)
+    if is_everything and controller_only:
         return None
 
     def is_watched(key: str) -> bool:
@@ -125,7 +128,7 @@ def watched_owners(
         return any(
             informer.scope.covers(namespace)
             and not (
-                informer.scope.is_selective
+                (informer.scope.is_selective or not controller_only)
                 and informer.lister.get(key, allow_unsynced=True) is None
             )
             for informer in primaries

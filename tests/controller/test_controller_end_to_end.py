@@ -106,6 +106,31 @@ async def test_every_change_of_the_primary_is_reconciled_with_its_cached_state(
             ]
 
 
+async def test_of_thousands_of_named_owners_those_that_exist_are_requested(
+    apiserver: APIServer,
+) -> None:
+    """A tenant can name owners that do not exist, and other ones at each update."""
+    apiserver.create(config_map("app"))
+    seen = Seen()
+    async with cluster_of(apiserver) as cluster:
+        pods = SharedInformer(cluster, "v1", "pods")
+        controller = Controller("maps", seen, SharedInformer(cluster, "v1", "configmaps"))
+        source = controller.owns(pods, controller_only=False)
+        async with controller:
+            await until(lambda: seen.objects)
+            named = owned_pod("x", "app")
+            (owner,) = named["metadata"]["ownerReferences"]
+            absent = [{**owner, "name": f"absent-{n}", "controller": False} for n in range(1_000)]
+            named["metadata"]["ownerReferences"] = [{**owner, "controller": False}, *absent]
+            apiserver.create(named)
+            await until(lambda: "added default/x" in seen.reasons)
+            assert source.requests_for(Added(pods.lister["default/x"])) == [Request("default/app")]
+            assert {key for key, _ in seen.objects} == {"default/app"}
+            apiserver.create(config_map("absent-7"))
+            await until(lambda: "default/absent-7" in {key for key, _ in seen.objects})
+            assert [one.key for one in source.owned_by("default/absent-7")] == ["default/x"]
+
+
 @pytest.mark.parametrize("discovery", ["allowed", "forbidden"])
 async def test_owned_and_watched_objects_wake_their_owner(
     apiserver: APIServer, discovery: str
