@@ -31,12 +31,7 @@ from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
-from pyinformer.apimachinery._redact import (
-    REDACTED,
-    redacted,
-    redacted_change,
-    redacted_words,
-)
+from pyinformer.apimachinery._redact import REDACTED, redacted, redacted_change, redacted_words
 from pyinformer.apimachinery._resource_version import (
     VersionOrder,
     compare_resource_versions,

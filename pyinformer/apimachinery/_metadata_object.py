@@ -30,10 +30,7 @@ _FIELDS: Final = (
 )
 """Placeholders for fields; `generate_name` is the name without its last part."""
 _PHRASES: Final = (
-    (
-        b"\x08",
-        b'"name":"\3","generateName":"\6","namespace":"\7","uid":"\4","resourceVersion":"',
-    ),
+    (b"\x08", b'"name":"\3","generateName":"\6","namespace":"\7","uid":"\4","resourceVersion":"'),
     (b"\x0b", b'"name":"\3","namespace":"\7","uid":"\4","resourceVersion":"'),
     (b"\x0c", b',"creationTimestamp":"\5",'),
 )

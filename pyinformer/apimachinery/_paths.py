@@ -16,11 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 from pyinformer.apimachinery._fields import fields_of
 from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue, cause_of, complaint_of
 from pyinformer.apimachinery._wire import encode
-from pyinformer.errors import (
-    InvalidArgumentError,
-    InvalidObjectError,
-    InvalidTypeError,
-)
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

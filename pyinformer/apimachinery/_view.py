@@ -33,11 +33,7 @@ else:
 
     class _ViewMeta(StructMeta):
         def __new__(
-            mcs,
-            name: str,
-            bases: tuple[type, ...],
-            namespace: dict[str, object],
-            **options: object,
+            mcs, name: str, bases: tuple[type, ...], namespace: dict[str, object], **options: object
         ) -> type:
             for option, value in _VIEW_OPTIONS.items():
                 options.setdefault(option, value)

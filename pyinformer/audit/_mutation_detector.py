@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, cast, final
 from weakref import WeakSet
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from pyinformer.apimachinery import KubeObject, check_choice, check_integer, check_seconds
 from pyinformer.audit._mutation import digest_of
 from pyinformer.audit._mutation_ledger import MutationLedger
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
+from pyinformer.tasks import spread
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import View
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyinformer.audit._mutation_ledger import SharedValue, ValueSource
 
 _MODES = ("off", "sample", "debug")
-_STEP_SECONDS = 0.004  # a sweep shares the loop with watches that must not fall behind
 _DEBUG_PERIOD_SECONDS = 0.25
 _HURRIED_PERIOD_SECONDS = 0.05  # after a relist, so that everything is checked ten times sooner
 # After a round that a relist has hurried, the next one waits 30 times as long as the round took: so
@@ -271,14 +270,16 @@ class MutationDetector:
         Cancellation:
             Safe; what was found until then is in `recent`.
         """
-        found = []
-        until = anyio.current_time() + _STEP_SECONDS
-        for mutation in self._round(self._everything()):
-            if mutation is not None:
-                found.append(mutation)
-            if anyio.current_time() >= until:
-                await checkpoint()
-                until = anyio.current_time() + _STEP_SECONDS
+        found: list[CacheMutation] = []
+
+        def steps() -> Iterator[None]:
+            """Check one value in each step."""
+            for mutation in self._round(self._everything()):
+                if mutation is not None:
+                    found.append(mutation)
+                yield
+
+        await spread(steps())
         return tuple(found)
 
     @property

@@ -3,12 +3,7 @@
 Both are sinks: a reflector fills them, and a consumer takes from them at its own pace.
 """
 
-from pyinformer.deltas._delta import (
-    DeletedFinalStateUnknown,
-    Delta,
-    DeltaType,
-    KnownObjects,
-)
+from pyinformer.deltas._delta import DeletedFinalStateUnknown, Delta, DeltaType, KnownObjects
 from pyinformer.deltas._delta_fifo import DeltaFIFO, Deltas
 from pyinformer.deltas._processing import events_of
 from pyinformer.deltas._queue import QueueStatistics

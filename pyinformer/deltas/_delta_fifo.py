@@ -101,10 +101,7 @@ class DeltaFIFO(DeltaQueue[Deltas[V], V]):
                 yield from self._take()
 
     def _append(
-        self,
-        kind: DeltaType,
-        key: str,
-        found: KubeObject[V] | DeletedFinalStateUnknown[V],
+        self, kind: DeltaType, key: str, found: KubeObject[V] | DeletedFinalStateUnknown[V]
     ) -> None:
         deltas = self._items.get(key)
         if deltas is None:

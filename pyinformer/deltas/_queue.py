@@ -15,12 +15,7 @@ from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, View
-from pyinformer.deltas._delta import (
-    DeletedFinalStateUnknown,
-    Delta,
-    DeltaType,
-    KnownObjects,
-)
+from pyinformer.deltas._delta import DeletedFinalStateUnknown, Delta, DeltaType, KnownObjects
 from pyinformer.deltas._waiting import Waiters, checkpoint
 from pyinformer.errors import QueueClosedError
 
@@ -53,10 +48,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
     """
 
     def __init__(
-        self,
-        known_objects: KnownObjects[V] | None,
-        *,
-        clock: Callable[[], float] = monotonic,
+        self, known_objects: KnownObjects[V] | None, *, clock: Callable[[], float] = monotonic
     ) -> None:
         self._known = known_objects
         self._clock = clock
@@ -90,10 +82,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
 
     @abstractmethod
     def _append(
-        self,
-        kind: DeltaType,
-        key: str,
-        found: KubeObject[V] | DeletedFinalStateUnknown[V],
+        self, kind: DeltaType, key: str, found: KubeObject[V] | DeletedFinalStateUnknown[V]
     ) -> None: ...
 
     @abstractmethod

@@ -208,10 +208,7 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
         return len(keys)
 
     def _append(
-        self,
-        kind: DeltaType,
-        key: str,
-        found: KubeObject[V] | DeletedFinalStateUnknown[V],
+        self, kind: DeltaType, key: str, found: KubeObject[V] | DeletedFinalStateUnknown[V]
     ) -> None:
         delta = Delta(kind, found, is_in_initial_list=not self._populated)
         self._newest[key] = delta

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.informer.delivery import SharedProcessor
     from pyinformer.metrics import Metrics
+    from pyinformer.store import Indexer
 
 _METRIC = "informer_cache_mutations_total"
 _MAX_UNREPORTED = 100  # the next reader gets one; all are counted and logged
@@ -92,7 +93,10 @@ class MutationGuard(Generic[V]):
         """
         self._thread = threading.get_ident()
         if self._is_swept:
-            await self.detector.run(self, relists=lambda: self._caches.cache.generation)
+            await self.detector.run(self, relists=self._relists)
+
+    def _relists(self) -> int:
+        return sum(one.indexer.generation for one in self._caches.all)
 
     def values(self) -> Iterable[SharedValue]:
         """Return the decoded objects that readers share now."""
@@ -105,19 +109,20 @@ class MutationGuard(Generic[V]):
 
     def misplaced(self) -> Iterable[CacheMutation | None]:
         """Move each object to where its index functions say now, and yield the moves."""
-        cache = self._caches.cache
-        for key in cache.keys() if cache.has_index_functions else ():
-            names, obj = cache.reindex(key), cache.get(key)
-            yield (
-                CacheMutation(
-                    informer=self.name,
-                    key=key,
-                    resource_version=obj.metadata.resource_version,
-                    what=f"what index function {' and '.join(names)} returns",
-                )
-                if names and obj is not None
-                else None
-            )
+        for indexer in [one.indexer for one in self._caches.all]:
+            for key in indexer.keys() if indexer.has_index_functions else ():
+                yield self._misplaced(indexer, key)
+
+    def _misplaced(self, indexer: Indexer[V], key: str) -> CacheMutation | None:
+        names, obj = indexer.reindex(key), indexer.get(key)
+        if obj is None or not names:
+            return None
+        return CacheMutation(
+            informer=self.name,
+            key=key,
+            resource_version=obj.metadata.resource_version,
+            what=f"what index function {' and '.join(names)} returns",
+        )
 
     def count(self, mutation: CacheMutation) -> None:
         """Count a mutation; in mode `debug`, keep it for the next reader."""

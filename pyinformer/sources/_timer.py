@@ -77,11 +77,7 @@ class TimerSource:
         self._is_spread = keys is None
         self._function = self._checked(keys)
         self._call = GuardedCall(
-            self.name,
-            "keys",
-            keys,
-            consequence="this beat requests less",
-            options=self._options,
+            self.name, "keys", keys, consequence="this beat requests less", options=self._options
         )
         self._enqueue: Enqueue | None = None
         self._was_attached = False

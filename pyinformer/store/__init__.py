@@ -1,11 +1,6 @@
 """The cache: objects by key, indexes over them, listers that read them, and own writes."""
 
-from pyinformer.store._decoded import (
-    DecodedLister,
-    DecodedObject,
-    DecodedObjects,
-    SharedObject,
-)
+from pyinformer.store._decoded import DecodedLister, DecodedObject, DecodedObjects, SharedObject
 from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
 from pyinformer.store._joint_indexer import Cache, JointIndexer

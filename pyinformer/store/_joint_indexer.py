@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import KubeObject, V
@@ -59,15 +58,6 @@ class JointIndexer(Generic[V]):
         """Return all objects in a list of the caller's own."""
         return self.snapshot_reader.objects()
 
-    def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
-        """Return the objects by key; unlike that of one cache, this is a copy."""
-        return MappingProxyType({obj._key: obj for obj in self.snapshot_reader.objects()})
-
-    @property
-    def generation(self) -> int:
-        """How many complete lists have been taken."""
-        return sum(one.generation for one in self._all)
-
     def by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
         """Return the objects that have a value, without looking at any other.
 
@@ -86,32 +76,6 @@ class JointIndexer(Generic[V]):
             IndexNotFoundError: there is no such index.
         """
         return self.snapshot_reader.values(name, {}).present()
-
-    def values_of(self, name: str, obj: KubeObject[V]) -> tuple[str, ...]:
-        """Return the values that an index has for an object, cached or not.
-
-        Raises:
-            IndexNotFoundError: there is no such index.
-        """
-        return self._all[0].values_of(name, obj)
-
-    def is_under(self, name: str, value: IndexValue, obj: KubeObject[V]) -> bool:
-        """Return whether an index has an object, cached or not, under a value.
-
-        Raises:
-            IndexNotFoundError: there is no such index.
-        """
-        return self._all[0].is_under(name, value, obj)
-
-    @property
-    def has_index_functions(self) -> bool:
-        """Whether an index uses a function of the user."""
-        return self._all[0].has_index_functions
-
-    def reindex(self, key: str) -> builtins.list[str]:
-        """Move an object to the values that index functions return now; see `Indexer.reindex`."""
-        indexer = self._by_namespace.get(key.rpartition("/")[0])
-        return [] if indexer is None else indexer.reindex(key)
 
     def indexes(self) -> tuple[IndexStatistics, ...]:
         """Return the statistics of every index; a value in several caches is counted in each."""

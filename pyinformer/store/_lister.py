@@ -263,12 +263,7 @@ class Lister(Generic[V]):
         Raises:
             CacheNotSyncedError: the first sync is not done.
         """
-        return self._read(
-            None,
-            allow_unsynced,
-            lambda cache: cache.keys(),
-            merged_keys,
-        )
+        return self._read(None, allow_unsynced, lambda cache: cache.keys(), merged_keys)
 
     def iter_async(
         self,
@@ -290,12 +285,7 @@ class Lister(Generic[V]):
         return walk(self._all(allow_unsynced), LabelSelector.parse(label_selector))
 
     def _all(self, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
-        return self._read(
-            None,
-            allow_unsynced,
-            lambda cache: cache.list(),
-            merged_list,
-        )
+        return self._read(None, allow_unsynced, lambda cache: cache.list(), merged_list)
 
     def _by_index(
         self,
@@ -394,8 +384,7 @@ class NamespaceLister(Generic[V]):
 
 
 def _select(
-    objects: list[KubeObject[V]],
-    label_selector: str | Mapping[str, object] | LabelSelector | None,
+    objects: list[KubeObject[V]], label_selector: str | Mapping[str, object] | LabelSelector | None
 ) -> list[KubeObject[V]]:
     selector = LabelSelector.parse(label_selector)
     if selector.is_empty:

@@ -48,11 +48,12 @@ def merged_by_index(
     indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]], name: str, value: IndexValue
 ) -> list[KubeObject[V]]:
     """Return the objects under a value as a reader sees them."""
-    objects, written, stored = indexer.snapshot_reader.under(name, text_of(value), entries)
+    reader = indexer.snapshot_reader
+    objects, written, stored = reader.under(name, text_of(value), entries)
     found = [obj for obj in objects if obj._key not in written]
     for key, entry in written.items():
         seen = entry.over(stored.get(key))
-        if seen is not None and indexer.is_under(name, value, seen):
+        if seen is not None and reader.caches[0].is_under(name, value, seen):
             found.append(seen)
     return found
 
@@ -61,9 +62,10 @@ def merged_index_values(
     indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]], name: str
 ) -> list[str]:
     """Return the values by which some object can be found, as a reader sees them."""
-    found = indexer.snapshot_reader.values(name, entries)
+    reader = indexer.snapshot_reader
+    found = reader.values(name, entries)
     for key, entry in found.written.items():
         seen = entry.over(found.stored.get(key))
         if seen is not None:
-            found.counts.update(indexer.values_of(name, seen))
+            found.counts.update(reader.caches[0].values_of(name, seen))
     return found.present()

@@ -87,19 +87,32 @@ class Tombstone(Struct, frozen=True):
 OverlayEntry: TypeAlias = UnconfirmedWrite[V] | Tombstone
 
 
+@final
 class OverlayEntries(dict[str, OverlayEntry[V]], Generic[V]):
-    """The unconfirmed own writes of a cache by key, oldest first; changed only on the loop."""
+    """The unconfirmed own writes of a cache by key, oldest first; changed only on the loop.
 
-    __slots__ = ("puts",)
+    Args:
+        mirror: the entries of several caches, in which every change is made as well.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_mirror", "puts")
+
+    def __init__(self, mirror: OverlayEntries[V] | None = None) -> None:
         super().__init__()
+        self._mirror = mirror
         self.puts: int = 0
         """How often an entry was added; a reader that finds none checks this afterwards."""
 
     def __setitem__(self, key: str, entry: OverlayEntry[V]) -> None:
         self.puts += 1
         super().__setitem__(key, entry)
+        if self._mirror is not None:
+            self._mirror[key] = entry
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        if self._mirror is not None:
+            self._mirror.pop(key, None)
 
 
 @final
@@ -150,7 +163,7 @@ class Overlay(Generic[V]):
         max_entries: int = _MAX_ENTRIES,
         shown: OverlayEntries[V] | None = None,
     ) -> None:
-        self.entries: OverlayEntries[V] = OverlayEntries() if shown is None else _Mirrored(shown)
+        self.entries: OverlayEntries[V] = OverlayEntries(shown)
         """By key, oldest first; always this dict, which only the overlay changes."""
         self._get = get
         self._position = position
@@ -409,25 +422,6 @@ class Overlay(Generic[V]):
         return OverlayStatistics(
             len(self.entries), self._peak, self._ignored, self._dropped, self._is_off
         )
-
-
-@final
-class _Mirrored(OverlayEntries[V]):
-    """The entries of one overlay; every change is also made in the entries that several share."""
-
-    __slots__ = ("_shown",)
-
-    def __init__(self, shown: OverlayEntries[V]) -> None:
-        super().__init__()
-        self._shown = shown
-
-    def __setitem__(self, key: str, entry: OverlayEntry[V]) -> None:
-        super().__setitem__(key, entry)
-        self._shown[key] = entry
-
-    def __delitem__(self, key: str) -> None:
-        super().__delitem__(key)
-        self._shown.pop(key, None)
 
 
 def newest(first: str, second: str) -> str:

@@ -83,9 +83,7 @@ class SnapshotReader(Generic[V]):
     __slots__ = ("_by_namespace", "_caches")
 
     def __init__(
-        self,
-        caches: Sequence[Indexer[V]],
-        by_namespace: Mapping[str, Indexer[V]] | None = None,
+        self, caches: Sequence[Indexer[V]], by_namespace: Mapping[str, Indexer[V]] | None = None
     ) -> None:
         self._caches = caches
         self._by_namespace = by_namespace
@@ -115,17 +113,13 @@ class SnapshotReader(Generic[V]):
     def _all(
         self, part_of: Callable[[State[V]], Iterable[_T]], written: Mapping[str, OverlayEntry[V]]
     ) -> tuple[list[_T], _Facts[V]]:
-        while True:
+        def attempt() -> tuple[list[_T], _Facts[V]] | None:
             states = self._states()
             facts = _Facts(self, states, written)
-            try:
-                found = copy_at_once(*map(part_of, states), *facts.iterables)
-            except RecursionError:
-                raise  # it is a RuntimeError, and would be raised again without end
-            except RuntimeError:
-                continue
-            if facts.take(found):
-                return found, facts
+            found = copy_at_once(*map(part_of, states), *facts.iterables)
+            return (found, facts) if facts.take(found) else None
+
+        return _until_done(attempt)
 
     def under(self, name: str, wanted: str, written: Mapping[str, OverlayEntry[V]]) -> Found[V]:
         """Return the objects that an index has under a value.
@@ -133,15 +127,7 @@ class SnapshotReader(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        while True:
-            try:
-                found = self._try_under(name, wanted, written)
-            except RecursionError:
-                raise
-            except RuntimeError:
-                continue
-            if found is not None:
-                return found
+        return _until_done(lambda: self._try_under(name, wanted, written))
 
     def values(self, name: str, written: Mapping[str, OverlayEntry[V]]) -> Values[V]:
         """Return the values of an index.
@@ -149,15 +135,7 @@ class SnapshotReader(Generic[V]):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        while True:
-            try:
-                found = self._try_values(name, written)
-            except RecursionError:
-                raise
-            except RuntimeError:
-                continue
-            if found is not None:
-                return found
+        return _until_done(lambda: self._try_values(name, written))
 
     def _try_under(
         self, name: str, wanted: str, written: Mapping[str, OverlayEntry[V]]
@@ -228,7 +206,7 @@ class SnapshotReader(Generic[V]):
 
     @property
     def caches(self) -> Sequence[Indexer[V]]:
-        """What is read."""
+        """What is read; all have the same indexes."""
         return self._caches
 
 
@@ -283,6 +261,19 @@ class _Facts(Generic[V]):
             for key, entry in self.written.items()
             if not any(known.get(key) is entry for known in ended)
         }
+
+
+def _until_done(attempt: Callable[[], _T | None]) -> _T:
+    """Repeat a read until no mapping changed shortly before it."""
+    while True:
+        try:
+            found = attempt()
+        except RecursionError:
+            raise  # it is a RuntimeError, and would be raised again without end
+        except RuntimeError:
+            continue
+        if found is not None:
+            return found
 
 
 def _cut(found: list[_T], size: int) -> list[_T]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.lowlevel import checkpoint
 
+from pyinformer.tasks import BUDGET_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer.apimachinery import KubeObject, LabelSelector, V
-
-_BUDGET_SECONDS = 0.004  # a reader shares the loop with watches that must not fall behind
 
 
 async def walk(
@@ -24,10 +24,10 @@ async def walk(
         Safe; the walk ends.
     """
     matches = None if selector.is_empty else selector.matches
-    ends = anyio.current_time() + _BUDGET_SECONDS
+    ends = anyio.current_time() + BUDGET_SECONDS
     for obj in objects:
         if matches is None or matches(obj.metadata.labels):
             yield obj
         if anyio.current_time() > ends:
             await checkpoint()
-            ends = anyio.current_time() + _BUDGET_SECONDS
+            ends = anyio.current_time() + BUDGET_SECONDS

@@ -175,9 +175,7 @@ class UserTasks:
         if task not in self._abandoned:
             self._abandoned[task] = handle.name
             _log.error(
-                "%s did not end within %.1f s and is left to itself",
-                handle.name,
-                waited_seconds,
+                "%s did not end within %.1f s and is left to itself", handle.name, waited_seconds
             )
 
     def _ended(self, task: asyncio.Task[None]) -> None:

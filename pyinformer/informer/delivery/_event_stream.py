@@ -21,8 +21,8 @@ from pyinformer.errors import (
     LifecycleError,
 )
 from pyinformer.informer.delivery._mailbox import EventQueue, Mailbox
+from pyinformer.tasks import BUDGET_SECONDS
 
-_BUDGET_SECONDS = 0.004  # a consumer that never waits yields to other tasks this often
 _STEPS_PER_CLOCK_READ = 16
 _In = TypeVar("_In", bound=View | None, contravariant=True)
 
@@ -186,6 +186,6 @@ class EventStream(Generic[V]):
         self._steps += 1
         if self._steps % _STEPS_PER_CLOCK_READ == 0:
             now = asyncio.get_running_loop().time()
-            if now - self._turn_began_at >= _BUDGET_SECONDS:
+            if now - self._turn_began_at >= BUDGET_SECONDS:
                 self._steps = 0
                 await asyncio.sleep(0)

@@ -24,6 +24,7 @@ from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer.delivery._handlers import Handler
 from pyinformer.informer.delivery._mailbox import Mailbox
 from pyinformer.tasks import (
+    BUDGET_SECONDS,
     DEFAULT_GRACE_SECONDS,
     FailureLog,
     LogExceptions,
@@ -40,12 +41,11 @@ _log = get_logger("pyinformer.informer")
 _current_call: ContextVar[object] = ContextVar("pyinformer_current_call", default=None)
 """Marks what runs inside an awaited call: tasks and threads that the handler starts inherit it."""
 
-_BUDGET_SECONDS = 0.004  # by time, never by count: else the reader outruns the handlers
 _NOTABLE_SECONDS = 0.01  # a call this slow is remembered for explanations
 _NOTABLE_CALLS = 64
 _LONG_CALL_SECONDS = 1.0  # a call this long is in the status line
 _CALLS_PER_LOOK = 16  # at the clock: reading it costs a third of a call
-_SLOW_CALL_SECONDS = _BUDGET_SECONDS / _CALLS_PER_LOOK  # then the clock is read at each call
+_SLOW_CALL_SECONDS = BUDGET_SECONDS / _CALLS_PER_LOOK  # then the clock is read at each call
 
 
 @final
@@ -374,7 +374,7 @@ class Listener(Generic[V]):
         """Call until the budget is spent or nothing waits; return whether something may wait."""
         take = self._mailbox.take_nowait
         looked_at = loop.time()
-        deadline = looked_at + _BUDGET_SECONDS
+        deadline = looked_at + BUDGET_SECONDS
         calls = 1
         while looked_at < deadline:
             self._mailbox.observe_nowait(looked_at)
