@@ -2,11 +2,7 @@
 
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import HasCore, core_of
-from pyinformer.informer._expectations import (
-    Expectations,
-    ExpectationState,
-    PendingExpectations,
-)
+from pyinformer.informer._expectations import Expectations, ExpectationState, PendingExpectations
 from pyinformer.informer._explain import Explanation
 from pyinformer.informer._factory import SharedInformerFactory
 from pyinformer.informer._key_waits import Predicate

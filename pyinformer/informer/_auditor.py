@@ -23,10 +23,10 @@ from pyinformer.errors import InformerError, ResourceExpiredError, ResourceVersi
 from pyinformer.informer._identities import Identities
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import ReflectorOptions, ReflectorState
-from pyinformer.tasks import TimeBudget
+from pyinformer.tasks import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyinformer.apimachinery import Journal, KubeObject
     from pyinformer.informer._namespace_cache import NamespaceCache
@@ -252,25 +252,29 @@ class Auditor:
 
     async def _by_key(self, records: list[KubeObject[Any]]) -> dict[str, KubeObject[Any]]:
         held: dict[str, KubeObject[Any]] = {}
-        budget = TimeBudget()
-        while records:
-            started = budget.now()
-            for obj in records[-_SLICE:]:
-                held[obj._key] = obj
-            del records[-_SLICE:]
-            if budget.spend_since(started):
-                await budget.yield_now()
+
+        def steps() -> Iterator[None]:
+            """Take a slice in each step."""
+            while records:
+                held.update((obj._key, obj) for obj in records[-_SLICE:])
+                del records[-_SLICE:]
+                yield
+
+        await spread(steps())
         return held
 
     async def _count(self, comparison: Comparison) -> None:
-        budget = TimeBudget()
-        for kind, count in comparison.counts.items():
-            labels = {"resource": str(self._list_watch.resource), "kind": kind}
-            for number in range(count):
-                started = budget.now()
-                self._metrics.increment("informer_audit_mismatches_total", labels)
-                if budget.spend_since(started) and number + 1 < count:
-                    await budget.yield_now()
+        resource = str(self._list_watch.resource)
+
+        def steps() -> Iterator[None]:
+            """Count one difference in each step."""
+            for kind, count in comparison.counts.items():
+                for _ in range(count):
+                    labels = {"resource": resource, "kind": kind}
+                    self._metrics.increment("informer_audit_mismatches_total", labels)
+                    yield
+
+        await spread(steps())
 
     async def _settle(self, comparison: Comparison, position: str) -> None:
         """Wait for the rest of a batch of one version, then confirm what still differs."""
@@ -278,12 +282,7 @@ class Auditor:
             # A notification would cost every event a call.
             while self._reflector.position == position:  # noqa: ASYNC110
                 await anyio.sleep(_LOOK_SECONDS)
-        budget = TimeBudget()
-        started = budget.now()
-        for _ in comparison.settle(self._indexer.get):
-            if budget.spend_since(started):
-                await budget.yield_now()
-            started = budget.now()
+        await spread(comparison.settle(self._indexer.get))
 
     def _judge(self, report: AuditReport, comparison: Comparison) -> AuditReport:
         """Log the differences, and repair them unless that has not helped before."""

@@ -140,9 +140,7 @@ class InformerCore(Generic[V]):
             self.context.cluster,
             Scope.of("v1", "namespaces", None, None, None),
             InformerSettings(
-                memory="metadata",
-                transform=labels_only,
-                audit_period_seconds=audit_period_seconds,
+                memory="metadata", transform=labels_only, audit_period_seconds=audit_period_seconds
             ),
             options=self.context.options,
             metrics=self.context.metrics,

@@ -17,7 +17,7 @@ from pyinformer.apimachinery import Journal, V
 from pyinformer.informer._namespace_cache import InformerContext, NamespaceCache
 from pyinformer.informer.delivery import CacheContents
 from pyinformer.store import Indexer, JointIndexer, merged_get
-from pyinformer.tasks import TimeBudget
+from pyinformer.tasks import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -363,12 +363,7 @@ class NamespaceCaches(Generic[V]):
         for cache in leaving:
             await cache.ended.wait()
         self._remove(leaving)
-        budget = TimeBudget()
-        started = budget.now()
-        for _ in chain.from_iterable(map(self._announce_deletions, leaving)):
-            if budget.spend_since(started):
-                await budget.yield_now()
-            started = budget.now()
+        await spread(chain.from_iterable(map(self._announce_deletions, leaving)))
 
     def _announce_deletions(self, cache: NamespaceCache[V]) -> Iterator[None]:
         name = cache.scope.namespace

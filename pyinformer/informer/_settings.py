@@ -19,6 +19,7 @@ from pyinformer.apimachinery import (
     LabelSelector,
     Transform,
     View,
+    check_choice,
     check_seconds,
     load_zstandard,
     parse_path,
@@ -212,10 +213,7 @@ class InformerSettings:
             reason = f"must be a function or a BytesTransform, got {type(transform).__name__}"
             raise InvalidTypeError("transform", reason)
         for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                reason = f"must be one of {', '.join(choices)}, got {value!r}"
-                raise InvalidArgumentError(name, reason)
+            check_choice(name, getattr(self, name), choices)
         check_projection(self.memory, self.projection)
         if self.memory == "compact":
             load_zstandard()  # fail here, and not when objects arrive
@@ -252,8 +250,8 @@ def check_audit_period(seconds: float) -> None:
 
 _CHOICES = {
     "memory": get_args(Memory),
-    "queue": ("direct", "real_fifo", "delta_fifo"),
-    "sharing": ("private", "decoded"),
+    "queue": get_args(QueueKind),
+    "sharing": get_args(SharingKind),
     "absent": get_args(AbsencePolicy),
 }
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
 
-from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, V, View, check_seconds
+from pyinformer.apimachinery import (
+    FieldSelector,
+    LabelSelector,
+    Transform,
+    V,
+    View,
+    check_integer,
+    check_seconds,
+)
 from pyinformer.audit import MutationDetector
 from pyinformer.errors import (
     InformerConflictError,
@@ -42,12 +50,7 @@ from pyinformer.informer.delivery import (
 )
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
-from pyinformer.tasks import (
-    DEFAULT_GRACE_SECONDS,
-    LogExceptions,
-    Startable,
-    check_log_exceptions,
-)
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, Startable, check_log_exceptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -434,10 +437,7 @@ class SharedInformer(Startable, Generic[V]):
         """
         self._core.lifecycle.check_usable()
         check_seconds("resync_period_seconds", resync_period_seconds)
-        if mailbox_size < 1:
-            raise InvalidArgumentError(
-                "mailbox_size", f"must be an integer >= 1, got {mailbox_size}"
-            )
+        check_integer("mailbox_size", mailbox_size)
         check_log_exceptions(log_exceptions)
         checked = Handler.of(
             handler, on_add=on_add, on_update=on_update, on_delete=on_delete, name=name
@@ -467,11 +467,7 @@ class SharedInformer(Startable, Generic[V]):
         await registration.remove(grace_seconds=grace_seconds)
 
     def events(
-        self,
-        *,
-        initial: bool = True,
-        delivery: Delivery = "every_event",
-        max_events: int = 1024,
+        self, *, initial: bool = True, delivery: Delivery = "every_event", max_events: int = 1024
     ) -> EventStream[V]:
         """Return the events as a stream: `async with pods.events() as events: async for ...`.
 
@@ -496,7 +492,8 @@ class SharedInformer(Startable, Generic[V]):
             LifecycleError: the informer is closed; raised when entering the stream, too.
         """
         self._core.lifecycle.refuse_if_closed()
-        return self._core.processor.stream(
+        return EventStream(
+            self._core.processor,
             initial=initial,
             delivery=delivery,
             max_events=max_events,
@@ -600,11 +597,7 @@ class SharedInformer(Startable, Generic[V]):
         return () if cache is None else (cache,)
 
     async def wait_for(
-        self,
-        key: str,
-        predicate: Predicate[V],
-        *,
-        timeout_seconds: float = 30.0,
+        self, key: str, predicate: Predicate[V], *, timeout_seconds: float = 30.0
     ) -> KubeObject[V] | None:
         """Wait until an object is as wanted: `await pods.wait_for(key, lambda pod: pod is None)`.
 

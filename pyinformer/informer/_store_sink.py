@@ -186,10 +186,7 @@ class StoreSink(Generic[V]):
             yield from self._swap(objects, resource_version)
             if self.has_synced:
                 events = differences(
-                    before,
-                    objects,
-                    selective=self._selective,
-                    may_go_back=self._owner.is_resetting,
+                    before, objects, selective=self._selective, may_go_back=self._owner.is_resetting
                 )
                 yield from self._announce(events, replaced)
             yield from self._complete(resource_version)
@@ -341,11 +338,7 @@ class QueuedSink(Generic[V]):
     """
 
     def __init__(
-        self,
-        queue: RealFIFO[V] | DeltaFIFO[V],
-        sink: StoreSink[V],
-        *,
-        selective: bool = False,
+        self, queue: RealFIFO[V] | DeltaFIFO[V], sink: StoreSink[V], *, selective: bool = False
     ) -> None:
         self._queue = queue
         self._sink = sink
@@ -383,10 +376,7 @@ class QueuedSink(Generic[V]):
                 yield from self._sink.replace_nowait(delta.objects, delta.resource_version)
                 continue
             events = events_of(
-                delta,
-                self._sink,
-                may_still_exist=self._selective,
-                may_go_back=may_go_back,
+                delta, self._sink, may_still_exist=self._selective, may_go_back=may_go_back
             )
             for event in events:
                 self._sink.apply_nowait(event)

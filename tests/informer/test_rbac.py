@@ -148,12 +148,20 @@ async def test_a_factory_says_what_its_informers_need_without_a_server() -> None
             "metadata:\n"
             "  name: watcher\n"
             "rules:\n"
-            '- apiGroups: [""]\n'
-            '  resources: ["namespaces"]\n'
-            '  verbs: ["list", "watch"]\n'
-            '- apiGroups: ["apps"]\n'
-            '  resources: ["deployments"]\n'
-            '  verbs: ["list", "watch"]\n'
+            "- apiGroups:\n"
+            "  - ''\n"
+            "  resources:\n"
+            "  - namespaces\n"
+            "  verbs:\n"
+            "  - list\n"
+            "  - watch\n"
+            "- apiGroups:\n"
+            "  - apps\n"
+            "  resources:\n"
+            "  - deployments\n"
+            "  verbs:\n"
+            "  - list\n"
+            "  - watch\n"
             "---\n"
             "apiVersion: rbac.authorization.k8s.io/v1\n"
             "kind: Role\n"
@@ -161,7 +169,12 @@ async def test_a_factory_says_what_its_informers_need_without_a_server() -> None
             "  namespace: shop\n"
             "  name: watcher\n"
             "rules:\n"
-            '- apiGroups: [""]\n'
-            '  resources: ["pods", "secrets"]\n'
-            '  verbs: ["list", "watch"]\n'
+            "- apiGroups:\n"
+            "  - ''\n"
+            "  resources:\n"
+            "  - pods\n"
+            "  - secrets\n"
+            "  verbs:\n"
+            "  - list\n"
+            "  - watch\n"
         )

@@ -13,13 +13,13 @@ import anyio
 
 from pyinformer.apimachinery import Event, KubeObject, V, View, check_seconds
 from pyinformer.errors import InformerError, LifecycleError
-from pyinformer.informer.delivery._event_stream import Delivery, EventStream
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, UserTasks
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from pyinformer.informer.delivery._event_stream import EventStream
     from pyinformer.informer.delivery._handlers import Handler
 
 _In = TypeVar("_In", bound=View | None, contravariant=True)
@@ -251,19 +251,6 @@ class SharedProcessor(Generic[V]):
         self._leaving = [known for known in self._leaving if known.is_busy]
         if listener.is_inside and listener not in self._leaving:
             self._leaving.append(listener)
-
-    def stream(
-        self,
-        *,
-        initial: bool = True,
-        delivery: Delivery = "every_event",
-        max_events: int = 1024,
-        check: Callable[[], None] | None = None,
-    ) -> EventStream[V]:
-        """Return a stream that gets events from the moment it is entered; see `EventStream`."""
-        return EventStream(
-            self, initial=initial, delivery=delivery, max_events=max_events, check=check
-        )
 
     def attach_stream(self, stream: EventStream[V]) -> None:
         """Feed a stream from now on.
