@@ -410,7 +410,7 @@ def _joined(fields: dict[str, bytes]) -> bytes:
 
 
 @final
-class Identity(Struct, frozen=True, gc=False):
+class Identity(Struct, frozen=True, gc=False, rename="camel"):
     """The fields that identify an object; a text is empty if the object has no such field."""
 
     namespace: str = ""

@@ -8,7 +8,6 @@ from pyinformer.audit._consistency import (
     Comparison,
     Difference,
     Mismatches,
-    MismatchKind,
 )
 from pyinformer.audit._mutation import CacheMutation, MutatedPath, MutationMode
 from pyinformer.audit._mutation_detector import DebugSession, MutationDetector, MutationStatistics
@@ -23,7 +22,6 @@ __all__ = [
     "Comparison",
     "DebugSession",
     "Difference",
-    "MismatchKind",
     "Mismatches",
     "MutatedPath",
     "MutationDetector",

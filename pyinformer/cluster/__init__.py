@@ -1,7 +1,6 @@
 """One API server as a program uses it: finding it, reading and writing objects, discovery."""
 
 from pyinformer.cluster._bodies import Body
-from pyinformer.cluster._catalogue import APIResource
 from pyinformer.cluster._cluster import Cluster, Propagation, claim_loop, state_of
 from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
@@ -12,6 +11,7 @@ from pyinformer.cluster._throttled_requests import WriteStatistics
 from pyinformer.cluster._upserts import Upserted, create_or_update, retry_on_conflict
 from pyinformer.cluster._write_context import CURRENT_WRITER
 from pyinformer.cluster._write_observer import WriteObserver
+from pyinformer.transport import APIResource
 
 __all__ = [
     "CURRENT_WRITER",

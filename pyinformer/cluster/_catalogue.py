@@ -10,78 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, final
 
-from msgspec import Struct, ValidationError, field
+from msgspec import Struct, field
 from msgspec.json import Decoder
 
-from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, near_names
+from pyinformer.apimachinery import GroupVersionResource, near_names
+from pyinformer.transport import APIResource, Group, check_count
 
 _AGGREGATED: Final = "APIGroupDiscoveryList"
 _STALE: Final = "Stale"
-_MAX_ENTRIES: Final = 20_000  # large clusters have 3,000; each costs some 20 us
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class APIResource:
-    """One resource as the server describes it."""
-
-    resource: GroupVersionResource
-    """Its group, version and plural: `apps`, `v1`, `deployments`."""
-
-    kind: str
-    """The kind of its objects: `Deployment`."""
-
-    namespaced: bool
-    """Whether its objects live in namespaces."""
-
-    subresources: frozenset[str] = frozenset()
-    """Such as `status` and `scale`."""
-
-    singular: str = ""
-    """Its singular name: `deployment`; empty if the server does not name one."""
-
-    short_names: tuple[str, ...] = ()
-    """Such as `deploy`."""
-
-    verbs: frozenset[str] = frozenset()
-    """What can be done with it: `list`, `watch` and so on; empty if the server does not list it."""
-
-    @property
-    def gvk(self) -> GroupVersionKind:
-        """The kind with its group and version."""
-        return GroupVersionKind(self.resource.group, self.resource.version, self.kind)
-
-    @property
-    def has_status(self) -> bool:
-        """Whether the status is written apart from the rest."""
-        return "status" in self.subresources
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What people call it, in lower case: its plural, singular, kind and short names."""
-        words = (self.resource.resource, self.singular, self.kind, *self.short_names)
-        return tuple(word.lower() for word in words if word)
-
-    @property
-    def full_name(self) -> str:
-        """Its plural with its group and version: `apps/v1/deployments`."""
-        return f"{self.resource.api_version}/{self.resource.resource}"
-
-    @property
-    def qualified_name(self) -> str:
-        """Its plural with its group, as people type it: `deployments.apps`."""
-        group = self.resource.group
-        return f"{self.resource.resource}.{group}" if group else self.resource.resource
-
-
-def near_resources(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
-    """Return resources of one version with similar names, such as `v1/pods`."""
-    return near_names(name, {word: one.full_name for one in table for word in one.words})
-
-
-def near_kinds(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
-    """Return kinds of one version with similar names, such as `Pod`."""
-    return near_names(name, {word: one.kind for one in table for word in one.words if one.kind})
 
 
 @final
@@ -167,29 +103,6 @@ def _first_of_each_group(found: Iterable[APIResource]) -> Iterator[APIResource]:
             yield one
 
 
-class _Entry(Struct, frozen=True, rename="camel"):
-    name: str
-    kind: str = ""
-    namespaced: bool = False
-    singular_name: str = ""
-    short_names: list[str] | None = None
-    verbs: list[str] | None = None
-
-
-class _ResourceList(Struct, frozen=True):
-    resources: list[_Entry] | None = None
-
-
-class _Version(Struct, frozen=True):
-    version: str
-
-
-class _Group(Struct, frozen=True, rename="camel"):
-    name: str
-    versions: list[_Version]
-    preferred_version: _Version | None = None
-
-
 class _Kind(Struct, frozen=True):
     kind: str = ""
 
@@ -228,45 +141,11 @@ class _Root(Struct, frozen=True):
 
     kind: str = ""
     items: list[_GroupResources] | None = None
-    groups: list[_Group] | None = None
+    groups: list[Group] | None = None
     versions: list[str] | None = None
 
 
 _decode_root = Decoder(_Root).decode
-_decode_resource_list = Decoder(_ResourceList).decode
-
-
-def read_table(api_version: str, answer: bytes) -> list[APIResource]:
-    """Read the resource list of one group and version.
-
-    Raises:
-        msgspec.DecodeError: it is not a resource list.
-    """
-    group, _, version = api_version.rpartition("/")
-    entries = _decode_resource_list(answer).resources or []
-    _check_count(len(entries))
-    subresources: dict[str, set[str]] = {}
-    for entry in entries:
-        plural, _, subresource = entry.name.partition("/")
-        subresources.setdefault(plural, set()).update({subresource} - {""})
-    return [
-        APIResource(
-            resource=GroupVersionResource(group, version, entry.name),
-            kind=entry.kind,
-            namespaced=entry.namespaced,
-            subresources=frozenset(subresources[entry.name]),
-            singular=entry.singular_name,
-            short_names=tuple(entry.short_names or ()),
-            verbs=frozenset(entry.verbs or ()),
-        )
-        for entry in entries
-        if "/" not in entry.name
-    ]
-
-
-def _check_count(entries: int) -> None:
-    if entries > _MAX_ENTRIES:
-        raise ValidationError(f"{entries} resources, and at most {_MAX_ENTRIES} are read")
 
 
 def read_root(answer: bytes) -> Catalogue | tuple[GroupVersions, ...]:
@@ -286,7 +165,7 @@ def read_root(answer: bytes) -> Catalogue | tuple[GroupVersions, ...]:
     return tuple(_in_order(group) for group in root.groups or [])
 
 
-def _in_order(group: _Group) -> GroupVersions:
+def _in_order(group: Group) -> GroupVersions:
     preferred = [] if group.preferred_version is None else [group.preferred_version.version]
     versions = dict.fromkeys((*preferred, *(one.version for one in group.versions)))
     return GroupVersions(group.name, tuple(versions))
@@ -295,7 +174,7 @@ def _in_order(group: _Group) -> GroupVersions:
 def _aggregated(items: list[_GroupResources]) -> Catalogue:
     tables: dict[str, list[APIResource]] = {}
     unavailable: list[str] = []
-    _check_count(sum(len(one.resources or ()) for item in items for one in item.versions or ()))
+    check_count(sum(len(one.resources or ()) for item in items for one in item.versions or ()))
     for item in items:
         group = item.metadata.name
         for one in item.versions or []:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, final, overlo
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, View
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
-from pyinformer.cluster._catalogue import APIResource
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._edits import patch_of, status_patch_of
 from pyinformer.cluster._options import WriteOptions
@@ -39,7 +38,7 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
-from pyinformer.transport import Connection, ConnectionProtocol, ListWatch
+from pyinformer.transport import APIResource, Connection, ConnectionProtocol, ListWatch
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import FieldSelector, LabelSelector

@@ -16,22 +16,20 @@ import msgspec
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionResource, did_you_mean
-from pyinformer.cluster._catalogue import (
-    APIResource,
-    Catalogue,
-    GroupVersions,
-    merged,
-    near_kinds,
-    near_resources,
-    read_root,
-    read_table,
-)
+from pyinformer.cluster._catalogue import Catalogue, GroupVersions, merged, read_root
 from pyinformer.errors import (
     ForbiddenError,
     InformerError,
     NotFoundError,
     ProtocolError,
     UnknownResourceError,
+)
+from pyinformer.transport import (
+    APIResource,
+    decode_resources,
+    near_kinds,
+    near_resources,
+    table_of,
 )
 
 if TYPE_CHECKING:
@@ -285,7 +283,8 @@ class Discovery:
         except NotFoundError:
             return []
         try:
-            return read_table(api_version, _bounded(path, answer, _MAX_TABLE_BYTES))
+            found = decode_resources(_bounded(path, answer, _MAX_TABLE_BYTES))
+            return table_of(api_version, found)
         except _UNREADABLE as error:
             raise ProtocolError(f"GET {path}", f"not a list of resources: {error}") from error
 

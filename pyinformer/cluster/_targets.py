@@ -22,8 +22,8 @@ from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, View
-    from pyinformer.cluster._catalogue import APIResource
     from pyinformer.cluster._discovery import Discovery
+    from pyinformer.transport import APIResource
 
 _ANY: Final = "any"  # a resource, where only the version matters
 _UP: Final = frozenset({".", ".."})  # a proxy on the way may take them for directories

@@ -1,7 +1,7 @@
 """Station 5: assemble the other stations into informers, and call handlers."""
 
 from pyinformer.informer._cache_sync import wait_for_cache_sync
-from pyinformer.informer._core import HasCore, core_of
+from pyinformer.informer._core import core_of
 from pyinformer.informer._expectations import Expectations, ExpectationState, PendingExpectations
 from pyinformer.informer._explain import Explanation
 from pyinformer.informer._factory import SharedInformerFactory
@@ -43,7 +43,6 @@ __all__ = [
     "FactoryStatus",
     "Handler",
     "HandlerStatus",
-    "HasCore",
     "InformerSettings",
     "InformerStatus",
     "Memory",

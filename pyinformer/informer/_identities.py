@@ -32,15 +32,8 @@ _PAUSE_SECONDS: Final = 0.02  # between two pages: an audit is in no hurry, othe
 _MAX_ITEM_BYTES: Final = 1 << 20  # of a larger item the metadata is read as it arrives
 
 
-class _Meta(Struct, frozen=True, gc=False, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
 class _Item(Struct, frozen=True, gc=False):
-    metadata: _Meta
+    metadata: Identity
 
 
 _decode = msgspec.json.Decoder(_Item).decode
@@ -133,7 +126,7 @@ class Identities:
 
     def _on_item(self, data: bytes, start: int, end: int) -> None:
         try:
-            meta: _Meta | Identity = _decode(memoryview(data)[start:end]).metadata
+            meta = _decode(memoryview(data)[start:end]).metadata
         except RecursionError:  # managedFields are nested as deeply as the object
             meta = identity_in(data[start:end])
         if not meta.name:

@@ -12,16 +12,20 @@ import enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
 import msgspec
-from msgspec import Struct
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import check_choice, did_you_mean, near_names
 from pyinformer.errors import NotFoundError, ProtocolError
+from pyinformer.transport import (
+    decode_groups,
+    decode_resources,
+    near_resources,
+    read_bounded,
+    table_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyinformer.transport import ListWatch
+    from pyinformer.transport import APIResource, ListWatch
 
 AbsencePolicy: TypeAlias = Literal["require", "wait", "optional"]
 """What to do while the server does not serve the resource. `require`: the first sync fails at once,
@@ -33,7 +37,6 @@ CONFIRM_SECONDS: Final = 10.0
 _ASKED_PER_LOAD = 6
 _FIRST_RETRY_SECONDS = 1.0  # a program often starts a moment before its definitions are served
 _DEADLINE_SECONDS = 30.0
-_MAX_RESOURCES = 20_000
 _MAX_ANSWER_BYTES = 2 << 20  # one version, or the names of all groups; honest ones have 10 KiB
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -196,45 +199,6 @@ class DiscoveryAnswer(NamedTuple):
     """What is served under a similar name: `v1/pods`, or a group and version, `apps/v1`."""
 
 
-class ServedResource(Struct, frozen=True, rename="camel"):
-    """A resource, or a subresource, as discovery describes it."""
-
-    name: str
-    singular_name: str = ""
-    kind: str = ""
-    short_names: list[str] | None = None
-
-    @property
-    def words(self) -> Iterator[str]:
-        """The names that people use for it, in lower case."""
-        for word in (self.name, self.singular_name, self.kind, *(self.short_names or ())):
-            if word and "/" not in self.name:
-                yield word.lower()
-
-
-class _ResourceList(Struct, frozen=True, rename="camel"):
-    kind: str
-    group_version: str
-    resources: list[ServedResource] | None = None
-
-
-class _Version(Struct, frozen=True, rename="camel"):
-    group_version: str
-
-
-class _Group(Struct, frozen=True):
-    versions: list[_Version] | None = None
-
-
-class _GroupList(Struct, frozen=True):
-    kind: str
-    groups: list[_Group] | None = None
-
-
-_decode_resources = msgspec.json.Decoder(_ResourceList).decode
-_decode_groups = msgspec.json.Decoder(_GroupList).decode
-
-
 async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
     """Ask the server whether it serves a resource, on a new connection.
 
@@ -257,16 +221,15 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
     """
     resource = list_watch.resource
     try:
-        entries = await served_beside(list_watch)
+        table = await served_beside(list_watch)
     except NotFoundError:
         return DiscoveryAnswer(is_served=False, near=await _near_versions(list_watch))
-    if any(entry.name == resource.resource for entry in entries):
+    if any(one.resource == resource for one in table):
         return DiscoveryAnswer(is_served=True)
-    words = {word: f"{resource.api_version}/{one.name}" for one in entries for word in one.words}
-    return DiscoveryAnswer(is_served=False, near=near_names(resource.resource, words))
+    return DiscoveryAnswer(is_served=False, near=near_resources(resource.resource, table))
 
 
-async def served_beside(list_watch: ListWatch) -> Sequence[ServedResource]:
+async def served_beside(list_watch: ListWatch) -> list[APIResource]:
     """Return the resources that the server serves in the group and version of a resource.
 
     Raises:
@@ -281,16 +244,14 @@ async def served_beside(list_watch: ListWatch) -> Sequence[ServedResource]:
     resource = list_watch.resource
     answer = await _read(list_watch, resource.path)
     try:
-        found = _decode_resources(answer)
+        found = decode_resources(answer)
+        table = table_of(resource.api_version, found)
     except _UNREADABLE as error:
         raise _invalid_answer(resource.path, f"it is not a list of resources: {error}") from error
     if found.kind != "APIResourceList" or found.group_version != resource.api_version:
         reason = f"it is a {found.kind} of {found.group_version}, not of {resource.api_version}"
         raise _invalid_answer(resource.path, reason)
-    entries = found.resources or ()
-    if len(entries) > _MAX_RESOURCES:
-        raise _invalid_answer(resource.path, f"it names more than {_MAX_RESOURCES} resources")
-    return entries
+    return table
 
 
 async def _near_versions(list_watch: ListWatch) -> tuple[str, ...]:
@@ -299,12 +260,13 @@ async def _near_versions(list_watch: ListWatch) -> tuple[str, ...]:
     if "/" not in version:
         raise _invalid_answer(list_watch.resource.path, "every server has its core resources")
     try:
-        found = _decode_groups(await _read(list_watch, "/apis"))
+        found = decode_groups(await _read(list_watch, "/apis"))
     except _UNREADABLE as error:
         raise _invalid_answer("/apis", f"it is not a list of groups: {error}") from error
     if found.kind != "APIGroupList":
         raise _invalid_answer("/apis", f"it is a {found.kind}, not a list of groups")
-    served = {one.group_version for group in found.groups or () for one in group.versions or ()}
+    groups = found.groups or ()
+    served = {f"{group.name}/{one.version}" for group in groups for one in group.versions}
     if version in served:
         raise _invalid_answer("/apis", f"it names {version}, which was not found a moment ago")
     return near_names(version, {one.lower(): one for one in served})
@@ -312,17 +274,13 @@ async def _near_versions(list_watch: ListWatch) -> tuple[str, ...]:
 
 async def _read(list_watch: ListWatch, path: str) -> bytes:
     # Opened like a watch: such a connection is never shared with another request, or reused.
-    parts: list[bytes] = []
-    size = 0
     async with list_watch.connection.stream(
         path, watch=True, what=f"discover {path}", deadline_seconds=_DEADLINE_SECONDS
     ) as body:
-        while part := await body.read():
-            size += len(part)
-            if size > _MAX_ANSWER_BYTES:
-                raise _invalid_answer(path, f"it is longer than {_MAX_ANSWER_BYTES} bytes")
-            parts.append(part)
-    return b"".join(parts)
+        answer = await read_bounded(body, _MAX_ANSWER_BYTES)
+    if len(answer) > _MAX_ANSWER_BYTES:
+        raise _invalid_answer(path, f"it is longer than {_MAX_ANSWER_BYTES} bytes")
+    return answer
 
 
 def _invalid_answer(path: str, reason: str) -> ProtocolError:

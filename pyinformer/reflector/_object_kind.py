@@ -80,10 +80,10 @@ async def other_resource_of(list_watch: ListWatch, kind: str) -> str:
     if name in {f"{singular}s", f"{singular}es", f"{singular[:-1]}ies", singular}:
         return ""
     try:
-        entries = await served_beside(list_watch)
+        table = await served_beside(list_watch)
     except (ForbiddenError, NotFoundError, ProtocolError):
         return ""
-    having = [one.name for one in entries if one.kind == kind and "/" not in one.name]
+    having = [one.resource.resource for one in table if one.kind == kind]
     return "" if name in having or not having else having[0]
 
 

@@ -14,10 +14,7 @@ from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.transport import MAX_LINE_BYTES
 
 _LEAST_OBJECT_BYTES = 4096  # metadata has to fit
-_CHOICES = {
-    "consistency": ("quorum", "any"),
-    "order": ("auto", "global", "per_object", "opaque"),
-}
+_CHOICES = {"consistency": ("quorum", "any"), "order": ("auto", "global", "per_object", "opaque")}
 _ENDLESS = frozenset({"silence_seconds", "relist_after_outage_seconds"})  # these may be infinite
 _DURATIONS = (
     "initial_events_idle_seconds",

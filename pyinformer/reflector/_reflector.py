@@ -188,12 +188,7 @@ class Reflector(Generic[V]):
         )
         self._availability = Availability(str(resource), absent)
         self._reporter = StateReporter(
-            resource,
-            machine,
-            guard,
-            self._availability,
-            journal=self.journal,
-            on_change=on_change,
+            resource, machine, guard, self._availability, journal=self.journal, on_change=on_change
         )
         self._request_budget = request_budget or RequestBudget()
         self._lineage = lineage or Lineage(attempt=self._request_budget.attempt)
@@ -556,10 +551,7 @@ class Reflector(Generic[V]):
             if outcome is DiscoveryOutcome.EMPTY:
                 self.journal.note("discovery lacks the resource: the cache is emptied")
                 await self._loader.apply_absence()
-            is_served, tries_load = (
-                outcome is DiscoveryOutcome.SERVED,
-                availability.tries_load,
-            )
+            is_served, tries_load = (outcome is DiscoveryOutcome.SERVED, availability.tries_load)
         except Exception as error:  # noqa: BLE001 - the loop continues
             self.journal.note(f"discovery failed: {self._as_informer_error(error)}")
             is_served, tries_load = False, True

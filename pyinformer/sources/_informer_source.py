@@ -221,10 +221,8 @@ class InformerSource(ABC, Generic[V]):
             return Reason(self.name, what)
         return Reason(self.name, what, obj._key, obj.metadata.resource_version)
 
-    def _is_kept(self, event: Event[V]) -> bool:
+    def _is_kept(self, event: Deleted[V]) -> bool:
         """Keep a request for later if its object left the cache only with its namespace."""
-        if not (isinstance(event, Deleted) and event.may_still_exist):
-            return False
         if self._is_outside(event.key):
             self._left.keep(event.key, self._collect(event.last_known, None))
             return True

@@ -126,17 +126,17 @@ class SourceStatus:
     name: str
     has_synced: bool
     """Whether every request of the initial list was enqueued."""
-    waiting: int
+    waiting: int = 0
     """Objects of the initial list that `run` has not handled yet."""
     events: int
     """Events that arrived; the beats of a timer."""
-    filtered: int
+    filtered: int = 0
     """Events, and objects of the initial list, that the predicate dropped."""
-    unchanged: int
+    unchanged: int = 0
     """Updates that were dropped because the resource version was unchanged."""
     enqueued: int
     """Requests that were enqueued, also those that the queue merged."""
-    resyncs: int
+    resyncs: int = 0
     """Objects that were requested by a resync."""
     failures: int
     """Calls of the user's functions that raised or returned an invalid value."""

@@ -138,12 +138,8 @@ class TimerSource:
         return SourceStatus(
             name=self.name,
             has_synced=True,
-            waiting=0,
             events=self._beats,
-            filtered=0,
-            unchanged=0,
             enqueued=self._enqueued,
-            resyncs=0,
             failures=self._call.failures,
             last_failure=self._call.last_failure,
         )

@@ -1,7 +1,7 @@
 """The cache: objects by key, indexes over them, listers that read them, and own writes."""
 
 from pyinformer.store._decoded import DecodedLister, DecodedObject, DecodedObjects, SharedObject
-from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
+from pyinformer.store._index import IndexFunction, IndexStatistics
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
 from pyinformer.store._joint_indexer import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
@@ -11,7 +11,6 @@ from pyinformer.store._overlay import (
     OverlayEntries,
     OverlayEntry,
     OverlayStatistics,
-    Tombstone,
     UnconfirmedWrite,
 )
 
@@ -23,7 +22,6 @@ __all__ = [
     "DecodedObjects",
     "IndexFunction",
     "IndexStatistics",
-    "IndexValue",
     "Indexer",
     "JointIndexer",
     "Lister",
@@ -34,7 +32,6 @@ __all__ = [
     "OverlayStatistics",
     "Readiness",
     "SharedObject",
-    "Tombstone",
     "UnconfirmedWrite",
     "merged_get",
 ]

@@ -24,7 +24,7 @@ from pyinformer.store._merging import (
 )
 from pyinformer.store._overlay import OverlayEntries
 from pyinformer.store._selecting import select
-from pyinformer.store._walk import walk
+from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -282,7 +282,7 @@ class Lister(Generic[V]):
         Cancellation:
             Safe at every step; the iteration ends.
         """
-        return walk(self._all(allow_unsynced), LabelSelector.parse(label_selector))
+        return _walk(self._all(allow_unsynced), LabelSelector.parse(label_selector))
 
     def _all(self, allow_unsynced: bool) -> builtins.list[KubeObject[V]]:  # noqa: FBT001
         return self._read(None, allow_unsynced, lambda cache: cache.list(), merged_list)
@@ -390,3 +390,22 @@ def _select(
     if selector.is_empty:
         return objects
     return select(objects, selector.matches)
+
+
+async def _walk(
+    objects: list[KubeObject[V]], selector: LabelSelector
+) -> AsyncIterator[KubeObject[V]]:
+    """Yield the objects that match, and yield to the loop when the budget is used up.
+
+    Cancellation:
+        Safe; the walk ends.
+    """
+    matches = None if selector.is_empty else selector.matches
+    budget = TimeBudget()
+    started = budget.now()
+    for obj in objects:
+        if matches is None or matches(obj.metadata.labels):
+            yield obj
+        if budget.spend_since(started):
+            await budget.yield_now()
+        started = budget.now()

@@ -5,6 +5,16 @@ kubeconfig's auth provider and the first request do.
 """
 
 from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection
+from pyinformer.transport._discovery import (
+    APIResource,
+    Group,
+    check_count,
+    decode_groups,
+    decode_resources,
+    near_kinds,
+    near_resources,
+    table_of,
+)
 from pyinformer.transport._frames import (
     ADDED,
     BOOKMARK,
@@ -20,7 +30,7 @@ from pyinformer.transport._frames import (
 )
 from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter
 from pyinformer.transport._list_watch import ListWatch
-from pyinformer.transport._status import status_error, status_error_from_object
+from pyinformer.transport._status import NO_SERVER_BEHIND, status_error, status_error_from_object
 from pyinformer.transport._write_guard import CURRENT_GUARD, WriteGuard, check_guard
 from pyinformer.transport.config import (
     ClusterConfig,
@@ -58,12 +68,15 @@ __all__ = [
     "MAX_LINE_BYTES",
     "MODIFIED",
     "MODIFIED_PREFIX",
+    "NO_SERVER_BEHIND",
+    "APIResource",
     "Body",
     "ClusterConfig",
     "Connection",
     "ConnectionOptions",
     "ConnectionProtocol",
     "Credentials",
+    "Group",
     "KubeconfigPolicy",
     "LineSplitter",
     "ListMetadata",
@@ -79,10 +92,15 @@ __all__ = [
     "StaticCredentials",
     "TokenFileCredentials",
     "WriteGuard",
+    "check_count",
     "check_guard",
     "check_policy",
+    "decode_groups",
+    "decode_resources",
     "find_config",
     "in_cluster_config",
+    "near_kinds",
+    "near_resources",
     "network_errors",
     "read_bookmark",
     "read_bounded",
@@ -92,4 +110,5 @@ __all__ = [
     "read_frame_slowly",
     "status_error",
     "status_error_from_object",
+    "table_of",
 ]

@@ -25,6 +25,9 @@ from pyinformer.errors import (
 )
 
 MAX_MESSAGE_CHARS: Final = 500
+NO_SERVER_BEHIND: Final = frozenset({502, 503, 504})
+"""From a load balancer without a server, or from kube-apiserver for an absent aggregated API."""
+
 _MAX_RETRY_AFTER_DIGITS = 9  # three decades: a longer number is not meant as seconds
 _MAX_RETRY_AFTER_SECONDS = 10**_MAX_RETRY_AFTER_DIGITS
 _STATUS_CODES = range(100, 1000)

@@ -12,17 +12,11 @@ from pyinformer.informer.delivery._handlers import (
 from pyinformer.informer.delivery._initial_list import CacheContents
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
 from pyinformer.informer.delivery._mailbox import Mailbox, newest
-from pyinformer.informer.delivery._shared_processor import (
-    EventFeed,
-    Receiver,
-    Registration,
-    SharedProcessor,
-)
+from pyinformer.informer.delivery._shared_processor import Receiver, Registration, SharedProcessor
 
 __all__ = [
     "CacheContents",
     "Delivery",
-    "EventFeed",
     "EventFunction",
     "EventStream",
     "Handler",

@@ -5,11 +5,4 @@ from pyinformer.reflector.guard._metrics import GuardStatistics
 from pyinformer.reflector.guard._order_policy import OrderPolicy
 from pyinformer.reflector.guard._rules import Decision, Order
 
-__all__ = [
-    "Decision",
-    "Guard",
-    "GuardStatistics",
-    "Order",
-    "OrderPolicy",
-    "Suspicion",
-]
+__all__ = ["Decision", "Guard", "GuardStatistics", "Order", "OrderPolicy", "Suspicion"]

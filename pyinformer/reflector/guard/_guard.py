@@ -71,11 +71,7 @@ class Guard:
     )
 
     def __init__(
-        self,
-        *,
-        metrics: Metrics = NO_METRICS,
-        resource: str = "",
-        order: Order = "global",
+        self, *, metrics: Metrics = NO_METRICS, resource: str = "", order: Order = "global"
     ) -> None:
         self.position: str = ""
         """Every change up to here is applied; empty before the first list."""

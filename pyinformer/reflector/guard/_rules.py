@@ -118,10 +118,14 @@ class PerObjectOrder:
     """Only two versions of one object compare."""
 
     def change(
-        self, key: str, new: ObjectMeta, cached: ObjectMeta | None, position: str, memory: KeyMemory
+        self,
+        key: str,
+        new: ObjectMeta,
+        cached: ObjectMeta | None,
+        _position: str,
+        memory: KeyMemory,
     ) -> SkipReason | None:
         """Judge an ADDED or MODIFIED event by the cached version of the same object."""
-        del position
         version = new.resource_version
         if cached is None or cached.uid != new.uid:
             return SkipReason.STALE if memory.tombstones.covers(key, new.uid, version) else None
@@ -130,10 +134,9 @@ class PerObjectOrder:
         return SkipReason.STALE if older(version, cached.resource_version) else None
 
     def deletion(
-        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: KeyMemory
+        self, key: str, gone: ObjectMeta, cached: ObjectMeta, _position: str, memory: KeyMemory
     ) -> SkipReason | None:
         """Judge a DELETED event by the cached version of the same object."""
-        del position
         if cached.uid == gone.uid:
             is_before = older(gone.resource_version, cached.resource_version)
             return SkipReason.UNPROVEN if is_before else None
@@ -163,33 +166,25 @@ class OpaqueOrder:
     """Versions can only be equal or different."""
 
     def change(
-        self, key: str, new: ObjectMeta, cached: ObjectMeta | None, position: str, memory: KeyMemory
+        self, _key: str, new: ObjectMeta, cached: ObjectMeta | None, *_: object
     ) -> SkipReason | None:
         """Skip an ADDED or MODIFIED event whose state is cached already."""
-        del key, position, memory
         # Without a version nothing shows that this is the cached state, so it is applied.
         is_same = new.resource_version and identity(new) == identity(cached)
         return SkipReason.DUPLICATE if is_same else None
 
     def deletion(
-        self, key: str, gone: ObjectMeta, cached: ObjectMeta, position: str, memory: KeyMemory
+        self, _key: str, gone: ObjectMeta, cached: ObjectMeta, *_: object
     ) -> SkipReason | None:
         """Apply a DELETED event to the object that it names, or to any if it has no uid."""
-        del key, position, memory
         return None if gone.uid in {cached.uid, ""} else SkipReason.STALE
 
-    def contradicts(
-        self, key: str, found: ObjectMeta | None, cached: ObjectMeta | None, memory: KeyMemory
-    ) -> bool:
+    def contradicts(self, *_: object) -> bool:
         """Return False: without an order nothing contradicts anything."""
-        del key, found, cached, memory
         return False
 
-    def proves_rewind(
-        self, key: str, listed: ObjectMeta, cached: ObjectMeta | None, memory: KeyMemory
-    ) -> bool:
+    def proves_rewind(self, *_: object) -> bool:
         """Return False: without an order nothing proves a rewind."""
-        del key, listed, cached, memory
         return False
 
 

@@ -3,7 +3,6 @@
 from pyinformer.reflector.history._groups import is_built_in
 from pyinformer.reflector.history._lineage import Lineage, LineageStatus
 from pyinformer.reflector.history._proof import (
-    HistoryMember,
     HistoryVerdict,
     LiveIdentity,
     check_is_asked_for,
@@ -12,7 +11,6 @@ from pyinformer.reflector.history._proof import (
 from pyinformer.reflector.history._samples import HistorySample, history_samples
 
 __all__ = [
-    "HistoryMember",
     "HistorySample",
     "HistoryVerdict",
     "Lineage",

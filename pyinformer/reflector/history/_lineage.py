@@ -172,11 +172,7 @@ class Lineage:
         return self._notified.get(id(member), 0) > generation
 
     def report_break(
-        self,
-        reason: str,
-        *,
-        by: HistoryMember | None = None,
-        of: Collection[object] | None = None,
+        self, reason: str, *, by: HistoryMember | None = None, of: Collection[object] | None = None
     ) -> None:
         """Log that a new epoch begins, and notify the reflectors that have to list again.
 

@@ -30,9 +30,10 @@ from pyinformer.errors import (
     RequestTimeoutError,
     ResourceVersionTooLargeError,
 )
+from pyinformer.reflector.history._groups import counts
 from pyinformer.reflector.history._samples import HistorySample
 from pyinformer.tasks import TimeBudget, spread
-from pyinformer.transport import ListSplitter
+from pyinformer.transport import NO_SERVER_BEHIND, ListSplitter
 
 if TYPE_CHECKING:
     from pyinformer.transport import Body, ListWatch
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _APART_SECONDS: Final = 1.0  # between two quorum lists: a lagging server catches up meanwhile
 _PROBERS: Final = 3  # how many resources are tried if the first cannot be listed
 _REQUEST_SECONDS: Final = 10.0  # a server waits three for a version that it has not reached
-_NOT_NOW: Final = frozenset({429, 502, 503, 504})
+_NOT_NOW: Final = NO_SERVER_BEHIND | {429}
 _UID_SECONDS: Final = 3.0  # it only explains a break that is known already
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _MAX_ITEM_BYTES: Final = 1 << 20  # of a longer item only the metadata is read
@@ -218,10 +219,7 @@ async def prove(members: Iterable[HistoryMember]) -> Proof:
     Cancellation:
         Safe; the question stays undecided.
     """
-    known = [
-        one for one in members if one.is_ordered and resource_version_is_well_formed(one.position)
-    ]
-    known.sort(key=lambda one: _rank(one.position), reverse=True)
+    known = sorted(filter(counts, members), key=lambda one: _rank(one.position), reverse=True)
     proof = Proof(HistoryVerdict.UNDECIDED, "none of the followed resources can be listed")
     for member in known[:_PROBERS]:
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.errors import APIStatusError, ForbiddenError, TransportError
 from pyinformer.reflector.machine.steps import WakeCause
+from pyinformer.transport import NO_SERVER_BEHIND
 
 if TYPE_CHECKING:
     import random
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 _MAX_RETRY_AFTER_SECONDS = 3600.0  # a longer one is a wrong clock, which would stop the reflector
 _FORBIDDEN_GRACE_SECONDS = 30.0  # rights are often granted a moment after a program's start
 _FORBIDDEN_SECONDS = 60.0  # then attempts are this rare
-_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # from a load balancer, or from an aggregated API
 _WORTHWHILE_SECONDS = 30.0  # a load that served for the longest delay was worth its cost
 
 
@@ -75,7 +75,7 @@ class RetryDelay:
             return WakeCause.RECOVERY if self._was_woken else WakeCause.ANSWER
         if not isinstance(error, APIStatusError) or error.retry_after_seconds is not None:
             return WakeCause.TIME
-        return WakeCause.RECOVERY if error.status in _NO_SERVER_BEHIND else WakeCause.TIME
+        return WakeCause.RECOVERY if error.status in NO_SERVER_BEHIND else WakeCause.TIME
 
     def loaded(self, now: float) -> None:
         """Record a complete load."""

@@ -29,7 +29,7 @@ from pyinformer.errors import (
 )
 from pyinformer.tasks import LoopOwner
 from pyinformer.transport._rbac_hint import needed_rule
-from pyinformer.transport._status import status_error
+from pyinformer.transport._status import NO_SERVER_BEHIND, status_error
 from pyinformer.transport.config import ClusterConfig, impersonation_headers
 from pyinformer.transport.http._authenticator import Authenticator
 from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
@@ -63,7 +63,6 @@ _REST = "the rest of the answer"
 _CLOSE_SECONDS = 5.0
 _LIVENESS_PATH = "/livez"  # every client may read it, and servers do not queue it
 _UNAUTHORIZED = 401
-_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # from a load balancer without a server
 _FIRST_NO_SUCCESS = 300
 _FIRST_SUCCESS = 200
 
@@ -293,7 +292,7 @@ class Connection:
             return False
         except InformerError:  # such as a certificate that cannot be read
             return False
-        return response.status not in _NO_SERVER_BEHIND
+        return response.status not in NO_SERVER_BEHIND
 
     async def _exchange(self, request: _Request) -> bytes:
         try:
