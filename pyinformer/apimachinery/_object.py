@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, final, overload
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._printable import printable
@@ -141,7 +141,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             reason = f"cannot read {path!r} as {kind!r}: {error}"
             raise InvalidTypeError("kind", reason) from error
         value = compiled.read(self.raw, self._key)
-        if value is not UNSET:
+        if value is not None:
             return value
         if default is _MISSING:
             raise FieldNotFoundError(key=self._key, path=path)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from pyinformer.apimachinery._fields import fields_of
 from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue, cause_of, complaint_of
@@ -88,19 +88,22 @@ def _readable_steps(path: str) -> tuple[str, ...]:
 class CompiledPath:
     """Reads the value at one path from an object's bytes."""
 
-    __slots__ = ("_decode", "_fields", "path")
+    __slots__ = ("_decode", "_walk", "path")
 
     def __init__(self, path: str, kind: Any) -> None:  # noqa: ANN401 - any type expression
         self.path = path
+        steps = _readable_steps(path)
+        tree: _Tree = {}
+        _plant(tree, steps)
+        self._walk = _walk_of(tree, steps)
         try:
-            decoder, self._fields = _nest(_readable_steps(path), kind)
-            self._decode = msgspec.json.Decoder(decoder).decode
+            self._decode = msgspec.json.Decoder(_struct_of(tree, kind)).decode
         except TypeError as error:
             reason = f"cannot read {path!r} as {kind!r}: {error}"
             raise InvalidTypeError("kind", reason) from error
 
     def read(self, raw: bytes, what: str) -> JSONValue:
-        """Return the value, or UNSET where the object has none, or null.
+        """Return the value, or None where the object has none, or null.
 
         Raises:
             InvalidObjectError: the value is of another type.
@@ -114,11 +117,7 @@ class CompiledPath:
             raise InvalidObjectError(what, f"{self.path}: {complaint_of(error)}") from cause_of(
                 error
             )
-        for field in self._fields:
-            value = getattr(value, field)
-            if value is None or value is UNSET:
-                return UNSET
-        return value
+        return _follow(value, self._walk)
 
 
 def _only(raw: bytes, steps: Sequence[str]) -> bytes:
@@ -134,16 +133,6 @@ def _only(raw: bytes, steps: Sequence[str]) -> bytes:
     for step in reversed(passed):
         value = encode({step: Raw(value)})
     return bytes(value)
-
-
-def _nest(steps: Sequence[str], kind: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401
-    """Build structs within structs, each with the one field that leads on."""
-    current = kind
-    for step in reversed(steps):
-        # A null in the path is equal to an absent field.
-        field = ("value", current | None | UnsetType, msgspec.field(name=step, default=UNSET))
-        current = msgspec.defstruct("Step", [field], frozen=True, gc=False)
-    return current, ("value",) * len(steps)
 
 
 @lru_cache(maxsize=_CACHED_PATHS)
@@ -205,11 +194,13 @@ def _walk_of(tree: _Tree, steps: tuple[str, ...]) -> tuple[tuple[str, str], ...]
     return tuple(walk)
 
 
-def _struct_of(tree: _Tree) -> Any:  # noqa: ANN401 - a type expression
+def _struct_of(tree: _Tree, kind: Any = Any) -> Any:  # noqa: ANN401 - type expressions
+    """Return a struct of structs with a value of this kind at the end of each path."""
     if not tree:
-        return Any
+        return kind
+    # A null in the path is equal to an absent field.
     fields: list[tuple[str, Any, Any]] = [
-        (f"f{number}", _struct_of(inner) | None, msgspec.field(name=step, default=None))
+        (f"f{number}", _struct_of(inner, kind) | None, msgspec.field(name=step, default=None))
         for number, (step, inner) in enumerate(tree.items())
     ]
     return msgspec.defstruct("Steps", fields, frozen=True, gc=False)

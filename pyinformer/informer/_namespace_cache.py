@@ -16,7 +16,7 @@ from pyinformer.cluster import state_of
 from pyinformer.informer._auditor import Auditor
 from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._own_writes import RecentWrites
-from pyinformer.informer._state_changes import StateCallbacks, StateReporter
+from pyinformer.informer._state_changes import StateCallbacks, StateChangeReporter
 from pyinformer.informer._status import NamespaceStatus
 from pyinformer.informer._store_sink import StoreSink, make_sink
 from pyinformer.reflector import Reflector, ReflectorState
@@ -89,7 +89,7 @@ class NamespaceCache(Generic[V]):
         self._caches = caches
         self._cancel_scope: anyio.CancelScope | None = None  # needs a running loop
         self._is_stopped = False
-        self._states = StateReporter(
+        self._states = StateChangeReporter(
             self.name,
             absence_is_fine=settings.absent == "optional",
             callbacks=context.state_callbacks,

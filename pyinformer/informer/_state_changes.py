@@ -62,7 +62,7 @@ class StateCallbacks:
 
 
 @final
-class StateReporter:
+class StateChangeReporter:
     """Reports the state of one informer, or of one of its namespaces.
 
     Args:

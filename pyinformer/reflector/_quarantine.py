@@ -58,12 +58,8 @@ class Quarantine(Generic[V]):
         self._guard = guard
         self._held: OrderedDict[str, _Held[V]] = OrderedDict()
         self._lines = 0
-        self._bytes = 0
-
-    @property
-    def held_bytes(self) -> int:
+        self.held_bytes: int = 0
         """The size of the good states and keys that are held."""
-        return self._bytes
 
     def record(self, bad: KubeObject[V]) -> None:
         """Record an unreadable object, before the sink has it."""
@@ -87,16 +83,16 @@ class Quarantine(Generic[V]):
         size = _size(key, held)
         if size > _MAX_BYTES:
             held, size = _Held(held.uid, None), len(key)
-        while self._held and (len(self._held) >= _MAX_HELD or self._bytes + size > _MAX_BYTES):
+        while self._held and (len(self._held) >= _MAX_HELD or self.held_bytes + size > _MAX_BYTES):
             spare = filter(self._is_spare, self._held)
             self._forget(next(spare, next(iter(self._held))))
         self._held[key] = held
-        self._bytes += size
+        self.held_bytes += size
 
     def _forget(self, key: str) -> None:
         held = self._held.pop(key, None)
         if held is not None:
-            self._bytes -= _size(key, held)
+            self.held_bytes -= _size(key, held)
 
     def _is_spare(self, key: str) -> bool:
         """Return whether what is held of a key is useless.

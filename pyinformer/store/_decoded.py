@@ -31,20 +31,16 @@ _MAX_READERS = 16  # recorded for one object; more do not help to find the culpr
 class DecodedObject(Generic[V]):
     """One object with the dict that all readers get."""
 
-    __slots__ = ("_record", "_value", "digest", "readers")
+    __slots__ = ("_value", "digest", "readers", "record")
 
     what = "the shared decoded object"
 
     def __init__(self, record: KubeObject[V], value: JSONObject) -> None:
-        self._record = record
+        self.record: KubeObject[V] = record
+        """The object itself."""
         self._value = value
         self.digest: int | None = None
         self.readers: Collection[tuple[str, str]] = ()
-
-    @property
-    def record(self) -> KubeObject[V]:
-        """The object itself."""
-        return self._record
 
     def current(self) -> JSONObject:
         """Return the dict that readers have."""
@@ -52,7 +48,7 @@ class DecodedObject(Generic[V]):
 
     def original(self) -> JSONObject:
         """Return a new dict, decoded from the bytes."""
-        return self._record.to_dict()
+        return self.record.to_dict()
 
     def note_reader(self, handler: str, call_site: str) -> None:
         """Record a reader."""

@@ -80,12 +80,13 @@ class SnapshotReader(Generic[V]):
         by_namespace: the same caches by namespace; None if there is only one.
     """
 
-    __slots__ = ("_by_namespace", "_caches")
+    __slots__ = ("_by_namespace", "caches")
 
     def __init__(
         self, caches: Sequence[Indexer[V]], by_namespace: Mapping[str, Indexer[V]] | None = None
     ) -> None:
-        self._caches = caches
+        self.caches: Sequence[Indexer[V]] = caches
+        """What is read; all have the same indexes."""
         self._by_namespace = by_namespace
 
     def objects(self) -> list[KubeObject[V]]:
@@ -159,7 +160,7 @@ class SnapshotReader(Generic[V]):
 
     def _try_values(self, name: str, written: Mapping[str, OverlayEntry[V]]) -> Values[V] | None:
         states, indexes = self._indexes(name)
-        keys = [cache._changing[0] for cache in self._caches]  # noqa: SLF001 - a part of the cache
+        keys = [cache._changing[0] for cache in self.caches]  # noqa: SLF001 - a part of the cache
         facts = _Facts(self, states, written)
         found = copy_at_once(
             *(index.buckets for index in indexes),
@@ -187,7 +188,7 @@ class SnapshotReader(Generic[V]):
         return Values(counts, written_now, facts.stored)
 
     def _states(self) -> list[State[V]]:
-        return [cache._state for cache in self._caches]  # noqa: SLF001 - a part of the cache
+        return [cache._state for cache in self.caches]  # noqa: SLF001 - a part of the cache
 
     def _indexes(self, name: str) -> tuple[list[State[V]], list[Index[V]]]:
         states = self._states()
@@ -197,17 +198,12 @@ class SnapshotReader(Generic[V]):
         """Return which of the keys each cache holds, or would hold."""
         if self._by_namespace is None:
             return [list(keys)]
-        shares: dict[int, list[str]] = {id(cache): [] for cache in self._caches}
+        shares: dict[int, list[str]] = {id(cache): [] for cache in self.caches}
         for key in keys:
             cache = self._by_namespace.get(key.rpartition("/")[0])
             if cache is not None:
                 shares[id(cache)].append(key)
         return list(shares.values())
-
-    @property
-    def caches(self) -> Sequence[Indexer[V]]:
-        """What is read; all have the same indexes."""
-        return self._caches
 
 
 @final

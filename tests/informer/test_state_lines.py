@@ -11,7 +11,7 @@ import pytest
 
 from pyinformer import SharedInformer, SharedInformerFactory
 from pyinformer.health import Health
-from pyinformer.informer._state_changes import StateReporter
+from pyinformer.informer._state_changes import StateChangeReporter
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
 from pyinformer.reflector.machine.steps import Proved, WatchEnded
@@ -68,7 +68,7 @@ async def following(server: APIServer) -> AsyncIterator[SharedInformer[None]]:
 
 def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFixture) -> None:
     bench = Bench().watching()
-    states = StateReporter("pods.v1")
+    states = StateChangeReporter("pods.v1")
     watches = 0
     while bench.now < DAY_SECONDS:
         bench.now += 200.0
@@ -83,7 +83,7 @@ def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFix
 def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureFixture) -> None:
     """Each ends its watches early, and its history is asked for."""
     bench = Bench().watching()
-    states = StateReporter("pods.v1")
+    states = StateChangeReporter("pods.v1")
     for _ in range(24):
         bench.now += 3600.0
         for happened in (WatchEnded(1, 90.0, early=True), Proved(HistoryVerdict.INTACT)):
@@ -189,7 +189,7 @@ def test_refusals_and_other_troubles_in_turns_are_told_once_each_until_all_is_we
     lines: pytest.LogCaptureFixture,
 ) -> None:
     """Of two servers behind one address one refuses, the other is out of order."""
-    states = StateReporter("pods.v1")
+    states = StateChangeReporter("pods.v1")
     for _ in range(2):
         states.report(ReflectorState.WATCHING, "")
         for attempts in range(1, 1000):

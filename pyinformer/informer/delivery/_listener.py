@@ -148,8 +148,10 @@ class Listener(Generic[V]):
         self._in_flight: Event[V] | None = None
         self._in_flight_since = 0.0
         self._call_mark: object = None
-        self._is_removed = False
-        self._has_synced = False
+        self.is_removed: bool = False
+        """Whether it gets no more events."""
+        self.has_synced: bool = False
+        """Whether the handler has handled the whole initial list."""
         self._settled = anyio.Event()  # synced, or removed
         self._delivered = 0
         self._failed = 0
@@ -160,7 +162,7 @@ class Listener(Generic[V]):
 
     def start_nowait(self) -> None:
         """Start calling the handler, on the running loop. A second call does nothing."""
-        if self._task is None and not self._is_removed:
+        if self._task is None and not self.is_removed:
             name = f"handler {self.name} of {self._informer}"
             self._task = self._tasks.spawn(name, self._run())
 
@@ -194,16 +196,6 @@ class Listener(Generic[V]):
             self._look_if_synced()
 
     @property
-    def has_synced(self) -> bool:
-        """Whether the handler has handled the whole initial list."""
-        return self._has_synced
-
-    @property
-    def is_removed(self) -> bool:
-        """Whether it gets no more events."""
-        return self._is_removed
-
-    @property
     def is_busy(self) -> bool:
         """Whether a call is in flight."""
         return self._in_flight is not None
@@ -232,9 +224,9 @@ class Listener(Generic[V]):
         """
         with anyio.move_on_after(timeout_seconds):
             await self._settled.wait()
-        if self._has_synced:
+        if self.has_synced:
             return
-        if self._is_removed:
+        if self.is_removed:
             raise LifecycleError(f"handler {self.name} was removed before it had synced")
         status = self.status(asyncio.get_running_loop().time())
         pending = (
@@ -297,7 +289,7 @@ class Listener(Generic[V]):
         event = self._in_flight
         return HandlerStatus(
             name=self.name,
-            has_synced=self._has_synced,
+            has_synced=self.has_synced,
             delivered=self._delivered,
             failed=self._failed,
             coalesced=mailbox.coalesced,
@@ -308,7 +300,7 @@ class Listener(Generic[V]):
             in_flight_key=None if event is None else event.key,
             in_flight_seconds=0.0 if event is None else max(0.0, now - self._in_flight_since),
             last_error=self._last_error,
-            is_removed=self._is_removed,
+            is_removed=self.is_removed,
         )
 
     def history(self, key: str, now: float) -> HandlerHistory:
@@ -322,7 +314,7 @@ class Listener(Generic[V]):
         is_in_flight = event is not None and event.key == key
         return HandlerHistory(
             name=self.name,
-            has_synced=self._has_synced,
+            has_synced=self.has_synced,
             waits=self._mailbox.holds(key),
             ahead=self._mailbox.statistics(now).depth,
             is_in_flight=is_in_flight,
@@ -333,7 +325,7 @@ class Listener(Generic[V]):
 
     def _close(self) -> UserTask | None:
         """Stop calling; return the task if there is one to wait for."""
-        self._is_removed = True
+        self.is_removed = True
         self._mailbox.close_nowait()
         self._settled.set()
         self._wake()
@@ -349,8 +341,8 @@ class Listener(Generic[V]):
             waiter.set_result(None)
 
     def _look_if_synced(self) -> None:
-        if not self._has_synced and self._mailbox.initial_list_taken and not self._is_removed:
-            self._has_synced = True
+        if not self.has_synced and self._mailbox.initial_list_taken and not self.is_removed:
+            self.has_synced = True
             self._settled.set()
 
     async def _run(self) -> None:
@@ -358,15 +350,15 @@ class Listener(Generic[V]):
         try:
             await self._deliver_until_removed(asyncio.get_running_loop())
         except asyncio.CancelledError:
-            if not self._is_removed:
+            if not self.is_removed:
                 self._cancelled_by_others()
             raise
 
     async def _deliver_until_removed(self, loop: asyncio.AbstractEventLoop) -> None:
-        while not self._is_removed:
+        while not self.is_removed:
             if await self._deliver_for_a_while(loop):
                 await asyncio.sleep(0)
-            elif not self._is_removed:
+            elif not self.is_removed:
                 self._waiter = loop.create_future()
                 await self._waiter
 
@@ -380,7 +372,7 @@ class Listener(Generic[V]):
             self._mailbox.observe_nowait(looked_at)
             self._in_flight_since = looked_at
             for _ in range(calls):
-                if not self._has_synced:
+                if not self.has_synced:
                     self._look_if_synced()  # the next call may never return
                 event = take()
                 if event is None:
@@ -432,7 +424,7 @@ class Listener(Generic[V]):
     def _cancelled(self, event: Event[V], error: asyncio.CancelledError) -> None:
         """Distinguish our cancellation from one that the handler ran into by itself."""
         task = asyncio.current_task()
-        if self._is_removed or (task is not None and task.cancelling()):
+        if self.is_removed or (task is not None and task.cancelling()):
             raise error
         self._raised(event, error)
 

@@ -53,8 +53,6 @@ class Guard:
 
     __slots__ = (
         "_memory",
-        "_order",
-        "_previous",
         "_regressions",
         "_resource",
         "_rules",
@@ -64,7 +62,9 @@ class Guard:
         "ignores_old_bookmarks",
         "is_resetting",
         "metrics",
+        "order",
         "position",
+        "resume_position",
         "suspicion",
         "to_verify",
         "unordered_lists",
@@ -91,36 +91,39 @@ class Guard:
         """A list that begins a new epoch is being applied: its updates may go back in time."""
         self.unordered_lists: int = 0
         """How many lists in a row held objects newer than themselves."""
-        self._previous = ""
+        self.resume_position: str = ""
+        """The last distinct version before the position, where a new watch starts.
+
+        Every change up to here is certainly applied. Several changes can have one resource version
+        (the end of a lease, a transaction of an aggregated API), and the stream may have been cut
+        off after the first of them. A watch from here repeats the changes of the position itself,
+        and the rules drop those that were applied.
+        """
         self._regressions = 0
         self._unordered = 0
         self._memory = KeyMemory()
         self._resource = resource
-        self._order: Order = order
+        self.order: Order = order
+        """What resource versions are taken to prove; changed by `use_order` alone."""
         self._rules = RULES[order]
         self.metrics.show_order(order)
-
-    @property
-    def order(self) -> Order:
-        """What resource versions are taken to prove."""
-        return self._order
 
     def use_order(self, order: Order) -> None:
         """Change what resource versions are taken to prove, and log it.
 
         What is cached stays. The caller lists again if the new order is a stricter one.
         """
-        if order == self._order:
+        if order == self.order:
             return
         _log.error(
             "%s: resource versions are taken as %s instead of %s from now on",
             self._resource,
             order,
-            self._order,
-            extra={"resource": self._resource, "order": order, "order_before": self._order},
+            self.order,
+            extra={"resource": self._resource, "order": order, "order_before": self.order},
         )
-        self._order, self._rules = order, RULES[order]
-        self._previous = self.position
+        self.order, self._rules = order, RULES[order]
+        self.resume_position = self.position
         self._unordered = 0
         self._memory.point_reads.clear()
         self.metrics.show_order(order)
@@ -139,29 +142,18 @@ class Guard:
         """Whether a watch can start at the position; if not, only lists show what changed."""
         return self.position not in _NOT_RESUMABLE
 
-    @property
-    def resume_position(self) -> str:
-        """The last distinct version before the position, where a new watch starts.
-
-        Every change up to here is certainly applied. Several changes can have one resource version
-        (the end of a lease, a transaction of an aggregated API), and the stream may have been cut
-        off after the first of them. A watch from here repeats the changes of the position itself,
-        and the rules drop those that were applied.
-        """
-        return self._previous
-
     def applied(self, resource_version: str) -> None:
         """Move the position, now that the sink has taken an event of this version."""
         position = self.position
         if len(resource_version) == len(position) and resource_version > position:
-            self._previous = position
+            self.resume_position = position
             self.position = resource_version
         else:
             self._move(resource_version)
 
     def is_behind(self, resource_version: str) -> bool:
         """Return whether a bookmark or a complete list is older than what is applied already."""
-        return self._order == "global" and older(resource_version, self.position)
+        return self.order == "global" and older(resource_version, self.position)
 
     def begin_load(
         self, resource_version: str, *, rewound: bool = False, broken: bool = False
@@ -214,7 +206,7 @@ class Guard:
         In the history that was followed that object does not exist at the later of that version and
         `resume_position`.
         """
-        return self._memory.tombstones.newest(self.position) if self._order == "global" else None
+        return self._memory.tombstones.newest(self.position) if self.order == "global" else None
 
     def read_after(self, resource_version: str) -> Collection[str]:
         """Return the keys of which a point read has shown a state later than a list's version."""
@@ -223,7 +215,7 @@ class Guard:
     def statistics(self) -> GuardStatistics:
         """Return the position and the counts."""
         tombstones, counts = len(self._memory.tombstones), self.metrics.counts()
-        return GuardStatistics(self.position, self.epoch, tombstones, counts, self._order)
+        return GuardStatistics(self.position, self.epoch, tombstones, counts, self.order)
 
     def connected(self) -> None:
         """Reset what is counted for each connection."""
@@ -254,7 +246,7 @@ class Guard:
             and version.isascii()
         ):
             apply(Updated(old, new))
-            self._previous = position
+            self.resume_position = position
             self.position = version  # like `applied`, without one more call
             return True
         return False
@@ -267,7 +259,7 @@ class Guard:
         reason = self._rules.change(key, new, cached, self.position, self._memory)
         if reason is not None:
             return self._skip(key, version, reason)
-        if version == self.position and self._order == "global":
+        if version == self.position and self.order == "global":
             self.metrics.count("equal_rv")
         return self._take(key, new, cached)
 
@@ -278,7 +270,7 @@ class Guard:
         if cached.uid == new.uid:
             return Decision.UPDATE
         self.metrics.count("uid_replacements")
-        is_global = self._order == "global"
+        is_global = self.order == "global"
         died = new.resource_version if is_global else cached.resource_version
         self._memory.tombstones.add(key, cached.uid, died)
         return Decision.REPLACE
@@ -308,7 +300,7 @@ class Guard:
         is_news, is_last = self._is_news(version), version == cached.resource_version
         # Old servers send a deletion with the object's last version, which does not date it.
         self._memory.tombstones.add(key, cached.uid, version, is_dated=is_news and not is_last)
-        if self._order == "global" and not is_news:
+        if self.order == "global" and not is_news:
             if version == self.position and not is_last:
                 self.metrics.count("equal_rv")
             else:
@@ -321,7 +313,7 @@ class Guard:
         self._memory.tombstones.add(key, gone.uid, version, is_dated=is_news)
         if self.is_behind(version):
             return self._skip(key, version, SkipReason.STALE)
-        if self._order == "global" and not is_news and not is_replay:
+        if self.order == "global" and not is_news and not is_replay:
             self.metrics.count("equal_rv")
         self._advance(version)
         return Decision.SKIP
@@ -332,7 +324,7 @@ class Guard:
             self._move(version)
         elif reason is SkipReason.UNPROVEN:
             self._unordered += 1
-            if self._order == "global":
+            if self.order == "global":
                 self._move(version)
             self._suspect(key)
         else:
@@ -341,12 +333,12 @@ class Guard:
 
     def _ignore_regression(self, version: str) -> None:
         self.metrics.regressed("ignored")
-        if self._order == "global":
+        if self.order == "global":
             self._unordered = 0  # objects themselves went back: this server replays or lags
             self._regressions += 1
             if self._regressions >= _REGRESSIONS_PER_CONNECTION:
                 self.suspicion = Suspicion.REGRESSIONS
-        elif self._order == "opaque":
+        elif self.order == "opaque":
             self._move(version)
 
     def judge_bookmark(self, resource_version: str) -> bool:
@@ -387,7 +379,7 @@ class Guard:
         ):
             return self._malformed()
         known = [identity(cached)[1], identity(found)[1], self.position]
-        is_contradicted = self._order == "global" and (
+        is_contradicted = self.order == "global" and (
             any(older(read_at, version) for version in known)
             or key in self._memory.point_reads.beyond(read_at)
         )
@@ -397,7 +389,7 @@ class Guard:
             self.metrics.regressed("probe", source="verify")
             self.suspicion = Suspicion.CONTRADICTED
             return Decision.SKIP
-        if self._order == "global":
+        if self.order == "global":
             read = PointRead(identity(found)[1], read_at, is_source=is_news)
             self._memory.point_reads.record(key, read)
         if not is_news:
@@ -435,20 +427,20 @@ class Guard:
     def _settle(self, resource_version: str) -> None:
         # Nothing before this version is outstanding, so a watch may resume exactly here. A quiet
         # stream that resumed earlier would one day resume at a version the server has forgotten.
-        self.position = self._previous = resource_version
+        self.position = self.resume_position = resource_version
         self._memory.point_reads.reached(resource_version)
 
     def _advance(self, resource_version: str) -> None:
         if resource_version not in {self.position, ""}:
-            self._previous, self.position = self.position, resource_version
+            self.resume_position, self.position = self.position, resource_version
 
     def _move(self, resource_version: str) -> None:
         """Move to the version of an event; in a global order only forward."""
-        if self._order != "global" or self._is_news(resource_version):
+        if self.order != "global" or self._is_news(resource_version):
             self._advance(resource_version)
 
     def _is_news(self, resource_version: str) -> bool:
-        return self._order == "global" and older(self.position, resource_version)
+        return self.order == "global" and older(self.position, resource_version)
 
     def _is_readable(self, *versions: str) -> bool:
-        return self._order == "opaque" or all(map(resource_version_is_well_formed, versions))
+        return self.order == "opaque" or all(map(resource_version_is_well_formed, versions))

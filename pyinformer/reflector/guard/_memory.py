@@ -26,18 +26,14 @@ _MAX_KEY_LENGTH = 2_048  # a Role's name has no limit; a longer key is read agai
 class Tombstones:
     """Deleted objects, and the version of each deletion."""
 
-    __slots__ = ("_bytes", "_dead", "_undated")
+    __slots__ = ("_dead", "_undated", "held_bytes")
 
     def __init__(self) -> None:
         # By key and uid: a name can be deleted more than once, each time another object.
         self._dead: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._undated: set[tuple[str, str]] = set()
-        self._bytes = 0
-
-    @property
-    def held_bytes(self) -> int:
+        self.held_bytes: int = 0
         """The length of the remembered texts."""
-        return self._bytes
 
     def __len__(self) -> int:
         return len(self._dead)
@@ -64,8 +60,8 @@ class Tombstones:
         known = self._forget(name)
         known = version if known is None else known
         self._dead[name] = died = known if older(version, known) else version
-        self._bytes += _size(name, died)
-        while self._dead and (len(self._dead) > _MAX_TOMBSTONES or self._bytes > _MAX_BYTES):
+        self.held_bytes += _size(name, died)
+        while self._dead and (len(self._dead) > _MAX_TOMBSTONES or self.held_bytes > _MAX_BYTES):
             oldest = next(iter(self._dead))
             self._forget(oldest)
             self._undated.discard(oldest)
@@ -73,7 +69,7 @@ class Tombstones:
     def _forget(self, name: tuple[str, str]) -> str | None:
         died = self._dead.pop(name, None)
         if died is not None:
-            self._bytes -= _size(name, died)
+            self.held_bytes -= _size(name, died)
         return died
 
     def lift(self, key: str, uid: str) -> None:
@@ -107,7 +103,7 @@ class Tombstones:
         """Forget every deletion."""
         self._dead.clear()
         self._undated.clear()
-        self._bytes = 0
+        self.held_bytes = 0
 
 
 def _size(name: tuple[str, str], died: str) -> int:
