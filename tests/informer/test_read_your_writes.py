@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
@@ -392,11 +393,12 @@ async def test_wait_until_trusts_no_answer_that_is_no_list(apiserver: APIServer)
 async def test_many_may_wait_and_each_goes_when_it_may(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         waiters = core_of(pods).caches.all[0].freshness.barrier.waiters
+        wait_until = partial(pods.wait_until, timeout_seconds=100)
         async with anyio.create_task_group() as group:
             for number in range(50):
                 created = await cluster.create(pod(f"p{number}"))
-                group.start_soon(pods.wait_until, created.metadata.resource_version)
-            group.start_soon(pods.wait_until, "999999999")
+                group.start_soon(wait_until, created.metadata.resource_version)
+            group.start_soon(wait_until, "999999999")
             await until(lambda: len(waiters) == 51)
             apiserver.faults.release()
             await until(lambda: len(waiters) == 1)
