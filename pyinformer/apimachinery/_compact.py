@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from pyinformer.apimachinery._keys import GroupVersionKind
 from pyinformer.apimachinery._meta import ObjectMeta
-from pyinformer.apimachinery._object import KubeObject, V, refuse_changes
+from pyinformer.apimachinery._object import KubeObject, V, refuse_changes, stored_body
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import InternalError, InvalidArgumentError
 
@@ -98,10 +98,6 @@ class Unpacker:
         return plain
 
 
-_body: Final[Any] = KubeObject.__dict__["raw"]
-"""Reads and writes the field of a record, whatever a subclass makes of its name."""
-
-
 class CompactObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: ignore[misc]  # final for others
     """A KubeObject whose body is kept compressed; its content is the same."""
 
@@ -115,13 +111,8 @@ class CompactObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: ig
             InternalError: the memory that holds it was overwritten.
         """
         # In this order: an early record gets its unpacker first, and the compressed body second.
-        body: bytes = _body.__get__(self)
+        body: bytes = stored_body.__get__(self)
         return self._unpacker.unpack(body)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy in another process has the plain body: the dictionary is not copied.
-        fields = (self._key, self.metadata, self._view, self.raw, self.gvk, self.problem)
-        return KubeObject, fields
 
 
 refuse_changes(CompactObject)
@@ -200,7 +191,7 @@ class BodyPacker:
         self._use(self._train(samples))
         for obj in () if early is None else early.values():
             _unpacker.__set__(obj, self._unpacker)
-            _body.__set__(obj, self._pack(_body.__get__(obj)))
+            stored_body.__set__(obj, self._pack(stored_body.__get__(obj)))
 
     def _train(self, samples: list[bytes]) -> zstandard.ZstdCompressionDict | None:
         """Return a dictionary; None if the samples are too few or too different."""

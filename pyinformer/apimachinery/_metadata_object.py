@@ -13,7 +13,7 @@ from typing import Any, Final, final
 from pyinformer.apimachinery._intern import MAX_TEXT_BYTES, InternTable
 from pyinformer.apimachinery._keys import GroupVersionKind
 from pyinformer.apimachinery._meta import ObjectMeta
-from pyinformer.apimachinery._object import KubeObject, V, refuse_changes
+from pyinformer.apimachinery._object import KubeObject, V, refuse_changes, stored_body
 from pyinformer.apimachinery._view import View
 
 PARTIAL_HEAD: Final = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
@@ -40,8 +40,6 @@ _SHARED: Final = ((b'"labels":{', b"}"), (b'"ownerReferences":[', b"]"))
 _WORTH_IT = 8  # characters; a shorter text costs more time than it saves bytes
 _MAX_TEXTS = 16_384  # of a few hundred bytes each; then the table is emptied
 _MAX_SEEN = 65_536  # 64-bit numbers
-_body: Final[Any] = KubeObject.__dict__["raw"]
-"""Reads and writes the field of a record, whatever a subclass makes of its name."""
 
 
 class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: ignore[misc]  # final for others
@@ -53,18 +51,13 @@ class MetadataObject(KubeObject[V], frozen=True, gc=False, eq=False):  # type: i
     @property  # type: ignore[misc]  # as read-only as the field
     def raw(self) -> bytes:
         """The JSON text, put together at each read; it calls itself a PartialObjectMetadata."""
-        body: bytes = _body.__get__(self)
+        body: bytes = stored_body.__get__(self)
         for mark, phrase in reversed(_PHRASES):
             body = body.replace(mark, phrase)
         for mark, field in reversed(_FIELDS):
             body = body.replace(mark, _text(self.metadata, field))
         body = body.replace(_MARKS[0], self._labels_text).replace(_MARKS[1], self._owners_text)
         return PARTIAL_HEAD + body
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy in another process has its whole text: shared texts are not copied.
-        fields = (self._key, self.metadata, self._view, self.raw, self.gvk, self.problem)
-        return KubeObject, fields
 
 
 refuse_changes(MetadataObject)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, cast, final, overload
 
 import msgspec
 from msgspec import Struct
@@ -204,6 +204,11 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         what = f"{self.gvk} {self._key} uid={meta.uid} resource_version={meta.resource_version}"
         return f"<{printable(what)}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy in another process has its whole text: what records share is not copied.
+        fields = (self._key, self.metadata, self._view, self.raw, self.gvk, self.problem)
+        return KubeObject, fields
+
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("_key", self._key), ("metadata", self.metadata)]  # a Struct's own has the body
 
@@ -219,7 +224,8 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise FrozenObjectError(key=self._key, operation=f"del object[{item!r}]")
 
 
-_body: Any = KubeObject.__dict__["raw"]  # subclasses decompress under this name
+stored_body: Final[Any] = KubeObject.__dict__["raw"]
+"""Reads and writes the field of a record, whatever a subclass makes of its name."""
 
 
 @final
@@ -278,7 +284,7 @@ refuse_changes(KubeObject)
 
 def stored_bytes(obj: KubeObject[Any]) -> int:
     """Return the size of an object's body as it is kept, compressed or not."""
-    return len(_body.__get__(obj))
+    return len(stored_body.__get__(obj))
 
 
 def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model

@@ -11,23 +11,22 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast, final
+from typing import TYPE_CHECKING, cast, final, get_args
 from weakref import WeakSet
 
 import anyio
 
 from pyinformer.apimachinery import KubeObject, check_choice, check_integer, check_seconds
-from pyinformer.audit._mutation import digest_of
+from pyinformer.audit._mutation import MutationMode, digest_of
 from pyinformer.audit._mutation_ledger import MutationLedger
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
 from pyinformer.tasks import spread
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import View
-    from pyinformer.audit._mutation import CacheMutation, MutationMode
+    from pyinformer.audit._mutation import CacheMutation
     from pyinformer.audit._mutation_ledger import SharedValue, ValueSource
 
-_MODES = ("off", "sample", "debug")
 _DEBUG_PERIOD_SECONDS = 0.25
 _HURRIED_PERIOD_SECONDS = 0.05  # after a relist, so that everything is checked ten times sooner
 # After a round that a relist has hurried, the next one waits 30 times as long as the round took: so
@@ -207,7 +206,7 @@ class MutationDetector:
         default: MutationMode = "sample" if session is None else "debug"
         self.mode: MutationMode = default if mode is None else mode
         """`off`, `sample` or `debug`."""
-        check_choice("mode", self.mode, _MODES)
+        check_choice("mode", self.mode, get_args(MutationMode))
         check_seconds("period_seconds", period_seconds, is_positive=True)
         check_seconds("budget_seconds", budget_seconds, is_positive=True)
         if budget_seconds > period_seconds / 2:

@@ -148,11 +148,6 @@ class NamespaceCaches(Generic[V]):
                 cache.indexer.add_index(name, by)
         self._context.indexes[name] = by
 
-    @property
-    def has_announced_any(self) -> bool:
-        """Whether receivers have been given the objects of any namespace."""
-        return any(cache.has_synced for cache in self.by_namespace.values())
-
     def announced(self) -> list[KubeObject[V]]:
         """Return the cached objects of the namespaces that have synced."""
         return list(chain.from_iterable(one.sink.announced() for one in self.all))
@@ -177,7 +172,7 @@ class NamespaceCaches(Generic[V]):
             cache.sink.attach(receiver, preload=False)
         if not preload:
             return
-        if self.has_announced_any:
+        if any(cache.has_synced for cache in self.all):
             receiver.preload_nowait(CacheContents(self.announced()))
         if self._has_announced_all():
             receiver.on_initial_list_complete()

@@ -37,8 +37,8 @@ class NamespaceSelection:
     def __init__(self, namespaces: InformerCore[Any], selector: LabelSelector) -> None:
         self._informer = namespaces
         self._matches = selector.matches
-        self._names: set[str] = set()
-        self._existing: set[str] = set()
+        self._is_chosen: dict[str, bool] = {}
+        """Of each Namespace that exists."""
         self._is_complete = False
         self._caches: NamespaceCaches[Any] | None = None
 
@@ -86,33 +86,24 @@ class NamespaceSelection:
 
     def is_gone(self, name: str) -> bool:
         """Return whether a Namespace is known not to exist."""
-        return self._is_complete and name not in self._existing
+        return self._is_complete and name not in self._is_chosen
 
     def put_nowait(self, event: Event[Any]) -> None:
         """Record that a Namespace was created or deleted, or that its labels may have changed."""
+        was_chosen = self._is_chosen.get(event.key, False)
+        is_chosen = False
         if isinstance(event, Deleted):
-            self._existing.discard(event.key)
-            self._choose(event.key, is_chosen=False)
-            if self._caches is not None:
-                self._caches.on_namespace_gone(event.key)
+            self._is_chosen.pop(event.key, None)
         else:
-            obj = newest(event)
-            self._existing.add(obj._key)
-            self._choose(obj._key, is_chosen=self._matches(obj.metadata.labels))
+            is_chosen = self._is_chosen[event.key] = self._matches(newest(event).metadata.labels)
+        if is_chosen != was_chosen:
+            self._apply()
+        if isinstance(event, Deleted) and self._caches is not None:
+            self._caches.on_namespace_gone(event.key)
 
     def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
         """Record the Namespaces that exist already."""
-        self._existing.update(obj._key for obj in objects)
-        self._names.update(obj._key for obj in objects if self._matches(obj.metadata.labels))
-
-    def _choose(self, name: str, *, is_chosen: bool) -> None:
-        if is_chosen == (name in self._names):
-            return
-        if is_chosen:
-            self._names.add(name)
-        else:
-            self._names.remove(name)
-        self._apply()
+        self._is_chosen.update((obj._key, self._matches(obj.metadata.labels)) for obj in objects)
 
     def on_initial_list_complete(self) -> None:
         """Record that all Namespaces are known."""
@@ -124,7 +115,8 @@ class NamespaceSelection:
 
     def _apply(self) -> None:
         if self._is_complete and self._caches is not None:
-            self._caches.set_wanted(self._names)
+            chosen = [name for name, is_chosen in self._is_chosen.items() if is_chosen]
+            self._caches.set_wanted(chosen)
 
 
 def labels_only(obj: JSONObject) -> JSONObject:

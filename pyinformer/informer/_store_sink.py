@@ -99,11 +99,6 @@ class StoreSink(Generic[V]):
         """Whether the receivers have been given the whole first list."""
 
     @property
-    def has_announced_any(self) -> bool:
-        """Whether receivers have been given objects."""
-        return self.has_synced
-
-    @property
     def is_announcing(self) -> bool:
         """Whether receivers have been given only a part of the list that the cache holds."""
         return self._announcement is not None

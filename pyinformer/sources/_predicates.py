@@ -102,13 +102,8 @@ class _Combined(Predicate[_W]):
     def __init__(self, parts: tuple[PredicateFunction[_W], ...], *, every: bool) -> None:
         self.parts = parts
         self.every = every
-        super().__init__(self._all if every else self._any)
-
-    def _all(self, old: KubeObject[_W] | None, new: KubeObject[_W] | None) -> bool:
-        return all(part(old, new) for part in self.parts)
-
-    def _any(self, old: KubeObject[_W] | None, new: KubeObject[_W] | None) -> bool:
-        return any(part(old, new) for part in self.parts)
+        test = all if every else any
+        super().__init__(lambda old, new: test(part(old, new) for part in parts))
 
     def __repr__(self) -> str:
         names = (repr(p) if isinstance(p, Predicate) else name_of(p) for p in self.parts)

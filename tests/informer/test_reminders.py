@@ -41,11 +41,6 @@ class _Feed:
         self.detach = sink.detach
         self.wait_announced = sink.wait_announced
 
-    @property
-    def has_announced_any(self) -> bool:
-        """Whether objects were announced."""
-        return self._sink.has_announced_any
-
     def announced(self) -> list[KubeObject[None]]:
         """Return what is cached."""
         return [] if self.has_left else self._sink.announced()

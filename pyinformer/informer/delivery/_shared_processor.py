@@ -50,11 +50,6 @@ class Receiver(Protocol[_In]):
 class EventFeed(Protocol[_Both]):
     """Feeds receivers with the events of one cache, or of one cache per namespace."""
 
-    @property
-    def has_announced_any(self) -> bool:
-        """Whether receivers have been given the objects of any namespace."""
-        ...
-
     def announced(self) -> list[KubeObject[_Both]]:
         """Return the cached objects of the namespaces that have synced."""
         ...
@@ -234,11 +229,10 @@ class SharedProcessor(Generic[V]):
         with scope:
             while True:
                 await anyio.sleep(listener.resync_period_seconds)
-                if self._feed.has_announced_any:
-                    # A list is handed over in steps. A resync must not overtake it: an update
-                    # would come before its addition.
-                    await self._feed.wait_announced()
-                    listener.resync_nowait(self._feed.announced())
+                # A list is handed over in steps. A resync must not overtake it: an update would
+                # come before its addition.
+                await self._feed.wait_announced()
+                listener.resync_nowait(self._feed.announced())
 
     def detach_listener(self, listener: Listener[V]) -> None:
         """Stop feeding a listener."""
