@@ -30,7 +30,7 @@ from pyinformer.errors import (
     RequestTimeoutError,
     ResourceVersionTooLargeError,
 )
-from pyinformer.reflector.history._groups import counts
+from pyinformer.reflector.history._groups import has_comparable_position
 from pyinformer.reflector.history._samples import HistorySample
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import NO_SERVER_BEHIND, ListSplitter
@@ -219,7 +219,9 @@ async def prove(members: Iterable[HistoryMember]) -> Proof:
     Cancellation:
         Safe; the question stays undecided.
     """
-    known = sorted(filter(counts, members), key=lambda one: _rank(one.position), reverse=True)
+    known = sorted(
+        filter(has_comparable_position, members), key=lambda one: _rank(one.position), reverse=True
+    )
     proof = Proof(HistoryVerdict.UNDECIDED, "none of the followed resources can be listed")
     for member in known[:_PROBERS]:
         try:
