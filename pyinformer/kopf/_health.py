@@ -10,6 +10,7 @@ import anyio
 import kopf
 
 from pyinformer._logging import get_logger
+from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._gate import PERIOD_SECONDS
 from pyinformer.kopf._operators import current_operator, refuse, register
 from pyinformer.kopf._settings import patience_seconds
@@ -51,7 +52,7 @@ def orchestrator_hook(
 
     Args:
         original: kopf's.
-        strict: raise if the operator cannot be recorded; otherwise it runs on plain kopf.
+        strict: end an operator that cannot be recorded; otherwise it runs on plain kopf.
     """
 
     def orchestrator(
@@ -61,16 +62,17 @@ def orchestrator_hook(
         operator_paused: ToggleSet,
         **others: object,
     ) -> Coroutine[Any, Any, None]:
-        operator = None
+        arguments = {"settings": settings, "operator_paused": operator_paused, **others}
+        arguments["processor"] = processor
         try:
             operator = _record(processor.keywords, settings, operator_paused)
-        except Exception as error:
-            if strict:
-                raise
-            _log.error("the operator runs on plain kopf: %s", error_text(error))
+        except Exception as error:  # noqa: BLE001 - the operator runs on plain kopf
             refuse()
-        arguments = {"settings": settings, "operator_paused": operator_paused, **others}
-        return _orchestrate(original, operator, processor=processor, **arguments)
+            if strict:
+                return _fail(error)
+            _log.error("the operator runs on plain kopf: %s", error_text(error))
+            return original(**arguments)
+        return _orchestrate(original, operator, arguments)
 
     return orchestrator
 
@@ -89,13 +91,9 @@ def _record(known: Mapping[str, object], settings: OperatorSettings, paused: Tog
 
 async def _orchestrate(
     original: Callable[..., Coroutine[Any, Any, None]],
-    operator: Operator | None,
-    **arguments: object,
+    operator: Operator,
+    arguments: dict[str, object],
 ) -> None:
-    if operator is None:
-        await original(**arguments)
-        return
-
     async def watch_gate(_: TaskGroup, ready: Callable[[], None]) -> None:
         ready()
         while True:
@@ -104,6 +102,11 @@ async def _orchestrate(
 
     async with Host("the gate of an operator", watch_gate):
         await original(**arguments)
+
+
+async def _fail(error: Exception) -> None:
+    """End the operator: kopf stops its other tasks in order."""
+    raise ConfigurationError("kopf", "pyinformer cannot be put into this operator") from error
 
 
 def _add_probe(registry: OperatorRegistry) -> None:

@@ -1,0 +1,478 @@
+"""kopf on pyinformer, as its handlers and its endpoint show it, against the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from kopf.testing import KopfRunner
+
+import kopf
+import pyinformer
+import pyinformer.kopf
+from pyinformer.errors import (
+    CacheNotSyncedError,
+    ConfigurationError,
+    InvalidArgumentError,
+    LifecycleError,
+    NotCachedError,
+)
+from pyinformer.kopf import _health
+from pyinformer.kopf._known import KnownKeys, KnownObjects
+from pyinformer.kopf._operators import Operator, current_operator
+from pyinformer.testing import APIServer, Fault
+from tests.kopf.operators import (
+    Events,
+    operating,
+    put,
+    record_events,
+    registry_of,
+    remove,
+    settings_of,
+)
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = "kopf.dev/v1"
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        put(running, "a", "b")
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    pyinformer.kopf.install()
+    yield
+    pyinformer.kopf.uninstall()
+
+
+def captured(registry: kopf.OperatorRegistry) -> list[Operator]:
+    """Return a list that gets the operator when it starts."""
+    found: list[Operator] = []
+
+    @kopf.on.startup(registry=registry)
+    async def capture(**_: Any) -> None:
+        operator = current_operator()
+        assert operator is not None
+        found.append(operator)
+
+    return found
+
+
+def known_of(operator: Operator) -> dict[str, object]:
+    """Return what each stream keeps, by resource."""
+    return {one.resource.plural: one.known for one in operator.streams}
+
+
+async def test_handlers_receive_lists_and_events_as_from_kopf(server: APIServer) -> None:
+    events = Events()
+    async with operating(registry_of(server, events)):
+        await until(lambda: len(events.seen) == 2)
+        put(server, "c")
+        put(server, "a", team="x")
+        remove(server, "b")
+        await until(lambda: len(events.seen) == 5)
+    assert events.types_of("a") == [None, "MODIFIED"]
+    assert events.types_of("b") == [None, "DELETED"]
+    assert events.types_of("c") == ["ADDED"]
+
+
+async def test_an_index_has_no_dead_entries_after_an_outage(server: APIServer) -> None:
+    registry, indexes = registry_of(server), []
+
+    @kopf.index("pods", id="names", registry=registry)
+    async def names(name: str, **_: Any) -> dict[str, str]:
+        return {"all": name}
+
+    @kopf.on.startup(registry=registry)
+    async def keep(**arguments: Any) -> None:
+        indexes.append(arguments["names"])
+
+    def indexed() -> set[str]:
+        return set(indexes[0].get("all", ())) if indexes else set()
+
+    async with operating(registry):
+        await until(lambda: indexed() == {"a", "b"})
+        server.stop_accepting()
+        server.drop_connections()
+        remove(server, "a")
+        put(server, "c")
+        server.compact()
+        server.accept_again()
+        await until(lambda: indexed() == {"b", "c"})
+
+
+async def test_a_daemon_of_an_object_that_was_deleted_in_an_outage_ends(
+    server: APIServer,
+) -> None:
+    registry, running = registry_of(server), set[str]()
+
+    @kopf.daemon("pods", registry=registry, cancellation_timeout=1.0)
+    async def watch_over(name: str, **_: Any) -> None:
+        running.add(name)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            running.discard(name)
+
+    async with operating(registry):
+        await until(lambda: running == {"a", "b"})
+        await until(
+            lambda: all("finalizers" in one["metadata"] for one in server.list("v1", "pods"))
+        )
+        server.stop_accepting()
+        server.drop_connections()
+        for name in ("a",):
+            pod: Any = server.get("v1", "pods", name)
+            pod["metadata"]["finalizers"] = []
+            server.update(pod)
+            remove(server, name)
+        server.compact()
+        server.accept_again()
+        await until(lambda: running == {"b"})
+
+
+async def test_bodies_are_kept_where_a_missed_deletion_needs_one(server: APIServer) -> None:
+    registry = registry_of(server)
+    record_events(registry, Events(), "pods")
+    for plural in ("configmaps", "secrets", "services"):
+
+        @kopf.on.update(plural, registry=registry)
+        async def update(**_: Any) -> None: ...
+
+    @kopf.timer("services", registry=registry, interval=1000)
+    async def tick(**_: Any) -> None: ...
+
+    @kopf.on.startup(registry=registry)
+    async def start(**_: Any) -> None:
+        pyinformer.kopf.lister("v1", "secrets")
+
+    found = captured(registry)
+    async with operating(registry):
+        await until(lambda: found and len(found[0].streams) >= 5)
+        known = known_of(found[0])
+    assert isinstance(known["configmaps"], KnownKeys)
+    for plural in ("pods", "services", "secrets", "customresourcedefinitions"):
+        assert isinstance(known[plural], KnownObjects), plural
+
+
+@pytest.mark.parametrize("bodies", [True, False])
+async def test_what_is_kept_can_be_chosen(server: APIServer, *, bodies: bool) -> None:
+    pyinformer.kopf.uninstall()
+    pyinformer.kopf.install(bodies=bodies)
+    registry = registry_of(server, Events())
+    found = captured(registry)
+    async with operating(registry):
+        await until(lambda: found and len(found[0].streams) == 2)
+        known = known_of(found[0])
+    assert isinstance(known["pods"], KnownObjects) is bodies
+    assert isinstance(known["customresourcedefinitions"], KnownObjects)
+
+
+async def test_handlers_have_listers_with_indexes(server: APIServer) -> None:
+    registry = registry_of(server)
+    found: list[pyinformer.Lister[None]] = []
+    informers: list[pyinformer.kopf.Informers] = []
+    listed: list[tuple[str, list[str]]] = []
+
+    @kopf.on.startup(registry=registry)
+    async def start(memo: Any, **_: Any) -> None:
+        informers.append(memo.informers)
+        found.append(pyinformer.kopf.lister("v1", "pods", indexes={"team": "metadata.labels.team"}))
+        assert memo.informers.lister("v1", "pods") is found[0]
+        with pytest.raises(LifecycleError, match=r"add a handler for it, such as @kopf\.index"):
+            found[0].list()
+
+    @kopf.on.event("pods", registry=registry)
+    async def event(name: str, memo: Any, **_: Any) -> None:
+        lister = memo.informers.lister("v1", "pods")
+        listed.append((name, sorted(one.metadata.name for one in lister.by_index("team", "x"))))
+
+    put(server, "b", team="x")
+    async with operating(registry):
+        await until(lambda: len(listed) == 2)
+        put(server, "a", team="x")
+        await until(lambda: len(listed) == 3)
+        with pytest.raises(LifecycleError, match=r"must be there before its first stream"):
+            informers[0].lister("v1", "pods", indexes={"node": "spec.nodeName"})
+        assert found[0].staleness == ""
+    assert listed[:2] == [("a", ["b"]), ("b", ["b"])]
+    assert listed[2] == ("a", ["a", "b"])
+
+
+async def test_a_lister_of_keys_alone_names_the_cure(server: APIServer) -> None:
+    registry = registry_of(server)
+
+    @kopf.on.update("pods", registry=registry)
+    async def update(**_: Any) -> None: ...
+
+    found = captured(registry)
+    async with operating(registry):
+        await until(lambda: found and "pods" in known_of(found[0]))
+        with pytest.raises(LifecycleError, match=r"@kopf\.on\.startup\(\), or install\(bodies="):
+            found[0].informers.lister("v1", "pods").get("default/a")
+
+
+async def test_a_lister_reads_the_streams_of_all_namespaces(server: APIServer) -> None:
+    server.ensure_namespace("other")
+    server.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "z", "namespace": "other"}}
+    )
+    registry = registry_of(server, Events())
+    found = captured(registry)
+    arguments: dict[str, Any] = {"clusterwide": False, "namespaces": ["default", "other"]}
+    async with operating(registry, **arguments):
+        await until(lambda: found and sum(one.has_listed for one in found[0].streams) == 4)
+        lister = found[0].informers.lister("v1", "pods")
+        assert sorted(one.metadata.name for one in lister.list()) == ["a", "b", "z"]
+        assert lister.get("other/z") is not None
+        with pytest.raises(NotCachedError):
+            lister.get("third/z")
+    with pytest.raises(LifecycleError):
+        lister.list()
+
+
+async def test_a_lister_raises_before_the_first_list(server: APIServer) -> None:
+    server.faults.add(Fault(verb="list", resource="pods", hang=True))
+    registry = registry_of(server, Events())
+    found = captured(registry)
+    async with operating(registry):
+        await until(lambda: found and "pods" in known_of(found[0]))
+        with pytest.raises(CacheNotSyncedError, match="pods"):
+            found[0].informers.lister("v1", "pods").list()
+
+
+def free_port() -> int:
+    """Return a port that was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+async def test_the_endpoint_shows_the_streams(server: APIServer) -> None:
+    registry, endpoint = registry_of(server, Events()), f"http://127.0.0.1:{free_port()}/healthz"
+    found = captured(registry)
+    async with (
+        operating(registry, liveness_endpoint=endpoint),
+        aiohttp.ClientSession() as session,
+    ):
+        await until(lambda: found and sum(one.has_listed for one in found[0].streams) == 2)
+        answer = await session.get(endpoint)
+        assert await answer.json() == {"pyinformer": {"streams": 2, "synced": 2, "plain": 0}}
+
+
+async def test_the_endpoint_is_red_while_a_stream_is_refused(server: APIServer) -> None:
+    registry, endpoint = registry_of(server, Events()), f"http://127.0.0.1:{free_port()}/healthz"
+    settings = settings_of()
+    settings.networking.error_backoffs = (0.01,)
+    server.faults.add(Fault(resource="pods", status=403, times=None))
+    found = captured(registry)
+    async with (
+        operating(registry, settings, liveness_endpoint=endpoint),
+        aiohttp.ClientSession() as session,
+    ):
+        await until(lambda: found and found[0].streams and any(_red(found[0])))
+        answer = await session.get(endpoint)
+        assert answer.status == 500
+        (problem,) = _red(found[0])
+        assert problem.startswith("pods.v1 in all namespaces: list pods.v1: 403")
+        server.faults.clear()
+        await until(lambda: not _red(found[0]))
+        found[0].gate.stuck = ("pods@None",)
+        assert _red(found[0]) == ["the handlers wait for pods@None"]
+
+
+def _red(operator: Operator) -> list[str]:
+    return _health._problems(operator, asyncio.get_running_loop().time())
+
+
+async def test_a_namespace_that_is_created_in_the_gap_is_served(server: APIServer) -> None:
+    """Kopf ignores the namespaces of the first list, for it has fetched them a moment before."""
+    registry, events, made = registry_of(server), Events(), list[str]()
+
+    def in_the_gap(request: Any) -> bool:
+        is_second = request.verb == "list" and request.resource == "namespaces"
+        if is_second:
+            made.append("seen")
+            if len(made) == 2:
+                server.ensure_namespace("gap-1")
+        return False
+
+    record_events(registry, events, "pods")
+    server.faults.add(Fault(match=in_the_gap, times=None))
+    arguments: dict[str, Any] = {"clusterwide": False, "namespaces": ["gap-*"]}
+    async with operating(registry, **arguments):
+        await until(lambda: len(made) >= 2)
+        metadata = {"name": "z", "namespace": "gap-1"}
+        server.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+        await until(lambda: events.types_of("z"))
+
+
+async def test_a_definition_that_comes_and_goes_is_followed(server: APIServer) -> None:
+    registry, events = registry_of(server), Events()
+    record_events(registry, events, "kopfexamples")
+
+    def example(name: str) -> None:
+        metadata = {"name": name, "namespace": "default"}
+        server.create({"apiVersion": EXAMPLES, "kind": "KopfExample", "metadata": metadata})
+
+    async with operating(registry):
+        await until(lambda: server.open_watches)
+        define(server)
+        await until(lambda: served(server))
+        example("one")
+        await until(lambda: events.types_of("one"))
+        definitions = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
+        server.delete(*definitions, "kopfexamples.kopf.dev")
+        await until(lambda: "DELETED" in events.types_of("one"))
+        await until(lambda: not served(server))
+        define(server)
+        await until(lambda: served(server))
+        example("two")
+        await until(lambda: events.types_of("two"))
+
+
+def define(server: APIServer) -> None:
+    """Create the definition of KopfExample."""
+    server.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "kopfexamples.kopf.dev"},
+            "spec": {
+                "group": "kopf.dev",
+                "scope": "Namespaced",
+                "names": {"plural": "kopfexamples", "kind": "KopfExample"},
+                "versions": [{"name": "v1", "served": True, "storage": True}],
+            },
+        }
+    )
+
+
+def served(server: APIServer) -> bool:
+    """Return whether the server serves KopfExamples."""
+    try:
+        server.list(EXAMPLES, "kopfexamples")
+    except InvalidArgumentError:
+        return False
+    return True
+
+
+async def test_an_operator_that_cannot_be_recorded_runs_on_plain_kopf(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd:
+        """A memo that nothing can be asked for."""
+
+        def __getattr__(self, name: str) -> object:
+            raise ValueError("no attributes here")
+
+    events = Events()
+    with caplog.at_level(logging.ERROR, "pyinformer.kopf"):
+        async with operating(registry_of(server, events), memo=Odd()):
+            await until(lambda: len(events.seen) == 2)
+    assert "the operator runs on plain kopf" in caplog.text
+    assert all("limit" not in one.query for one in server.requests)
+
+
+async def test_with_strict_such_an_operator_does_not_start(server: APIServer) -> None:
+    class Odd:
+        """As above."""
+
+        def __getattr__(self, name: str) -> object:
+            raise ValueError("no attributes here")
+
+    pyinformer.kopf.uninstall()
+    pyinformer.kopf.install(strict=True)
+    with pytest.raises(ConfigurationError, match="cannot be put into this operator"):
+        async with operating(registry_of(server), memo=Odd()) as operator:
+            await asyncio.wait({operator})
+
+
+async def test_a_memo_that_takes_no_attributes_is_left_alone(server: APIServer) -> None:
+    events = Events()
+    async with operating(registry_of(server, events), memo=object()):
+        await until(lambda: len(events.seen) == 2)
+
+
+async def test_two_operators_of_two_servers_may_share_their_settings(server: APIServer) -> None:
+    settings, mine, others = settings_of(), Events(), Events()
+    with APIServer() as other:
+        put(other, "z")
+        async with (
+            operating(registry_of(server, mine), settings),
+            operating(registry_of(other, others), settings),
+        ):
+            await until(lambda: len(mine.seen) == 2 and len(others.seen) == 1)
+            other.stop_accepting()
+            other.drop_connections()
+            remove(other, "z")
+            put(server, "c")
+            await until(lambda: mine.types_of("c") == ["ADDED"])
+            other.compact()
+            other.accept_again()
+            await until(lambda: others.types_of("z") == [None, "DELETED"])
+    assert mine.types_of("z") == []
+
+
+async def test_a_handler_that_changes_its_body_changes_nothing_else(server: APIServer) -> None:
+    registry, seen = registry_of(server), []
+
+    @kopf.on.event("pods", registry=registry)
+    async def spoil(event: Any, **_: Any) -> None:
+        seen.append(event["object"]["metadata"].pop("labels", None))
+        event["object"]["metadata"]["labels"] = {"spoiled": "yes"}
+
+    found = captured(registry)
+    async with operating(registry):
+        await until(lambda: len(seen) == 2)
+        lister = found[0].informers.lister("v1", "pods")
+        assert lister["default/a"].metadata.labels.get("spoiled") is None
+        put(server, "a", team="x")
+        await until(lambda: len(seen) == 3)
+    assert seen[2] == {"team": "x"}
+
+
+HANDLERS = """
+import kopf
+import pyinformer.kopf
+
+pyinformer.kopf.install()
+
+@kopf.on.login()
+async def login(**_):
+    return kopf.ConnectionInfo(server={url!r}, token={token!r}, insecure=True)
+
+@kopf.on.event("pods")
+async def event(event, **_):
+    print(f"seen {{event['type']}} {{event['object']['metadata']['name']}}")
+"""
+
+
+def test_it_works_in_a_runner_of_kopfs(server: APIServer, tmp_path: Path) -> None:
+    pyinformer.kopf.uninstall()
+    handlers = tmp_path / "handlers_of_the_test.py"
+    handlers.write_text(HANDLERS.format(url=server.url, token=server.token))
+    try:
+        with KopfRunner(["run", "--standalone", "-A", str(handlers)], timeout=100) as runner:
+            server.wait_for_watches(2, timeout_seconds=100)
+            put(server, "c")
+            server.wait_for_watches(2, timeout_seconds=100)
+    finally:
+        sys.modules.pop("handlers_of_the_test", None)
+    assert runner.exit_code == 0, runner.output
+    assert "run on pyinformer" in runner.output
+    assert "seen None a" in runner.output

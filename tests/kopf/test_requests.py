@@ -1,0 +1,214 @@
+"""The requests outside of streams: as in kopf at the start, repeated once they have worked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kopf._cogs.clients import auth, errors, fetching, scanning
+from kopf._cogs.structs.references import Resource
+from kopf._core.engines import peering
+
+import kopf
+import pyinformer.kopf
+from pyinformer.kopf import _requests
+from pyinformer.kopf._operators import register
+from pyinformer.kopf._scans import SharedScans
+from pyinformer.testing import APIServer, Fault
+from tests.kopf.operators import put, settings_of
+from tests.kopf.streams import PODS, vault_of
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+PEERINGS = Resource("kopf.dev", "v1", "clusterkopfpeerings", "ClusterKopfPeering", namespaced=False)
+LOG = logging.getLogger("test")
+
+
+@pytest.fixture
+def server() -> Iterator[APIServer]:
+    with APIServer() as running:
+        kind, plural = "ClusterKopfPeering", "clusterkopfpeerings"
+        running.register("kopf.dev/v1", kind, plural, namespaced=False)
+        metadata = {"name": "default"}
+        running.create({"apiVersion": "kopf.dev/v1", "kind": kind, "metadata": metadata})
+        put(running, "a")
+        yield running
+
+
+@pytest.fixture
+async def settings(server: APIServer) -> AsyncIterator[kopf.OperatorSettings]:
+    """Settings of an operator that is in the context of the test."""
+    pyinformer.kopf.install()
+    made = settings_of()
+    made.networking.error_backoffs = (0.01,)
+    vault = vault_of(server)
+    token = auth.vault_var.set(vault)
+    register(made, kopf.OperatorRegistry())
+    yield made
+    auth.vault_var.reset(token)
+    await vault.close()
+    pyinformer.kopf.uninstall()
+
+
+async def scan(settings: kopf.OperatorSettings, *groups: str) -> set[str]:
+    """Return the plurals that a scan finds."""
+    found = await scanning.scan_resources(settings=settings, logger=LOG, groups=set(groups) or None)
+    return {one.plural for one in found}
+
+
+async def test_the_first_scan_fails_as_in_kopf(
+    server: APIServer, settings: kopf.OperatorSettings
+) -> None:
+    server.faults.add(Fault(match=lambda one: one.path == "/api", status=500, times=2))
+    with pytest.raises(errors.APIServerError):
+        await scan(settings)
+    assert "pods" in await scan(settings)
+
+
+async def test_a_later_scan_is_repeated_until_it_works(
+    server: APIServer, settings: kopf.OperatorSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scan(settings)
+    server.faults.add(Fault(match=lambda one: one.path.startswith("/apis"), status=503, times=2))
+    assert "clusterkopfpeerings" in await scan(settings, "kopf.dev")
+    assert "the scan for resources has failed and is repeated" in caplog.text
+
+
+async def test_a_fetch_after_the_scan_is_repeated_but_for_missing_rights(
+    server: APIServer, settings: kopf.OperatorSettings
+) -> None:
+    async def fetch() -> list[str]:
+        names = []
+        async for chunk, _ in fetching.fetch_objs(
+            settings=settings, resource=PODS, namespace=None, logger=LOG
+        ):
+            names += [one["metadata"]["name"] for one in chunk]
+        return names
+
+    server.faults.add(Fault(resource="pods", status=500, times=2))
+    with pytest.raises(errors.APIServerError):
+        await fetch()
+    await scan(settings)
+    server.faults.add(Fault(resource="pods", status=500, times=3))
+    assert await fetch() == ["a"]
+    server.faults.add(Fault(resource="pods", status=403, times=2))
+    with pytest.raises(errors.APIForbiddenError):
+        await fetch()
+    _requests.IN_STREAM.set(True)
+    server.faults.add(Fault(resource="pods", status=500, times=2))
+    with pytest.raises(errors.APIServerError):
+        await fetch()
+
+
+def status_of(server: APIServer) -> dict[str, Any]:
+    """Return the peers."""
+    found: Any = server.get("kopf.dev/v1", "clusterkopfpeerings", "default")
+    return {name: peer for name, peer in found.get("status", {}).items() if peer}
+
+
+def keepalive(settings: kopf.OperatorSettings) -> asyncio.Task[None]:
+    """Start the keep-alive of an operator called `me`."""
+    return asyncio.create_task(
+        peering.keepalive(
+            namespace=None, resource=PEERINGS, identity=peering.Identity("me"), settings=settings
+        )
+    )
+
+
+async def test_the_first_keepalive_fails_as_in_kopf(
+    server: APIServer, settings: kopf.OperatorSettings
+) -> None:
+    server.faults.add(Fault(verb="patch", status=500, times=2))
+    with pytest.raises(errors.APIServerError):
+        await keepalive(settings)
+
+
+async def test_a_later_keepalive_is_repeated_and_the_end_is_reported(
+    server: APIServer, settings: kopf.OperatorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_requests, "_period_seconds", lambda _: 0.01)
+    task = keepalive(settings)
+    await until(lambda: "me" in status_of(server))
+    struck = server.faults.struck
+    server.faults.add(Fault(verb="patch", status=500, times=3))
+    await until(lambda: server.faults.struck == struck + 3)
+    patches = len(server.requests)
+    await until(lambda: len(server.requests) > patches)
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait({task})
+    assert status_of(server) == {}
+
+
+async def test_a_farewell_that_fails_is_logged(
+    server: APIServer, settings: kopf.OperatorSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = keepalive(settings)
+    await until(lambda: "me" in status_of(server))
+    server.faults.add(Fault(verb="patch", status=500, times=None))
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert "could not be notified of the end of this operator" in caplog.text
+
+
+def test_a_keepalive_comes_before_the_last_one_expires() -> None:
+    assert all(50.0 <= _requests._period_seconds(60) <= 55.0 for _ in range(100))
+    assert _requests._period_seconds(3) == 1.0
+
+
+async def test_scans_that_are_requested_meanwhile_share_the_next_one() -> None:
+    scans, running = SharedScans(), asyncio.Event()
+    begun: list[int] = []
+
+    async def work() -> list[Resource]:
+        begun.append(len(begun))
+        await running.wait()
+        return [PODS]
+
+    first = asyncio.create_task(scans.scan(["g"], work))
+    await until(lambda: len(begun) == 1)
+    others = [asyncio.create_task(scans.scan(["g"], work)) for _ in range(5)]
+    other_group = asyncio.create_task(scans.scan(["h"], work))
+    await until(lambda: len(begun) == 2)
+    running.set()
+    await asyncio.wait({first, other_group, *others})
+    assert len(begun) == 3
+    assert {tuple(task.result()) for task in others} == {(PODS,)}
+
+
+async def test_a_scan_that_fails_or_is_cancelled_leaves_the_next_caller_its_own() -> None:
+    scans, waiting = SharedScans(), asyncio.Event()
+
+    async def hang() -> list[Resource]:
+        waiting.set()
+        await asyncio.Event().wait()
+        return []
+
+    async def fail() -> list[Resource]:
+        raise OSError("no network")
+
+    async def work() -> list[Resource]:
+        return [PODS]
+
+    hanging = asyncio.create_task(scans.scan(None, hang))
+    await waiting.wait()
+    failing = asyncio.create_task(scans.scan(None, fail))
+    working = asyncio.create_task(scans.scan(None, work))
+    hanging.cancel()
+    await asyncio.wait({hanging, failing, working})
+    assert isinstance(failing.exception(), OSError)
+    assert working.result() == [PODS]
+
+
+async def test_without_an_operator_everything_is_as_in_kopf(server: APIServer) -> None:
+    pyinformer.kopf.install()
+    try:
+        with pytest.raises(LookupError):
+            await scan(settings_of())
+    finally:
+        pyinformer.kopf.uninstall()
