@@ -157,7 +157,7 @@ bench-compare: $(READY_TO_BENCH)  ## updates, and each station alone, beside an 
 	@$(BIN)/python -m benchmarks against --against $(or $(REF),HEAD) $(BENCH_ARGS)
 	@$(BIN)/python -m benchmarks.stations --against $(or $(REF),HEAD)
 
-constraints:  ## write constraints.txt anew from the newest versions that pyproject.toml allows
+constraints:  ## write constraints.txt again from the newest versions that pyproject.toml allows
 	rm -rf build/constraints && mkdir -p build
 	$(or $(PYTHON),python3) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade pip

@@ -60,7 +60,7 @@ def pytest_configure() -> None:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
     # asyncio's debug mode records where each callback and task was created. Ten frames of that are
-    # half of the time of the tests; PYTHONASYNCIODEBUG=1 records them all the same.
+    # half of the time of the tests; PYTHONASYNCIODEBUG=1 still records them.
     if not os.environ.get("PYTHONASYNCIODEBUG"):
         asyncio.constants.DEBUG_STACK_DEPTH = 1  # type: ignore[misc]  # final to typeshed only
     # A busy machine neither fails a property nor makes it a slow one.

@@ -330,7 +330,7 @@ class ObjectCodec(Generic[V]):
             self._is_settled = False
 
     def unlearn_kind(self, kind: str) -> None:
-        """Learn the kind and the shape anew, if this is the kind and it was wrong."""
+        """Learn the kind and the shape again, if this is the kind and it was wrong."""
         if self.gvk is not None and self.gvk.kind == kind:
             self.gvk, self._is_settled = None, False
             self._decode_wire = self._decode_tail = self._decode_any

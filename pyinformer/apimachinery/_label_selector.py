@@ -64,7 +64,7 @@ class LabelRequirement:
 class LabelSelector:
     """Selects objects by their labels; built by `parse`, which validates.
 
-    Equal selectors have equal text: requirements are sorted and stand there once, `==` is `=`.
+    Equal selectors have equal text: requirements are sorted, without repetitions, and `==` is `=`.
 
     Attributes:
         requirements: what all has to hold; none selects everything.

@@ -162,7 +162,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
         """Take a complete list in its order, at once; what is known and not in it is deleted.
 
         Args:
-            objects: every object that exists. A key may stand there twice; the later one wins.
+            objects: every object that exists. A key may occur twice; the later one wins.
             resource_version: the list's own.
         """
         for _ in self._replacing(objects, {obj._key for obj in objects}):

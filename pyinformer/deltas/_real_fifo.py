@@ -119,7 +119,7 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
         """Take a complete list in its order, at once; what is known and not in it is deleted.
 
         Args:
-            objects: every object that exists. A key may stand there twice; the later one wins.
+            objects: every object that exists. A key may occur twice; the later one wins.
             resource_version: the list's own.
         """
         if self._atomic:

@@ -221,7 +221,7 @@ class NamespaceCaches(Generic[V]):
         """Wait until exactly the wanted namespaces are followed, or the informer is closed.
 
         Cancellation:
-            Safe; the change is made all the same.
+            Safe; the change is still made.
         """
         # A namespace that is being stopped is still among the followed, and starts again if it is
         # wanted again: only a change that is over says what is followed.

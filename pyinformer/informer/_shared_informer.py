@@ -340,7 +340,7 @@ class SharedInformer(Startable, Generic[V]):
             InternalError: the informer crashed.
 
         Cancellation:
-            Ends only the wait: the change is made all the same.
+            Ends only the wait: the change is still made.
         """
         core, caches = self._core, self._core.caches
         core.lifecycle.check_usable()

@@ -1,6 +1,6 @@
 """Translate kopf's settings, which may change at any time, into those of a reflector.
 
-All of it is computed anew for each request, as kopf reads its settings.
+All of it is computed again for each request, as kopf reads its settings.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def most_seconds(
 ) -> float:
     """Return the longest wait before the next attempt, so that none comes later than kopf's own.
 
-    kopf repeats a request after each of its `error_backoffs`. When they are used up it begins anew
+    kopf repeats a request after each of its `error_backoffs`. When they are used up it begins again
     after an outage of the network or a 429. After other errors it ends the operator, and here the
     waits grow from a second.
 

@@ -241,7 +241,7 @@ class Stream:
         )
 
     def _options(self) -> ReflectorOptions:
-        """Read the settings anew; other selectors need another reflector."""
+        """Read the settings again; other selectors need another reflector."""
         if selectors_of(self._settings, self.resource) != self._selectors:
             self._is_outdated = True
             self.wake()

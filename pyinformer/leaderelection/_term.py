@@ -1,7 +1,7 @@
 """A term: the time in which this replica may write.
 
-It is the guard of every write of its work. It ends once, for good; work that notices late is
-refused all the same, since the guard reads the clocks itself.
+It guards every write of the work. It ends once and does not begin again. Work that notices the end
+late is still refused, since the guard reads the clocks itself.
 """
 
 from __future__ import annotations

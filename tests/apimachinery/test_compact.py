@@ -1,4 +1,4 @@
-"""Compressed bodies: the same objects as ever, in less memory, whatever the first ones were."""
+"""Compressed bodies: the same objects in less memory, whatever the samples were."""
 
 from __future__ import annotations
 

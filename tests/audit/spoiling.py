@@ -1,7 +1,7 @@
-"""A reader that behaves as badly as it can: it changes whatever it was given, however deep.
+"""A reader that changes everything that it was given, at any depth.
 
-In goes anything that a read returned; out comes nothing. Refusals are what the tests hope for, so
-they are swallowed here: what counts is what the next reader sees.
+A change that is refused is what the tests expect, so the error is ignored. The tests then check
+what the next reader sees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A replay server in a thread of the test.
 
-Enters: a server that was made. Leaves: the same while it serves.
-Invariant: the thread is over when the block is.
+The thread has ended when the block is left.
 """
 
 from __future__ import annotations

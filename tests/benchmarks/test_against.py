@@ -1,7 +1,6 @@
-"""An earlier self is found where it is, and each process measures the tree that it is meant to.
+"""The comparison finds the earlier package, and each process measures the right tree.
 
-Enters: repositories and folders made for the test. Leaves: nothing.
-Invariant: nothing is measured here; the smoke does that.
+The tests use repositories and folders of their own and measure nothing; test_smoke does that.
 """
 
 from __future__ import annotations

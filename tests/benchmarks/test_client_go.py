@@ -1,7 +1,7 @@
 """client-go as a peer: built from the module beside the benchmarks, measured as every peer is.
 
-Enters: the Go that is installed; without one the tests are skipped, and say why. Leaves: nothing.
-Invariant: the real program follows the real replay server; sizes are tiny, times are not judged.
+The real program follows the real replay server, with tiny sizes; times are not checked. The tests
+need an installed Go, and are skipped without one.
 """
 
 from __future__ import annotations

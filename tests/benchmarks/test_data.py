@@ -1,7 +1,6 @@
-"""What the benchmarks send is realistic, diverse, and the same in every process.
+"""The objects of the benchmarks are realistic, diverse, and equal in every process.
 
-Enters: collections of each kind. Leaves: nothing.
-Invariant: sizes are those that the report names.
+Their sizes are those that the report names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Peers in environments of their own: made once, or a row that says why not.
+"""The environments of peers: made once, or replaced by a row with the reason why not.
 
-Enters: a package made here, and the registry of peers. Leaves: nothing but temporary folders.
-Invariant: no network; what is installed is a file of this test.
+The tests use no network: the package that is installed is a file of the test.
 """
 
 from __future__ import annotations

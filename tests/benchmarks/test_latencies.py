@@ -1,7 +1,6 @@
-"""Percentiles of what was sent and what was seen.
+"""Percentiles of the times between sending and receiving.
 
-Enters: instants in nanoseconds. Leaves: nothing.
-Invariant: no clock is read here; every instant is written down.
+Every instant is given in nanoseconds; no clock is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Protobuf holds the same objects as JSON, in the frames that client-go reads.
 
-Enters: messages that a stand-in makes of JSON, and, where Go is, those of Kubernetes' own types.
-Leaves: nothing.
-Invariant: what is sent is read here by a decoder that knows nothing of the server's own.
+The messages are made from JSON and, if Go is installed, by Kubernetes' own types. They are read by
+a decoder that shares no code with the server.
 """
 
 from __future__ import annotations

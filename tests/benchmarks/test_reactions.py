@@ -1,7 +1,7 @@
-"""What every foreign peer's handlers do, without the peers.
+"""The handlers of each foreign peer, tested without the peers.
 
-Enters: objects as dicts. Leaves: nothing.
-Invariant: no server and no clock; the events that a peer waits for come from the handlers alone.
+Objects are dicts. There is no server and no clock; only the handlers set the events that a peer
+waits for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A record becomes pages and plots, keeps what people wrote, and says what failed.
+"""A record becomes pages and plots, which keep hand-written text and name what failed.
 
-Enters: a small record made here. Leaves: nothing but temporary folders.
-Invariant: nothing is measured here.
+Nothing is measured here: the record is made by the test.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Each run does at its smallest what it promises, without Go and without the network.
+"""Each run works at its smallest size, without Go and without the network.
 
-Enters: the registry. Leaves: nothing.
-Invariant: no threshold stands here. Our own peers are measured in processes of their own; foreign
-ones are those of test_smoke.
+No threshold is checked here. Our own peers are measured in separate processes; foreign peers are
+measured in test_smoke.
 """
 
 from __future__ import annotations

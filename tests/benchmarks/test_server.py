@@ -1,7 +1,6 @@
-"""The replay server says the same in every way of asking, and obeys the measurement.
+"""The replay server gives equal answers in every form of request, and obeys the measurement.
 
-Enters: requests over real sockets. Leaves: nothing.
-Invariant: no threshold of time stands here; a slow machine fails no test.
+The requests use real sockets. No time is checked, so a slow machine fails no test.
 """
 
 from __future__ import annotations

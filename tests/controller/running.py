@@ -1,7 +1,7 @@
 """A controller whose events come from the test itself.
 
-In goes a reconcile function and options; out come a running controller and a source that says what
-happened. Nothing here needs a server, so time can be virtual.
+The test passes a reconcile function and options, and gets a running controller and a source to
+which it reports events. Nothing needs a server, so time can be virtual.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The map of client-go's symbols: each stands there once, and each name of ours exists.
+"""The map of client-go's symbols: each occurs once, and each name of ours exists.
 
 `client_go/symbols.tsv` lists what client-go v0.37.1 exports (package, kind, name). It is made by
 

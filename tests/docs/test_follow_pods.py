@@ -1,4 +1,4 @@
-"""The tutorial on following pods: each of its commands prints what stands there."""
+"""The tutorial on following pods: each of its commands prints what the page shows."""
 
 from __future__ import annotations
 

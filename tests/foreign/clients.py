@@ -1,8 +1,8 @@
-"""Where the foreign clients come from; run as a program, it installs all that the tests need.
+"""The foreign clients: where they come from; as a program, it installs all that the tests need.
 
-Out comes for each client a program, or the reason why there is none here. client-go is compiled
-with the Go that is installed, the official Python client has an environment of its own, and kubectl
-is unpacked from Debian's package without installing it. All stay in the user's cache.
+For each client there is a program, or the reason why there is none. client-go is compiled with the
+installed Go, the official Python client gets its own environment, and kubectl is unpacked from
+Debian's package without installing it. All of them are kept in the user's cache.
 """
 
 from __future__ import annotations

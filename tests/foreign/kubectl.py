@@ -1,6 +1,6 @@
 """One kubectl with one kubeconfig and one namespace.
 
-In go words and objects; out comes what it printed, or a failed test that shows what it said.
+A call returns what kubectl printed; if kubectl fails, so does the test, with its output.
 """
 
 from __future__ import annotations

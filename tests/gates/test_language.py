@@ -68,6 +68,16 @@ BANNED: Final = (
         "a plain word",
     ),
     Banned(r"\ban? own\b", "its own, a separate"),
+    Banned(
+        r"\b(?:enters|leaves): |\bout comes? ",
+        "say what the module is for, and the invariant it keeps",
+    ),
+    Banned(r"\banew\b", "again, start over"),
+    Banned(r"(?<!are )\ball the same\b|\bas ever\b", "still, as in the other modes"),
+    Banned(
+        r"\bever (?:less|more|slower|longer|later|rarer)\b", "at growing intervals, less and less"
+    ),
+    Banned(r"\bstands? there\b", "is, occurs, is written"),
 )
 
 EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {

@@ -270,7 +270,7 @@ def test_owners_that_nobody_asks_about_are_forgotten(
     cache.position = "99"
     expectations.created("db", A)
     cache.now = 200.0
-    assert expectations.check("db") == "fulfilled"  # late, and fulfilled all the same
+    assert expectations.check("db") == "fulfilled"  # late, and still fulfilled
     assert expectations.timeouts == 2
 
 

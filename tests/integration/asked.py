@@ -1,7 +1,7 @@
-"""What informers asked a server for, by purpose: loads, watches, proofs, and so on.
+"""The requests of informers to a server, counted by purpose: loads, watches, proofs, and so on.
 
-In go the journal of an embedded server, or the audit log of a real one, which writes down what one
-user asks; out come counts. A request counts once, whether it was answered or not.
+They are read from the journal of the embedded server, or from the audit log of a real one. A
+request counts once, whether it was answered or not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""An informer with a witness beside it, and the comparison of both with the server.
+"""An informer whose handler calls are recorded, and the comparison with the server.
 
-In goes what `factory.informer` takes; out comes an informer whose every handler call is recorded.
-At rest its cache, the mirror of its handler and the server's own list have to be one.
+Once everything has settled, its cache, the mirror of its handler and the server's list are equal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What handlers received, and whether it could have been so.
+"""The events that a handler received, and whether they are a valid sequence.
 
-In go the events of one handler, and the versions that writers know to have existed; out come a
-mirror built from the events alone, and every violation of the promise that each key lives
-`add (update)* delete`, with one uid and growing resource versions, again and again.
+A mirror is built from the events alone. Each violation of the promise is collected: a key has the
+events `add (update)* delete`, with one uid and growing resource versions, any number of times.
 """
 
 from __future__ import annotations

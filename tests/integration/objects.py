@@ -1,7 +1,7 @@
-"""The objects that the suite writes: what both servers take as it is, and hand back unchanged.
+"""The objects that the suite writes: both servers store them unchanged.
 
-In go names; out come dicts of the caller's own. Updates touch an annotation and a label only, which
-every kind allows.
+Each call returns a new dict. Updates change only an annotation and a label, which every kind
+allows.
 """
 
 from __future__ import annotations

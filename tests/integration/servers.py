@@ -1,8 +1,7 @@
 """The two servers behind one interface, so that a test works with either.
 
-In goes an embedded or a real API server; out come the few things that both do in ways of their own:
-namespaces, users, connections, and dying. Everything else is asked of `api`, whose calls are the
-same for both.
+It has what the two do differently: namespaces, users, connections, and dying. Everything else goes
+through `api`, whose calls are the same for both.
 """
 
 from __future__ import annotations

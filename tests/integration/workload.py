@@ -1,7 +1,7 @@
-"""Writers: each has a kind and a namespace to itself, a thread to run in, and a seed.
+"""Writers: each has its own kind, namespace, thread and seed.
 
-In goes a number of steps; out come creates, updates, deletes, recreations under the same name and
-label flips, each recorded as the server answered it.
+A writer creates, updates, deletes, recreates objects under the same name and changes labels, and
+records each answer of the server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which interpreters the wheel is tested on: those that can be used, and no others.
+"""The interpreters on which the wheel is tested: all that are installed and work.
 
-In go folders of programs instead of PATH; out come versions. Nothing that is absent or broken ends
-the tests, unless it was asked for by name.
+The functions under test get folders of programs instead of PATH, and return versions. A missing or
+broken interpreter fails the tests only if it was requested by name.
 """
 
 from __future__ import annotations

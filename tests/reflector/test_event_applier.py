@@ -43,7 +43,7 @@ class Bench:
 
     def feed(self, *lines: bytes) -> None:
         for one in lines:
-            # In the middle of a buffer, as lines stand there.
+            # In the middle of a buffer, as lines are in it.
             data = b"before\n" + one + b"\nbehind"
             self.follower.on_line(data, len(b"before\n"), len(b"before\n") + len(one))
 

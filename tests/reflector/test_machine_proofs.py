@@ -352,7 +352,7 @@ def test_a_server_that_has_no_time_for_a_proof_is_asked_again_when_it_says(code:
         assert command.seconds >= 40.0
         bench.now += command.seconds
         assert bench.step(Woke()) == Prove()
-    assert bench.step(ProofFailed(status(code, 40.0))) == Watch(), "it may be watched all the same"
+    assert bench.step(ProofFailed(status(code, 40.0))) == Watch(), "it may still be watched"
     bench.machine.connected()
     assert len(bench.suspicions) == 1
 

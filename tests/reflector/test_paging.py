@@ -1,4 +1,4 @@
-"""Pages that bring nothing: requested ever more slowly, and only so many."""
+"""Pages without objects: requested at growing intervals, and at most sixteen."""
 
 from __future__ import annotations
 

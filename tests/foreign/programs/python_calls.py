@@ -1,8 +1,8 @@
-"""The official Python client, or kubernetes_asyncio, asked the same questions as client-go.
+"""The calls of the official Python client or kubernetes_asyncio: the same as those of client-go.
 
-In go the package's name, a kubeconfig and a namespace; out come lines of JSON, one for each
-question, which the tests judge. It runs in the interpreter of the client's own environment, and so
-knows nothing of the tests. What one package returns the other lets us await: `settled` takes both.
+Its arguments are the package's name, a kubeconfig and a namespace. It prints a line of JSON for
+each call, which the tests check. It runs in the client's own environment, without the modules of
+the tests. One package returns values and the other awaitables: `settled` takes both.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Three controllers of the usual kinds: one owns objects, one maps many to one, one writes status.
 
-In go a cluster and a factory; out come controllers that ask for nothing but what the library
-promises: no resync, no requeue, no look at the server. `differences` says what is not as it
-should be.
+They rely only on what the library promises: no resync, no requeue, no direct read of the server.
+`differences` returns where the actual state is not the desired one.
 """
 
 from __future__ import annotations

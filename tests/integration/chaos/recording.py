@@ -1,8 +1,8 @@
-"""What controllers did, written down so that it can be judged afterwards.
+"""A record of what controllers did, and the checks of it.
 
-In go the begin and end of every reconcile, and every answer to a write of ours with every later
-read; out come two verdicts: which keys were reconciled twice at once, and which reads had missed a
-write of our own.
+It holds the begin and the end of every reconcile, each answer to a write of this process, and every
+later read. The checks find keys that were reconciled twice at once, and reads that missed such a
+write.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Those who disturb: threads that write at random, whether the server lives or not.
+"""Threads that write at random, whether the server runs or not.
 
-In go a server, a seed and a moment to stop; out come creates, updates, moves between groups,
-deletions, and vandalism on what the controllers keep. A write that fails is not repeated: what
-became of it is unknown, as with any other program.
+They create, update, delete and move objects, and damage what the controllers maintain. A failed
+write is not repeated: as with any other client, its outcome is unknown.
 """
 
 from __future__ import annotations
