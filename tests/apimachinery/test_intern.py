@@ -27,7 +27,7 @@ def test_the_same_text_is_the_same_value() -> None:
     assert table.statistics() == InternStatistics(entries=2, misses=2, clears=0, held_bytes=7)
 
 
-def test_a_full_table_starts_over_and_harms_nobody_who_holds_a_value() -> None:
+def test_a_full_table_starts_over_and_its_values_stay_usable() -> None:
     table = numbers()
     held = [lookup(table, b"[%d]" % number) for number in range(1, 11)]
     assert held == [[number] for number in range(1, 11)]

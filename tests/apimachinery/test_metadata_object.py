@@ -93,7 +93,7 @@ def test_what_arrives_either_way_is_the_same() -> None:
     assert decoded(whole()) == decoded(partial())
 
 
-def test_metadata_of_nobody_knows_what_is_refused_until_somebody_says_so() -> None:
+def test_metadata_of_an_unknown_kind_is_refused_until_the_kind_is_learned() -> None:
     unknowing: ObjectCodec[None] = ObjectCodec(SECRETS, metadata_only=True)
     unknowing.learn_kind("PartialObjectMetadata")  # as the list of such calls itself
     with pytest.raises(InvalidObjectError):

@@ -182,7 +182,7 @@ READS: dict[str, Callable[[Lister[PodView]], object]] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_what_a_reader_does_to_what_it_read_nobody_else_sees(
+def test_what_a_reader_does_to_what_it_read_no_other_sees(
     read: Callable[[Lister[PodView]], object],
 ) -> None:
     _, lister = cache()
@@ -206,7 +206,7 @@ INDEXER_READS: dict[str, Callable[[Indexer[PodView]], object]] = {
 
 
 @pytest.mark.parametrize("read", INDEXER_READS.values(), ids=INDEXER_READS)
-def test_what_a_reader_does_to_what_the_cache_gave_nobody_else_sees(
+def test_what_a_reader_does_to_what_the_cache_gave_no_other_sees(
     read: Callable[[Indexer[PodView]], object],
 ) -> None:
     indexer, lister = cache()

@@ -182,7 +182,7 @@ def test_each_change_is_told_once_and_each_key_logged_once(
     assert [record.name for record in errors] == ["pyinformer.audit"]
 
 
-def test_without_notes_of_reads_everybody_is_named_and_with_them_only_readers() -> None:
+def test_without_notes_of_reads_all_are_named_and_with_them_only_readers() -> None:
     noted, unnoted, source = decoded(), decoded(), Source()
     noted.note_reader("two", "a.py:1")
     noted.note_reader("", "b.py:2")
@@ -233,7 +233,7 @@ def test_the_log_says_how_readers_become_known(
     assert caplog.messages[0].endswith(said)
 
 
-def test_a_listener_that_raises_is_logged_and_the_others_hear(
+def test_a_listener_that_raises_is_logged_and_the_others_are_called(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ledger, heard = MutationLedger(), list[CacheMutation]()
@@ -328,7 +328,7 @@ def test_watched_values_are_bounded_and_replaced_by_name_and_key() -> None:
     assert (statistics.watched, statistics.watched_dropped) == (2, 2)
 
 
-def test_a_value_that_nobody_has_any_more_is_watched_no_more() -> None:
+def test_a_value_that_was_dropped_is_watched_no_more() -> None:
     detector, obj = MutationDetector("sample"), secret()
     detector.watch(obj, obj.as_type(Model), name="gone")
 

@@ -98,7 +98,7 @@ def test_a_deletion_of_another_uid_tells_the_uid_that_is_known() -> None:
 
 
 @pytest.mark.parametrize("gone", [pod("a", 2), unknown("a", 2), unknown("a")])
-def test_no_handler_hears_of_the_deletion_of_what_was_never_known(gone: KubeObject[None]) -> None:
+def test_no_handler_gets_the_deletion_of_what_was_never_known(gone: KubeObject[None]) -> None:
     assert told(Delta(DeltaType.DELETED, gone)) == []
 
 

@@ -140,7 +140,7 @@ def barrier_of(followed: Followed) -> Barrier[None]:
     return Barrier(cast("Any", followed))
 
 
-async def test_who_waits_for_an_ended_epoch_is_not_let_go_by_the_next_one() -> None:
+async def test_who_waits_for_an_ended_epoch_is_not_released_by_the_next_one() -> None:
     followed = Followed()
     barrier = barrier_of(followed)
     async with anyio.create_task_group() as group:

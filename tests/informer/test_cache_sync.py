@@ -207,7 +207,7 @@ async def test_giving_up_ends_the_wait_at_once(apiserver: APIServer) -> None:
         assert core_of(pods).introspection.reflector_state()[0] == "failed"
 
 
-async def test_the_cancellation_of_one_waiter_harms_nobody(apiserver: APIServer) -> None:
+async def test_the_cancellation_of_one_waiter_harms_no_other(apiserver: APIServer) -> None:
     apiserver.faults.add(Fault(resource="pods", hang=True))
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         factory.informer("v1", "pods")

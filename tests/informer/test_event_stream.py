@@ -110,7 +110,7 @@ async def test_after_an_overflow_what_was_buffered_comes_first_and_then_the_erro
     assert (caught.value.informer, caught.value.limit) == ("pods", 2)
 
 
-async def test_an_overflow_wakes_nobody_to_a_gap() -> None:
+async def test_an_overflow_wakes_no_consumer_to_a_gap() -> None:
     source = Source()
     async with source.events(max_events=1) as events:
         waiting = asyncio.create_task(anext(events))
@@ -229,7 +229,7 @@ async def test_two_consumers_share_the_events() -> None:
     assert sorted(event.key for event in found) == ["default/a", "default/b"]
 
 
-async def test_leaving_detaches_and_ends_whoever_still_iterates() -> None:
+async def test_leaving_detaches_and_ends_a_running_iteration() -> None:
     source = Source(A1)
     async with source.events() as events:
         assert source.streams == [events]

@@ -72,7 +72,7 @@ def expectations(cache: Cache) -> Expectations[str]:
     return Expectations(cache, timeout_seconds=60, clock=lambda: cache.now)
 
 
-def test_nobody_expects_anything_at_first(expectations: Expectations[str]) -> None:
+def test_nothing_is_expected_at_first(expectations: Expectations[str]) -> None:
     assert expectations.check("web") == "fulfilled"
     assert expectations.pending("web") is None
     expectations.expect("web")
@@ -149,7 +149,7 @@ def test_an_answer_that_comes_late_counts_all_the_same(
     assert expectations.check("web") == "fulfilled"
 
 
-def test_an_answer_is_taken_note_of_by_whoever_gives_it(expectations: Expectations[str]) -> None:
+def test_an_answer_is_recorded_whichever_owner_gives_it(expectations: Expectations[str]) -> None:
     expectations.expect("web", creations=1)
     expectations.created("web", A)
     expectations.created("web", B)
@@ -258,7 +258,7 @@ def test_what_is_never_fulfilled_times_out_once_and_visibly(
     assert expectations.check("web") == "fulfilled"
 
 
-def test_owners_that_nobody_asks_about_are_forgotten(
+def test_owners_that_are_never_checked_are_forgotten(
     cache: Cache, expectations: Expectations[str]
 ) -> None:
     expectations.expect("web", creations=1)

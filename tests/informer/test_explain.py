@@ -203,7 +203,7 @@ async def test_right_after_the_start_it_is_not_said_to_wait_for_one(apiserver: A
     )
 
 
-async def test_what_is_optional_and_not_served_is_empty_and_nobody_is_alarmed(
+async def test_what_is_optional_and_not_served_is_empty_without_an_alarm(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "pyinformer")

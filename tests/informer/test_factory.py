@@ -153,7 +153,7 @@ async def test_other_options_for_the_same_conflict(
         assert factory.informer("v1", "pods") is first
 
 
-async def test_private_informers_are_shared_with_nobody(apiserver: APIServer) -> None:
+async def test_private_informers_are_not_shared(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with factory_of(apiserver) as factory:
         one = factory.informer("v1", "pods", private=True)
@@ -260,7 +260,7 @@ async def test_a_removed_informer_has_stopped_and_is_made_anew(apiserver: APISer
         assert [one.informer for one in factory.status().informers] == ["secrets.v1", "pods.v1"]
 
 
-async def test_an_informer_removed_in_the_same_breath_harms_nobody(apiserver: APIServer) -> None:
+async def test_an_informer_removed_in_the_same_step_harms_no_other(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         kept = factory.informer("v1", "secrets")
         for _ in range(5):
@@ -543,7 +543,7 @@ async def test_it_runs_in_a_task_group_of_the_user(apiserver: APIServer) -> None
         assert pods.is_closed
 
 
-async def test_run_ends_when_somebody_closes_the_factory(apiserver: APIServer) -> None:
+async def test_run_ends_when_the_factory_is_closed_elsewhere(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, asyncio.TaskGroup() as group:
         factory = SharedInformerFactory(cluster)
         factory.informer("v1", "pods")

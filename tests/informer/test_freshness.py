@@ -97,7 +97,7 @@ async def _ends_at_once(
     assert now() == began_at
 
 
-async def test_an_event_lets_go_of_who_waits_for_it() -> None:
+async def test_an_event_releases_who_waits_for_it() -> None:
     bench = Bench()
     await _ends_at_once(
         bench,
@@ -106,7 +106,7 @@ async def test_an_event_lets_go_of_who_waits_for_it() -> None:
     )
 
 
-async def test_a_deletion_lets_go_of_who_waits_for_it() -> None:
+async def test_a_deletion_releases_who_waits_for_it() -> None:
     bench = Bench()
     gone = make("ns/a", resource_version="105")
     await _ends_at_once(
@@ -118,7 +118,7 @@ async def test_a_deletion_lets_go_of_who_waits_for_it() -> None:
     )
 
 
-async def test_a_bookmark_lets_go_of_who_waits_and_of_what_was_written() -> None:
+async def test_a_bookmark_releases_who_waits_and_what_was_written() -> None:
     bench = Bench()
     bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))
 
@@ -134,7 +134,7 @@ async def test_a_bookmark_lets_go_of_who_waits_and_of_what_was_written() -> None
     assert not bench.freshness.overlay.entries
 
 
-async def test_a_list_lets_go_of_who_waits() -> None:
+async def test_a_list_releases_who_waits() -> None:
     bench = Bench()
     await _ends_at_once(
         bench,
@@ -193,7 +193,7 @@ async def test_a_list_of_another_history_proves_no_write_of_this_one_while_it_is
     assert not bench.freshness.has_seen(WriteTarget.of("107", None, None))
 
 
-async def test_the_answer_to_a_deletion_that_was_heard_of_hides_nothing() -> None:
+async def test_the_answer_to_a_deletion_that_was_received_hides_nothing() -> None:
     bench = Bench()
     bench.hear(Deleted(make("ns/a", resource_version="105")), "105")
     bench.reflector.buried.add(("ns/a", "uid-a"))

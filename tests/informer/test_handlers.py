@@ -50,7 +50,7 @@ async def notify(handler: Handler, events: list[Event]) -> None:
             await result
 
 
-async def test_one_function_hears_every_event() -> None:
+async def test_one_function_gets_every_event() -> None:
     heard: list[Event] = []
 
     await notify(Handler.of(heard.append, name="list"), EVENTS)
@@ -58,7 +58,7 @@ async def test_one_function_hears_every_event() -> None:
     assert heard == EVENTS
 
 
-async def test_an_object_hears_each_kind_by_its_own_method() -> None:
+async def test_an_object_gets_each_kind_by_its_own_method() -> None:
     recorder = Recorder()
     checked: ResourceEventHandler = recorder
 

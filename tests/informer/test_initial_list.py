@@ -47,7 +47,7 @@ def test_nothing_is_made_per_object_before_it_is_taken() -> None:
     assert (len(initial._changed), len(initial._gone), len(initial._current)) == (1, 1, 0)
 
 
-def test_tables_that_all_are_past_are_let_go() -> None:
+def test_tables_that_all_are_past_are_released() -> None:
     initial = InitialList(CacheContents(OBJECTS))
     for _ in range(5_000):
         initial.take()

@@ -273,7 +273,7 @@ async def test_a_handler_whose_task_others_cancel_is_named_and_removed(
     assert now() == 0.0
 
 
-async def test_a_handler_that_never_returns_harms_nobody_and_is_seen() -> None:
+async def test_a_handler_that_never_returns_harms_no_other_and_is_seen() -> None:
     tasks = UserTasks()
     heard: list[Event] = []
     stuck = listen(lambda event: asyncio.Event().wait(), tasks=tasks, mailbox_size=2)
@@ -343,7 +343,7 @@ async def test_a_handler_in_a_thread_is_awaited_in_order() -> None:
     await listener.aclose()
 
 
-async def test_a_thread_that_never_returns_harms_nobody(
+async def test_a_thread_that_never_returns_harms_no_other(
     release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = UserTasks()

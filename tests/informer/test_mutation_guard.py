@@ -111,7 +111,7 @@ async def test_all_readers_get_one_dict_until_the_object_is_replaced(apiserver: 
         assert shared.of(obj) is not shared.of(obj)  # replaced: decoded for each by itself
 
 
-async def test_only_what_somebody_reads_is_kept_and_only_as_long_as_it_is_cached(
+async def test_only_what_is_read_is_kept_and_only_as_long_as_it_is_cached(
     apiserver: APIServer,
 ) -> None:
     for name in "abc":
@@ -233,7 +233,7 @@ async def test_an_object_that_cannot_be_decoded_hides_no_other(apiserver: APISer
             pods.lister.decoded.get("default/deep")
 
 
-async def test_a_plain_handler_hears_of_its_own_mutation(apiserver: APIServer) -> None:
+async def test_a_plain_handler_gets_the_error_of_its_own_mutation(apiserver: APIServer) -> None:
     """What H1 does fails H1, by name and line; H2, the lister and the bytes know nothing of it."""
     seen: list[bool] = []
 
@@ -261,7 +261,7 @@ async def test_a_plain_handler_hears_of_its_own_mutation(apiserver: APIServer) -
         assert [site.rpartition(":")[0] for site in mutation.call_sites] == [__file__]
 
 
-async def test_an_async_handler_hears_at_its_next_await(apiserver: APIServer) -> None:
+async def test_an_async_handler_gets_the_error_at_its_next_await(apiserver: APIServer) -> None:
     errors: list[CacheMutatedError] = []
     ended = anyio.Event()
 
@@ -289,7 +289,9 @@ async def test_an_async_handler_hears_at_its_next_await(apiserver: APIServer) ->
         assert "careless" in errors[0].readers
 
 
-async def test_a_handler_in_a_thread_hears_when_its_call_ends(apiserver: APIServer) -> None:
+async def test_a_handler_in_a_thread_gets_the_error_when_its_call_ends(
+    apiserver: APIServer,
+) -> None:
     async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
 
         def blocking(event: Event[None]) -> None:
@@ -362,7 +364,7 @@ async def test_the_next_read_raises_and_the_one_after_it_is_as_it_arrived(
         assert pods.lister.decoded["default/a"] == pods.lister["default/a"].to_dict()
 
 
-async def test_a_mutation_that_another_thread_hears_of_first_is_told_to_its_reader_too(
+async def test_a_mutation_that_another_thread_finds_first_is_reported_to_its_reader_too(
     apiserver: APIServer,
 ) -> None:
     heard: list[str] = []
@@ -387,7 +389,7 @@ async def test_a_mutation_that_another_thread_hears_of_first_is_told_to_its_read
     assert heard == ["default/a"]
 
 
-async def test_what_nobody_asks_for_is_kept_in_bounds(apiserver: APIServer) -> None:
+async def test_what_is_never_read_is_kept_in_bounds(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
         for value in range(1_000):

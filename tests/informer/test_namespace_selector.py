@@ -130,7 +130,7 @@ async def test_nothing_is_answered_before_the_namespaces_are_known(apiserver: AP
         await waiting
 
 
-async def test_whoever_waits_before_the_namespaces_are_known_waits_for_them(
+async def test_a_wait_before_the_namespaces_are_known_waits_for_them(
     apiserver: APIServer,
 ) -> None:
     name_space(apiserver, "a", team="web")

@@ -171,7 +171,7 @@ async def test_a_forbidden_namespace_stops_no_other(
         assert notes.faults == []
 
 
-async def test_a_handler_that_joins_hears_of_what_is_there_and_then_of_the_rest(
+async def test_a_handler_that_joins_gets_what_is_there_and_then_the_rest(
     apiserver: APIServer,
 ) -> None:
     put(apiserver, "a/x", "b/x")
@@ -345,7 +345,7 @@ async def test_a_wish_whose_wait_is_cancelled_comes_true_all_the_same(apiserver:
         assert notes.faults == []
 
 
-async def test_whoever_waits_for_namespaces_of_an_informer_that_is_closed_is_told(
+async def test_a_wait_for_namespaces_of_an_informer_that_is_closed_ends_with_an_error(
     apiserver: APIServer,
 ) -> None:
     async with following(apiserver, "a") as pods:

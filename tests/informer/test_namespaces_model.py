@@ -47,7 +47,7 @@ def server() -> Iterator[APIServer]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(first=st.frozensets(st.sampled_from(_NAMES), min_size=1), steps=_steps, waits=st.booleans())
-def test_the_cache_is_the_union_and_every_handler_hears_valid_lives(
+def test_the_cache_is_the_union_and_every_handler_gets_valid_lives(
     server: APIServer, first: frozenset[str], steps: list[tuple[str, frozenset[str]]], waits: bool
 ) -> None:
     asyncio.run(_play(server, first, steps, waits=waits))

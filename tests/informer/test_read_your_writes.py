@@ -254,7 +254,7 @@ class Reader:
         """Do nothing."""
 
 
-async def test_nothing_is_heard_of_writes_after_the_end(apiserver: APIServer) -> None:
+async def test_no_writes_are_observed_after_the_end(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         async with stalled(apiserver, cluster) as pods:
             assert pods.cluster is cluster
@@ -329,7 +329,7 @@ async def test_wait_until_returns_at_once_after_a_write_that_changed_nothing(
 
 
 @pytest.mark.parametrize("by_key", [True, False])
-async def test_wait_until_is_let_go_by_a_look_for_what_the_selector_keeps_out(
+async def test_wait_until_is_released_by_a_look_for_what_the_selector_keeps_out(
     apiserver: APIServer, by_key: bool
 ) -> None:
     async with (
@@ -344,7 +344,7 @@ async def test_wait_until_is_let_go_by_a_look_for_what_the_selector_keeps_out(
         assert not pods.has_seen(version)  # the position knows nothing of it
 
 
-async def test_wait_until_is_not_let_go_by_a_look_while_the_cache_is_behind(
+async def test_wait_until_is_not_released_by_a_look_while_the_cache_is_behind(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
@@ -473,7 +473,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> N
         await pods.wait_until(apiserver.resource_version)
 
 
-async def test_closing_lets_go_of_everybody_who_waits(apiserver: APIServer) -> None:
+async def test_closing_releases_all_who_wait_for_a_write(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         ended: list[BaseException] = []
 

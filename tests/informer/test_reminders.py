@@ -138,7 +138,7 @@ def test_a_reminder_waits_for_a_list_and_then_comes(leaves_after: int | None) ->
     announces=st.booleans(),
     leaves_after=st.none() | st.integers(0, 6),
 )
-def test_every_handler_hears_valid_lives_whenever_it_is_reminded(
+def test_every_handler_gets_valid_lives_whenever_it_is_resynced(
     *,
     before: range,
     after: range,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
 
-async def test_a_handler_added_before_during_or_after_start_hears_the_same_world(
+async def test_a_handler_added_before_during_or_after_start_gets_the_same_objects(
     apiserver: APIServer,
 ) -> None:
     for name in ("a", "b"):
@@ -213,7 +213,7 @@ async def test_an_object_that_leaves_the_selection_may_still_exist(
     assert last.may_still_exist
 
 
-async def test_a_removed_handler_hears_nothing_from_that_moment(apiserver: APIServer) -> None:
+async def test_a_removed_handler_gets_nothing_from_that_moment(apiserver: APIServer) -> None:
     removed, other = Notes(), Notes()
     async with informer_of(apiserver) as informer:
         registration = informer.add_event_handler(removed)
@@ -344,9 +344,7 @@ async def test_each_handler_is_reminded_by_its_own_period(apiserver: APIServer) 
 
 
 @pytest.mark.parametrize("kind", ["async", "thread", "raising"])
-async def test_a_bad_handler_harms_nobody_else_and_is_named(
-    apiserver: APIServer, kind: str
-) -> None:
+async def test_a_bad_handler_harms_no_other_and_is_named(apiserver: APIServer, kind: str) -> None:
     let_go, began = threading.Event(), threading.Event()
     never = asyncio.Event()
 
@@ -502,7 +500,7 @@ async def test_a_cancelled_removal_has_removed(apiserver: APIServer) -> None:
     assert heard == ["default/a"]
 
 
-async def test_a_cancelled_wait_for_a_handler_harms_nobody(apiserver: APIServer) -> None:
+async def test_a_cancelled_wait_for_a_handler_harms_no_other(apiserver: APIServer) -> None:
     go_on = asyncio.Event()
 
     async def handler(event: Event[None]) -> None:
@@ -689,7 +687,7 @@ async def test_it_runs_in_a_task_group_of_the_user(apiserver: APIServer) -> None
     assert informer.is_closed
 
 
-async def test_run_ends_when_somebody_closes_it(apiserver: APIServer) -> None:
+async def test_run_ends_when_the_informer_is_closed_elsewhere(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, anyio.create_task_group() as group:
         informer = SharedInformer(cluster, "v1", "pods")
         await group.start(informer.run)

@@ -59,7 +59,7 @@ async def test_each_change_of_state_is_told_once_and_with_its_reason(
     assert len(loud) == now.count(ReflectorState.FORBIDDEN)
 
 
-async def test_a_callback_that_raises_or_has_left_harms_nobody(
+async def test_a_callback_that_raises_or_has_left_harms_no_other(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     def raises(change: StateChange) -> None:

@@ -173,7 +173,7 @@ def test_a_relist_without_changes_tells_nothing(queue: QueueKind) -> None:
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_the_cache_holds_each_change_before_anybody_is_told(queue: QueueKind) -> None:
+def test_the_cache_holds_each_change_before_a_receiver_gets_it(queue: QueueKind) -> None:
     bench = Bench(queue)
     mirror = bench.attach()
     bench.replace(A1)
@@ -188,7 +188,7 @@ def test_the_cache_holds_each_change_before_anybody_is_told(queue: QueueKind) ->
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_a_bookmark_moves_the_cache_and_tells_nobody(queue: QueueKind) -> None:
+def test_a_bookmark_moves_the_cache_and_notifies_no_receiver(queue: QueueKind) -> None:
     bench = Bench(queue)
     mirror = bench.attach()
     bench.replace(A1)
@@ -231,7 +231,7 @@ def many(first: int, last: int, version: str) -> list[KubeObject]:
     return [make(f"ns/{number:04}", resource_version=version) for number in range(first, last)]
 
 
-def test_whoever_attaches_at_any_step_of_a_relist_has_no_duplicate_and_no_gap() -> None:
+def test_a_receiver_attached_at_any_step_of_a_relist_has_no_duplicate_and_no_gap() -> None:
     """Every step is a moment at which a late handler may come."""
     bench = Bench()
     first = bench.attach()
@@ -250,7 +250,7 @@ def test_whoever_attaches_at_any_step_of_a_relist_has_no_duplicate_and_no_gap() 
     assert {len(mirror.events) for mirror in mirrors} == {1, 1501}
 
 
-def test_whoever_detaches_amid_a_relist_is_told_nothing_afterwards_by_new_events() -> None:
+def test_a_receiver_detached_amid_a_relist_gets_no_new_events() -> None:
     bench = Bench()
     mirror = bench.attach()
     bench.replace(A1)

@@ -89,7 +89,7 @@ async def test_an_own_write_counts_as_soon_as_the_lister_shows_it(apiserver: API
         apiserver.faults.release()
 
 
-async def test_what_the_predicate_raises_comes_out_as_it_is_and_harms_nobody(
+async def test_what_the_predicate_raises_comes_out_as_it_is_and_harms_no_other(
     apiserver: APIServer,
 ) -> None:
     apiserver.create(pod("a"))
@@ -183,7 +183,7 @@ async def test_a_wait_outlives_a_namespace_that_will_not_sync(apiserver: APIServ
         assert await good is not None
 
 
-async def test_closing_lets_go_of_whoever_waits(apiserver: APIServer) -> None:
+async def test_closing_releases_all_who_wait_for_a_key(apiserver: APIServer) -> None:
     async with informer_of(apiserver) as informer:
         waiting = asyncio.create_task(informer.wait_for("default/a", bool))
         await settle()
@@ -303,7 +303,7 @@ class Broken:
         """Do nothing."""
 
 
-async def test_a_crash_of_ours_is_raised_to_whoever_waits(apiserver: APIServer) -> None:
+async def test_a_crash_of_ours_is_raised_in_every_wait(apiserver: APIServer) -> None:
     with pytest.raises(InternalError):
         async with informer_of(apiserver) as informer:
             waiting = asyncio.create_task(informer.wait_for("default/a", bool))

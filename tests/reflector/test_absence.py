@@ -224,7 +224,7 @@ async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_discovery_that_never_tells_keeps_nobody_from_what_is_served(
+async def test_discovery_without_an_answer_keeps_no_informer_from_what_is_served(
     server: APIServer, policy: AbsencePolicy
 ) -> None:
     """Some clients may not use discovery: then only a list can show that a 404 is over."""

@@ -63,7 +63,7 @@ def connect(server: APIServer) -> Connection:
     return Connection(ClusterConfig(server=server.url))
 
 
-async def test_one_proof_serves_everybody_who_lost_the_connection_before_it(
+async def test_one_proof_serves_all_who_lost_the_connection_before_it(
     server: APIServer,
 ) -> None:
     connection, lineage = connect(server), Lineage()
@@ -101,7 +101,7 @@ async def test_a_resource_whose_versions_have_no_order_proves_nothing(server: AP
     await connection.aclose()
 
 
-async def test_a_break_is_said_once_and_everybody_loads_again(
+async def test_a_break_is_reported_once_and_all_load_again(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection, lineage = connect(server), Lineage()
@@ -177,7 +177,7 @@ async def test_a_server_that_will_not_tell_is_undecided(server: APIServer) -> No
     await connection.aclose()
 
 
-async def test_a_server_that_one_cannot_reach_nobody_asks_twice(server: APIServer) -> None:
+async def test_a_server_that_one_cannot_reach_is_not_asked_twice(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     lineage.join(member(connection, server.resource_version))
     server.faults.add(Fault(verb="list", refuse=True))
@@ -234,7 +234,9 @@ async def test_from_the_second_break_on_another_cluster_is_told_from_a_restore(
     await connection.aclose()
 
 
-async def test_whoever_proved_the_break_by_its_list_need_not_load_again(server: APIServer) -> None:
+async def test_the_reflector_whose_list_proved_the_break_does_not_load_again(
+    server: APIServer,
+) -> None:
     connection, lineage = connect(server), Lineage()
     finder, other = member(connection, "5"), member(connection, "5", "configmaps")
     lineage.join(finder)

@@ -76,7 +76,7 @@ def loader_without_a_server() -> Loader[None]:
     )
 
 
-async def test_a_watch_list_that_breaks_off_is_let_go_though_its_error_is_remembered() -> None:
+async def test_a_watch_list_that_breaks_off_is_released_though_its_error_is_remembered() -> None:
     loader = loader_without_a_server()
     lines = [line("ADDED", f"p{number}", str(number + 1)) for number in range(2_000)]
     with pytest.raises(ProtocolError, match="it ended before it was complete") as caught:
@@ -114,7 +114,7 @@ async def test_items_that_fail_leave_the_loop_to_other_tasks_within_one_read() -
     assert max(after - before for before, after in pairwise(turns)) < 0.007
 
 
-async def test_a_list_that_breaks_off_is_let_go_though_its_error_is_remembered() -> None:
+async def test_a_list_that_breaks_off_is_released_though_its_error_is_remembered() -> None:
     with APIServer() as server:
         put(server, *[f"p{number}" for number in range(12)])
         answer = {

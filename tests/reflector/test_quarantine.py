@@ -146,7 +146,7 @@ def test_who_has_no_good_state_to_keep_makes_room_first(others: str) -> None:
     assert cache.quarantine.keys()[0] == "a"
 
 
-def test_a_sweep_lets_go_of_what_is_good_again() -> None:
+def test_a_sweep_releases_what_is_good_again() -> None:
     cache = Cache(pod("a", "5"), pod("b", "5"))
     cache.arrives(bad("a", "6"))
     cache.arrives(bad("b", "6"))

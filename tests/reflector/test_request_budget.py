@@ -218,7 +218,7 @@ async def test_a_place_that_was_released_early_serves_the_next_once() -> None:
         assert lists.began == ["a", "b"]
 
 
-async def test_who_is_cancelled_in_line_takes_nobodys_place() -> None:
+async def test_who_is_cancelled_in_line_takes_no_place() -> None:
     async with lists_of(RequestBudgetOptions(max_lists=1)) as lists:
         await lists.begin("a", "b", "c")
         await lists.cancel("b")

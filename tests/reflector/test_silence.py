@@ -88,7 +88,7 @@ async def test_two_silent_streams_in_a_row_ask_for_a_proof(server: APIServer) ->
         assert running.reflector.epoch == 0
 
 
-async def test_what_is_heard_in_time_replaces_nothing(server: APIServer) -> None:
+async def test_a_stream_that_progresses_in_time_is_not_replaced(server: APIServer) -> None:
     async with reflecting(server, with_options=options(silence_seconds=30.0)) as running:
         await running.until_watching()
         server.send_bookmarks()
@@ -256,7 +256,7 @@ async def test_a_long_line_that_arrives_slowly_is_no_silence() -> None:
             await asyncio.wait({task})
 
 
-async def test_a_repeated_event_is_heard_though_it_changes_nothing() -> None:
+async def test_a_repeated_event_counts_as_progress_though_it_changes_nothing() -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         if "watch=true" not in request.target:
             writer.write(response(EMPTY_LIST))
@@ -359,7 +359,7 @@ class FakeStream:
         self.progressed_at = progressed_at
 
 
-def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_is_heard() -> None:
+def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_progresses() -> None:
     silence = SilenceMonitor(30.0)
     quiet, live = cast("IdleTimer", FakeStream(100.0)), cast("IdleTimer", FakeStream(120.0))
     silence.join(quiet)

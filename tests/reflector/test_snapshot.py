@@ -397,7 +397,7 @@ def test_an_unchanged_object_is_listed_under_the_text_that_is_cached_already() -
     assert key is bench.sink.objects["a"]._key
 
 
-def test_a_load_is_let_go_in_short_steps() -> None:
+def test_a_load_is_released_in_short_steps() -> None:
     bench = Bench()
     bench.items(*[pod_bytes(f"p{number}", str(number + 1)) for number in range(2_000)])
     left = [len(bench.snapshot.objects)]

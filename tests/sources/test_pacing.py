@@ -50,7 +50,7 @@ def test_keys_are_spread_evenly() -> None:
     assert all(10 <= count <= 12 for count in per_second), per_second
 
 
-def test_nobody_wakes_up_for_each_key_of_many() -> None:
+def test_no_task_wakes_up_for_each_key_of_many() -> None:
     rounds = PacedRounds(1.0, first_at=0.0, keys=lambda: [str(n) for n in range(100_000)])
 
     wake_ups = len({at for at, _ in _drive(rounds, 1.0)})

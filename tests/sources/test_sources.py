@@ -460,7 +460,7 @@ async def test_reminders_are_paced_low_and_only_of_what_is_there_and_matters() -
 
 
 @pytest.mark.virtual_time
-async def test_without_a_period_nobody_is_reminded() -> None:
+async def test_without_a_period_no_handler_is_resynced() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load(made("a"))
     source = PrimarySource(informer)

@@ -124,7 +124,7 @@ async def test_each_source_requests_what_a_server_says(apiserver: APIServer) -> 
         assert "owned pods.v1" in {reason.source for reason in noted.reasons}
 
 
-async def test_a_source_that_joins_late_and_reminds_hears_all_that_is_there(
+async def test_a_source_that_joins_late_and_resyncs_gets_all_that_is_there(
     apiserver: APIServer,
 ) -> None:
     for name in ("a", "b"):

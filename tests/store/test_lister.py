@@ -277,6 +277,6 @@ def test_a_fresh_lister_asks_its_own_readiness_and_leaves_the_other_as_it_was(
     assert sorted(fresh.keys(allow_unsynced=True)) == sorted(lister.keys())
 
 
-def test_a_cache_that_nobody_proves_has_no_fresh_lister(store: Indexer[Any]) -> None:
+def test_a_cache_without_proofs_has_no_fresh_lister(store: Indexer[Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="the age of this cache is unknown"):
         Lister(store, resource="pods").fresh(max_age_seconds=90)

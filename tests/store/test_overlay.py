@@ -363,7 +363,7 @@ def test_a_new_epoch_clears_it(cache: Cache) -> None:
     assert version_of(cache.lister.get(A)) == 90
 
 
-def test_a_write_that_an_event_tells_of_is_not_unheard(cache: Cache) -> None:
+def test_a_write_that_an_event_reports_is_not_a_missed_state(cache: Cache) -> None:
     written = record(A, "1", 105)
     cache.overlay.put(written)
     cache.hear(Updated(record(A, "1", 90), written))
@@ -371,13 +371,13 @@ def test_a_write_that_an_event_tells_of_is_not_unheard(cache: Cache) -> None:
     assert cache.unheard == []
 
 
-def test_a_write_that_a_list_has_is_not_unheard(cache: Cache) -> None:
+def test_a_write_that_a_list_has_is_not_a_missed_state(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 105))
     cache.list(110, record(A, "1", 105))
     assert cache.unheard == []
 
 
-def test_what_a_list_ends_without_an_event_is_unheard(cache: Cache) -> None:
+def test_what_a_list_ends_without_an_event_is_a_missed_state(cache: Cache) -> None:
     """It was never in the store: no comparison of lists shows that it is gone."""
     ghost = record(B, "2", 105)
     cache.overlay.put(ghost)
@@ -385,7 +385,7 @@ def test_what_a_list_ends_without_an_event_is_unheard(cache: Cache) -> None:
     assert cache.unheard == [(ghost, None)]
 
 
-def test_a_state_that_a_list_skips_is_unheard(cache: Cache) -> None:
+def test_a_state_that_a_list_skips_is_a_missed_state(cache: Cache) -> None:
     """The list compares the versions before and after: the one in between was read, too."""
     between, after = record(A, "1", 105), record(A, "1", 108)
     cache.overlay.put(between)
@@ -393,28 +393,28 @@ def test_a_state_that_a_list_skips_is_unheard(cache: Cache) -> None:
     assert cache.unheard == [(between, after)]
 
 
-def test_a_state_that_another_write_replaces_is_unheard(cache: Cache) -> None:
+def test_a_state_that_another_write_replaces_is_a_missed_state(cache: Cache) -> None:
     first, second = record(A, "1", 105), record(A, "1", 106)
     cache.overlay.put(first)
     cache.overlay.put(second)
     assert cache.unheard == [(first, second)]
 
 
-def test_a_state_that_our_deletion_ends_is_unheard(cache: Cache) -> None:
+def test_a_state_that_our_deletion_ends_is_a_missed_state(cache: Cache) -> None:
     made = record(B, "2", 105)
     cache.overlay.put(made)
     cache.overlay.put_tombstone(B, "2", "106")
     assert cache.unheard == [(made, None)]
 
 
-def test_what_a_new_epoch_forgets_is_unheard(cache: Cache) -> None:
+def test_what_a_new_epoch_forgets_is_a_missed_state(cache: Cache) -> None:
     made = record(B, "2", 105)
     cache.overlay.put(made)
     cache.overlay.clear()
     assert cache.unheard == [(made, None)]
 
 
-def test_an_object_that_comes_back_although_it_was_buried_is_unheard(cache: Cache) -> None:
+def test_an_object_that_comes_back_after_its_tombstone_is_a_missed_state(cache: Cache) -> None:
     """Readers saw nothing, and see it again: a reader that acted on that has to read again."""
     cache.overlay.put_tombstone(A, "1")
     for version in ("101", "102", "103"):

@@ -80,7 +80,7 @@ def test_a_write_is_read_although_the_position_is_beyond_its_version(order: Vers
 
 
 @UNORDERED
-def test_a_created_object_is_read_until_it_is_heard_of(order: VersionOrder) -> None:
+def test_a_created_object_is_read_until_its_event_comes(order: VersionOrder) -> None:
     cache = Cache(order)
     cache.overlay.put(record(A, "1", 1))
     assert cache.shown == "1@1"
@@ -125,7 +125,7 @@ def test_an_object_under_the_name_with_a_greater_version_is_the_one_before(
 
 
 @UNORDERED
-def test_an_object_whose_end_was_heard_of_is_not_brought_back(order: VersionOrder) -> None:
+def test_an_object_whose_end_was_received_is_not_brought_back(order: VersionOrder) -> None:
     cache = Cache(order, record(A, "1", 5))
     gone = cache.store.get(A)
     assert gone is not None

@@ -362,7 +362,7 @@ def test_a_deletion_outlives_the_event_of_an_earlier_leave_of_the_selector() -> 
     story.ends_with_the_last_event()
 
 
-def test_a_deletion_is_not_mistaken_for_a_leave_that_was_heard_of_before_its_answer() -> None:
+def test_a_deletion_is_not_mistaken_for_a_leave_that_was_received_before_its_answer() -> None:
     story = Story(selective=True)
     story.write("x/a", own=False)
     story.hear()

@@ -53,7 +53,7 @@ def test_each_signal_is_answered_in_a_thread_while_the_main_one_is_blocked() -> 
     listener.close()
 
 
-def test_who_listened_before_still_hears_it(before: list[int]) -> None:
+def test_an_earlier_handler_of_the_signal_is_still_called(before: list[int]) -> None:
     listener = SignalListener("SIGUSR1", Said())
     signal.raise_signal(signal.SIGUSR1)
     listener.close()
