@@ -291,11 +291,11 @@ def test_events_coalesce_and_overflow_as_the_asynchronous_ones(
 ) -> None:
     with pods.events(max_events=1) as all_, pods.events(delivery="coalesced") as merged:
         made = cluster.create(pod("a"))
-        pods.wait_until(made.metadata.resource_version, key="default/a")
+        pods.wait_until(made.metadata.resource_version, key="default/a", timeout_seconds=100)
         body = made.to_dict()
         body["metadata"]["labels"] = {"n": "1"}
         changed = cluster.patch(made, body)
-        pods.wait_until(changed.metadata.resource_version, key="default/a")
+        pods.wait_until(changed.metadata.resource_version, key="default/a", timeout_seconds=100)
         with timeout(10.0):
             newest = next(merged)
             first = next(all_)

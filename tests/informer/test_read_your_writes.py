@@ -58,6 +58,11 @@ async def stalled(
         yield pods
 
 
+async def arrives(pods: SharedInformer[Any], version: str | None, **arguments: Any) -> None:
+    """Wait until a write is in the cache, with more patience than the five seconds by default."""
+    await pods.wait_until(version, timeout_seconds=100, **arguments)
+
+
 @contextmanager
 def at_once(server: APIServer) -> Iterator[None]:
     """Fail if what is awaited here asks the server, as every wait does after a second."""
@@ -103,7 +108,7 @@ async def test_a_write_is_read_at_once_while_the_watch_is_stalled(
         assert notes.heard == ["add default/a", "add default/b"]
 
         apiserver.faults.release()
-        await pods.wait_until(apiserver.resource_version)
+        await arrives(pods, apiserver.resource_version)
         await notes.until_heard("update default/a", "delete default/b", "add default/c")
         assert not core_of(pods).caches.all[0].freshness.overlay.entries
         assert notes.faults == []
@@ -181,7 +186,7 @@ async def test_a_new_epoch_forgets_what_was_written_before(apiserver: APIServer)
         apiserver.faults.release()
         for number in range(5):
             await cluster.create(pod(f"p{number}"))
-        await pods.wait_until(apiserver.resource_version)
+        await arrives(pods, apiserver.resource_version)
         apiserver.faults.add(Fault(verb="watch", stall_after_bytes=0))
         apiserver.drop_connections()
         await until(lambda: apiserver.faults.held)
@@ -293,7 +298,7 @@ async def test_where_versions_do_not_compare_the_position_proves_no_write(
             metadata["labels"] = {"written": "here"}
             for number in range(3):
                 apiserver.patch("v1", "pods", "b", {"metadata": {"labels": {"n": str(number)}}})
-            await pods.wait_until(apiserver.resource_version, key="default/b")
+            await arrives(pods, apiserver.resource_version, key="default/b")
             cluster.record_write("v1", "pods", body)
             version = str(metadata["resourceVersion"])
 
@@ -311,7 +316,7 @@ async def test_wait_until_ends_with_the_event(apiserver: APIServer) -> None:
         version = created.metadata.resource_version
         assert not pods.has_seen(version, key=created.key)
         async with anyio.create_task_group() as group:
-            group.start_soon(pods.wait_until, version)
+            group.start_soon(arrives, pods, version)
             await until(lambda: core_of(pods).caches.all[0].freshness.barrier.waiters)
             apiserver.faults.release()
         assert pods.has_seen(version)
@@ -413,7 +418,7 @@ async def test_wait_until_a_deletion_is_in_the_cache(apiserver: APIServer) -> No
         await cluster.delete(doomed, grace_period_seconds=0)
         assert not pods.has_seen(None, key="default/a", uid=uid)
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: pods.wait_until(None, key="default/a", uid=uid))
+            group.start_soon(lambda: arrives(pods, None, key="default/a", uid=uid))
             await until(lambda: core_of(pods).caches.all[0].freshness.barrier.waiters)
             apiserver.faults.release()
         assert "default/a" not in core_of(pods).caches.cache
@@ -429,7 +434,7 @@ async def test_a_deletion_of_what_the_cache_has_not_seen_is_waited_for(
         await cluster.delete(created, grace_period_seconds=0)
         assert not pods.has_seen(None, key=key, uid=uid)
         apiserver.faults.release()
-        await pods.wait_until(None, key=key, uid=uid)
+        await arrives(pods, None, key=key, uid=uid)
 
 
 async def test_a_deletion_that_the_cache_has_passed_is_not_waited_for(
@@ -464,13 +469,13 @@ async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> N
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         waiters = core_of(pods).caches.all[0].freshness.barrier.waiters
         async with anyio.create_task_group() as group:
-            group.start_soon(pods.wait_until, "999999999")
+            group.start_soon(arrives, pods, "999999999")
             await until(lambda: waiters)
             group.cancel_scope.cancel()
         assert not waiters
         apiserver.faults.release()
         apiserver.create(pod("a"))
-        await pods.wait_until(apiserver.resource_version)
+        await arrives(pods, apiserver.resource_version)
 
 
 async def test_closing_releases_all_who_wait_for_a_write(apiserver: APIServer) -> None:

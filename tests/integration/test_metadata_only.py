@@ -118,7 +118,9 @@ async def test_an_own_write_is_shown_at_once_and_without_its_body(server: Server
         shown = secrets.lister[f"{namespace}/a"]
         assert_metadata_alone(shown, "Secret", "v1")
         assert shown.metadata.labels == {"app": "api"}
-        await secrets.wait_until(written.metadata.resource_version, key=before.key)
+        await secrets.wait_until(
+            written.metadata.resource_version, key=before.key, timeout_seconds=100
+        )
         cached = secrets.lister[f"{namespace}/a"]
         assert cached == shown
         assert cached.same_content(shown)

@@ -57,12 +57,12 @@ async def test_every_read_after_an_own_write_shows_it(server: Server, kind: Kind
             again = await cluster.patch(changed, _labelled(changed, n))  # changes nothing
             assert again.metadata.resource_version == changed.metadata.resource_version
             if n % 2:
-                await informer.wait_until(changed.metadata.resource_version)
+                await informer.wait_until(changed.metadata.resource_version, timeout_seconds=100)
             assert await cluster.delete(changed, grace_period_seconds=0) is None
             assert key not in lister
             assert lister.list() == []
         last = await cluster.create(kind.make("last", namespace))
-        await informer.wait_until(last.metadata.resource_version)
+        await informer.wait_until(last.metadata.resource_version, timeout_seconds=100)
         assert informer.lister.keys() == [last.key]
         assert informer.status().objects == 1
         assert not core_of(informer).caches.all[0].freshness.overlay.entries
@@ -105,7 +105,7 @@ async def test_writes_are_read_while_the_watch_is_held_back(server: Server) -> N
         assert not informer.has_seen(recreated.metadata.resource_version)
 
         proxy.let_flow()
-        await informer.wait_until(recreated.metadata.resource_version)
+        await informer.wait_until(recreated.metadata.resource_version, timeout_seconds=100)
         assert not core_of(informer).caches.all[0].freshness.overlay.entries
         truth = server.api.list("v1", "configmaps", namespace)
         check_same(contents(obj.to_dict() for obj in lister.list()), contents(truth))
@@ -147,7 +147,9 @@ async def test_waiting_for_a_deletion_ends_with_its_event(server: Server) -> Non
         created = await cluster.create(PODS.make("a", namespace))
         await cluster.delete(created, grace_period_seconds=0)
         with anyio.fail_after(100):
-            await informer.wait_until(None, key=created.key, uid=created.metadata.uid)
+            await informer.wait_until(
+                None, key=created.key, uid=created.metadata.uid, timeout_seconds=100
+            )
         await until(lambda: not core_of(informer).caches.all[0].freshness.overlay.entries)
         assert informer.status().objects == 0
 
