@@ -80,13 +80,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
-def pytest_collection_finish() -> None:
-    """Let no garbage collection walk what the collection of tests made: a million objects.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[object]:
+    """Let no garbage collection walk what the collection of tests makes: a million objects.
 
     Many tests collect; the stations of the benchmarks do so before each of some hundred samples.
     """
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_asyncio_loop_factories(

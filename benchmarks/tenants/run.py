@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from benchmarks.tenants.attacks import Attack
 
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 100.0
 _LOOK_SECONDS = 0.002
 _TOGETHER = 10  # updates that are under way at once
 

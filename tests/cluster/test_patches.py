@@ -191,10 +191,10 @@ def test_which_of_two_alike_was_removed_and_which_edited_is_asked_and_not_guesse
     assert carry_over(image, image, {"rules": [{"image": "c"}]}) == {"rules": [{"image": "c"}]}
 
 
-@pytest.mark.parametrize("kinds", [1, 2, 40_000])
+@pytest.mark.parametrize("kinds", [1, 2, 10_000])
 def test_a_list_of_any_length_takes_linear_time(kinds: int) -> None:
-    """A tenant may choose the list: comparing pairs would take minutes."""
-    shown: list[JSONObject] = [{"image": str(number % kinds)} for number in range(40_000)]
+    """A tenant may choose the list: comparing pairs would take far longer."""
+    shown: list[JSONObject] = [{"image": str(number % kinds)} for number in range(10_000)]
     whole = [{**one, "unknown": one["image"]} for one in shown]
     new: JSONObject = {"image": "new"}
 
@@ -207,7 +207,7 @@ def test_a_list_of_any_length_takes_linear_time(kinds: int) -> None:
     assert carried([new, *shown]) == {"rules": [new, *whole]}
     with pytest.raises(InvalidArgumentError, match="distinguishes them"):
         carried([new, *shown[1:-3], *shown[-2:]])
-    assert time.thread_time() - begun_at < 15
+    assert time.thread_time() - begun_at < 5
 
 
 def test_a_list_that_the_model_shows_otherwise_is_not_cut_down_to_it() -> None:

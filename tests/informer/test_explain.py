@@ -575,7 +575,7 @@ async def test_it_is_told_from_any_thread_while_everything_changes(apiserver: AP
         asking = [threading.Thread(target=ask) for _ in range(2)]
         for thread in asking:
             thread.start()
-        for number in range(100):
+        for number in range(40):
             await asyncio.to_thread(apiserver.create, pod(f"p{number}"))
             await asyncio.to_thread(apiserver.delete, "v1", "pods", f"p{number}")
             last = await asyncio.to_thread(patched, apiserver, n=str(number))

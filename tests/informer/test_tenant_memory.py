@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BOUND_BYTES = 8 << 20  # tombstones alone may take 4 MiB
-_UPDATES = {"nested": (30, 600_000)}  # their number, and the bytes of each; others have as many
-_OTHERS = (1_000, 16_000)
+_UPDATES = {"nested": (16, 600_000)}  # their number, and the bytes of each; others have as many
+_OTHERS = (600, 16_000)  # 9.6 MB, which is more than the bound
 
 
 @pytest.fixture

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_SYNC_SECONDS: Final = 5.0  # everything is in this process: what takes longer never ends
-_SETTLE_SECONDS: Final = 5.0
-_CLOSE_SECONDS: Final = 10.0
+# Everything is in this process: what takes longer never ends, even on a busy machine.
+_SYNC_SECONDS: Final = 30.0
+_SETTLE_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 30.0
 _IDLE_TURNS: Final = 10  # loop iterations; from a write to its reader's next wait it takes four
 _TURNS_PER_PAUSE: Final = 1000
 _PAUSE_SECONDS: Final = 0.001
