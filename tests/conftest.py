@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection() -> Iterator[object]:
+def pytest_collection() -> Iterator[None]:
     """Let no garbage collection walk what the collection of tests makes: a million objects.
 
     Many tests collect; the stations of the benchmarks do so before each of some hundred samples.

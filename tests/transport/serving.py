@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions, NoCredentials
+from tests.waiting import settle
 
 if TYPE_CHECKING:
     import ssl
@@ -87,7 +88,7 @@ async def _answer_all(
 async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     """Run a server that hands every request to `answer`, until the block is left."""
     server = Server()
-    tasks: set[asyncio.Task[None]] = set()
+    tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server.open_connections += 1
@@ -101,7 +102,7 @@ async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> Async
             writer.transport.abort()
 
     def connected_to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.create_task(serve(reader, writer)))
+        tasks[asyncio.create_task(serve(reader, writer))] = writer
 
     listener = await asyncio.start_server(connected_to, "127.0.0.1", 0, ssl=tls)
     host, port = listener.sockets[0].getsockname()[:2]
@@ -110,8 +111,10 @@ async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> Async
         yield server
     finally:
         listener.close()
-        for task in tasks:
+        await settle()  # a connection that was accepted just now
+        for task, writer in tasks.items():
             task.cancel()
+            writer.transport.abort()  # a task that has not begun never does
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
