@@ -101,7 +101,7 @@ def test_a_signal_ends_it_while_it_waits_for_its_caches(api: APIServer) -> None:
         assert program.stderr is not None
         while "the server serves no backups" not in program.stderr.readline():
             pass
-        # It says so before it handles signals, and a busy machine may stop it in between.
+        # It prints that before it handles signals, and a busy machine may stop it in between.
         assert poll(lambda: _handles(program.pid, signal.SIGTERM), timeout_seconds=100)
         program.send_signal(signal.SIGTERM)
         program.communicate(timeout=_WAIT_SECONDS)
