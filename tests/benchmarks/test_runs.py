@@ -18,6 +18,7 @@ from benchmarks.harness.phases import Measurement, Pauses
 from benchmarks.report.rows import Least, Row, Spec, make_rows
 from benchmarks.runs import RUNS
 from benchmarks.runs.fan_out import FAN_OUT
+from benchmarks.runs.figures import OWN_MODES, UVLOOP
 from benchmarks.runs.latency import LATENCY
 from benchmarks.runs.real_server import REAL_SERVER
 from benchmarks.runs.relist import RELIST
@@ -45,12 +46,12 @@ def test_our_own_peer_yields_every_row_of_its_run(run: Run) -> None:
     assert [row for row in rows if row.median is None] == []
 
 
-def test_all_memory_modes_sync() -> None:
+def test_all_memory_modes_sync_and_the_default_does_on_uvloop() -> None:
     modes = [peer for peer in SYNC.peers[Size.SMOKE] if peer.startswith("pyinformer")]
-    assert len(modes) == 3
+    assert modes == [*OWN_MODES, UVLOOP]
     with SYNC.open(_SMOKE) as bench:
         objects = [bench.measure(mode).objects for mode in modes]
-        assert objects == [bench.known["objects"]] * 3
+        assert objects == [bench.known["objects"]] * 4
 
 
 @pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in RUNS])
