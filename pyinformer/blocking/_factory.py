@@ -5,27 +5,48 @@ The same informer always has the same blocking twin, with the same Lister.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, final
 
 from pyinformer._call_site import call_site, calling_from
-from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, V
+from pyinformer.apimachinery import V
 from pyinformer.blocking._informer import BlockingInformer
-from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, synchronous
-from pyinformer.informer import (
-    FactoryStatus,
-    Memory,
-    QueueKind,
-    Selector,
-    SharedInformer,
-    SharedInformerFactory,
-    SharingKind,
+from pyinformer.blocking._proxy import (
+    SyncProxy,
+    direct,
+    documented_as,
+    on_loop,
+    synchronous,
+    with_arguments_of,
 )
+from pyinformer.informer import SharedInformer, SharedInformerFactory
 
 if TYPE_CHECKING:
     from pyinformer.blocking._loop_thread import LoopThread
-    from pyinformer.reflector import AbsencePolicy
+
+P = ParamSpec("P")
+
+
+def _sharing_informers(
+    original: Callable[Concatenate[SharedInformerFactory, P], SharedInformer[V]],
+) -> Callable[Concatenate[BlockingInformerFactory, P], BlockingInformer[V]]:
+    """Return the method that makes and shares informers, with the arguments of `original`."""
+
+    @with_arguments_of(original)
+    @documented_as(original)
+    def informer(
+        self: BlockingInformerFactory, /, *args: P.args, **kwargs: P.kwargs
+    ) -> BlockingInformer[V]:
+        site = call_site()
+
+        def make() -> SharedInformer[V]:
+            with calling_from(site):  # on the loop: Ctrl-C in the calling thread could not undo it
+                return original(self.asynchronous, *args, **kwargs)
+
+        return self._proxy_of(self._thread.do(make))
+
+    return informer
 
 
 @final
@@ -44,48 +65,8 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         self._proxies: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
 
-    @documented_as(SharedInformerFactory.informer)
-    def informer(
-        self,
-        api_version: str,
-        plural: str,
-        *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[V] | None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
-        private: bool = False,
-    ) -> BlockingInformer[V]:
-        """Return the informer of a resource in a scope, and make it if there is none yet."""
-        site = call_site()
-
-        def make() -> SharedInformer[V]:
-            with calling_from(site):  # on the loop: Ctrl-C in the calling thread could not undo it
-                return self.asynchronous.informer(
-                    api_version,
-                    plural,
-                    namespaces=namespaces,
-                    namespace_selector=namespace_selector,
-                    label_selector=label_selector,
-                    field_selector=field_selector,
-                    projection=projection,
-                    memory=memory,
-                    transform=transform,
-                    queue=queue,
-                    sharing=sharing,
-                    absent=absent,
-                    audit_period_seconds=audit_period_seconds,
-                    private=private,
-                )
-
-        return self._proxy_of(self._thread.do(make))
+    informer: Final = _sharing_informers(SharedInformerFactory.informer)
+    """Return the informer of a resource in a scope, and make it if there is none yet."""
 
     def _proxy_of(self, informer: SharedInformer[Any]) -> BlockingInformer[Any]:
         return self._proxies.setdefault(informer, BlockingInformer(self._thread, informer))
@@ -95,13 +76,11 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         """The informers that are not closed."""
         return tuple(self._proxy_of(informer) for informer in self.asynchronous.informers)
 
-    @synchronous(SharedInformerFactory.start)
-    def start(self) -> None:
-        """Start every informer; those that are asked for later start at once."""
+    start: Final = synchronous(SharedInformerFactory.start)
+    """Start every informer; those that are asked for later start at once."""
 
-    @synchronous(SharedInformerFactory.wait_for_cache_sync)
-    def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
-        """Wait until every cache has held everything at least once."""
+    wait_for_cache_sync: Final = synchronous(SharedInformerFactory.wait_for_cache_sync)
+    """Wait until every cache has held everything at least once."""
 
     @documented_as(SharedInformerFactory.remove_informer)
     def remove_informer(self, informer: BlockingInformer[Any]) -> None:
@@ -110,13 +89,11 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         self._thread.call(lambda: self.asynchronous.remove_informer(original))
         self._proxies.pop(original, None)
 
-    @synchronous(SharedInformerFactory.required_rbac)
-    def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
-        """Return the least rights that the informers so far need, as YAML for `kubectl apply`."""
+    required_rbac: Final = on_loop(SharedInformerFactory.required_rbac)
+    """Return the least rights that the informers so far need, as YAML for `kubectl apply`."""
 
-    @direct(SharedInformerFactory.status)
-    def status(self) -> FactoryStatus:
-        """Return the status of all informers: a frozen record without object content."""
+    status: Final = direct(SharedInformerFactory.status)
+    """Return the status of all informers: a frozen record without object content."""
 
     @documented_as(SharedInformerFactory.log_status_on_signal)
     def log_status_on_signal(self, signal_name: str = "SIGUSR1") -> Callable[[], None]:

@@ -5,35 +5,31 @@ Handlers may block: each runs in its own thread. The Lister is the one of the as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from pyinformer.apimachinery import Journal, KubeObject, V
+from pyinformer.apimachinery import Journal, V
 from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
-from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, synchronous
+from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, on_loop, synchronous
 from pyinformer.blocking._registration import BlockingRegistration
 from pyinformer.errors import InformerError
 from pyinformer.informer import (
     EventFunction,
-    Explanation,
     InformerSettings,
-    InformerStatus,
     ObjectFunction,
     ResourceEventHandler,
     Scope,
     SharedInformer,
-    StateChange,
     UpdateFunction,
 )
-from pyinformer.reflector import ReflectorState, StaleObject
-from pyinformer.store import IndexFunction, Lister
+from pyinformer.reflector import ReflectorState
+from pyinformer.store import Lister
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
 
 if TYPE_CHECKING:
-    from pyinformer.informer import Delivery, Predicate
+    from pyinformer.informer import Delivery
 
 
 @final
@@ -237,79 +233,47 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
         )
         return BlockingEventStream(self._thread, stream, is_coalesced=delivery == "coalesced")
 
-    @synchronous(SharedInformer.add_index)
-    def add_index(self, name: str, by: str | IndexFunction) -> None:
-        """Add an index to the cache, at any time; cached objects are indexed at once."""
+    add_index: Final = on_loop(SharedInformer.add_index)
+    """Add an index to the cache, at any time; cached objects are indexed at once."""
 
-    @synchronous(SharedInformer.on_state_change)
-    def on_state_change(self, callback: Callable[[StateChange], object]) -> Callable[[], None]:
-        """Call a function at each change of state, on the event loop; it must not block."""
+    on_state_change: Final = on_loop(SharedInformer.on_state_change)
+    """Call a function at each change of state, on the event loop; it must not block."""
 
-    @synchronous(SharedInformer.set_namespaces)
-    def set_namespaces(self, namespaces: Iterable[str]) -> None:
-        """Follow exactly these namespaces from now on."""
+    set_namespaces: Final = synchronous(SharedInformer.set_namespaces)
+    """Follow exactly these namespaces from now on."""
 
-    @synchronous(SharedInformer.start)
-    def start(self) -> None:
-        """Begin to list and watch; a second call does nothing."""
+    start: Final = synchronous(SharedInformer.start)
+    """Begin to list and watch; a second call does nothing."""
 
-    @synchronous(SharedInformer.wait_for_cache_sync)
-    def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
-        """Wait until the cache has held everything at least once."""
+    wait_for_cache_sync: Final = synchronous(SharedInformer.wait_for_cache_sync)
+    """Wait until the cache has held everything at least once."""
 
-    @synchronous(SharedInformer.wait_until)
-    def wait_until(
-        self,
-        resource_version: str | None,
-        *,
-        key: str | None = None,
-        uid: str | None = None,
-        timeout_seconds: float = 5.0,
-    ) -> None:
-        """Wait until the cache itself, which feeds every handler, has reached a write."""
+    wait_until: Final = synchronous(SharedInformer.wait_until)
+    """Wait until the cache itself, which feeds every handler, has reached a write."""
 
-    @synchronous(SharedInformer.wait_for)
-    def wait_for(
-        self,
-        key: str,
-        predicate: Predicate[V],
-        *,
-        timeout_seconds: float = 30.0,
-    ) -> KubeObject[V] | None:
-        """Wait until an object is as wanted: `pods.wait_for(key, lambda pod: pod is None)`."""
+    wait_for: Final = synchronous(SharedInformer[V].wait_for)  # [V]: its result has the view
+    """Wait until an object is as wanted: `pods.wait_for(key, lambda pod: pod is None)`."""
 
-    @synchronous(SharedInformer.audit)
-    def audit(self, *, timeout_seconds: float = 60.0) -> AuditReport:
-        """Compare the cache with what the server had at the cache's own resource version."""
+    audit: Final = synchronous(SharedInformer.audit)
+    """Compare the cache with what the server had at the cache's own resource version."""
 
-    @synchronous(SharedInformer.explain_live)
-    def explain_live(self, key: str) -> Explanation:
-        """Explain the same as `explain`, and what the server has of the key now."""
+    explain_live: Final = synchronous(SharedInformer.explain_live)
+    """Explain the same as `explain`, and what the server has of the key now."""
 
-    @direct(SharedInformer.explain)
-    def explain(self, key: str) -> Explanation:
-        """Explain in sentences why the cache shows what it shows of a key."""
+    explain: Final = direct(SharedInformer.explain)
+    """Explain in sentences why the cache shows what it shows of a key."""
 
-    @direct(SharedInformer.status)
-    def status(self, *, with_journal: bool = False) -> InformerStatus:
-        """Return a frozen record of its condition, without object content; from any thread."""
+    status: Final = direct(SharedInformer.status)
+    """Return a frozen record of its condition, without object content; from any thread."""
 
-    @direct(SharedInformer.age_seconds)
-    def age_seconds(self) -> float | None:
-        """Return how long ago the cache was last proven to be what the server has; None if never.
+    age_seconds: Final = direct(SharedInformer.age_seconds)
+    """Return how long ago the cache was last proven to be what the server has; None if never."""
 
-        None if never.
-        """
+    last_good: Final = on_loop(SharedInformer[V].last_good)
+    """Return the last state of an object that could be read, if the cached one cannot."""
 
-    @synchronous(SharedInformer.last_good)
-    def last_good(self, key: str) -> StaleObject[V] | None:
-        """Return the last state of an object that could be read, if the cached one cannot."""
-
-    @synchronous(SharedInformer.has_seen)
-    def has_seen(
-        self, resource_version: str | None, *, key: str | None = None, uid: str | None = None
-    ) -> bool:
-        """Return whether `wait_until` would return at once."""
+    has_seen: Final = on_loop(SharedInformer.has_seen)
+    """Return whether `wait_until` would return at once."""
 
     @documented_as(SharedInformer.aclose)
     def close(self) -> None:

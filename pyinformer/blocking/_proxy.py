@@ -1,22 +1,23 @@
 """Blocking methods made from asynchronous ones, so that the two cannot drift apart.
 
-A blocking class only declares each method: the signature and a summary, for type checkers and
-editors. The decorators here add the implementation and the docstring of the original, without its
-section on cancellation. tests/blocking/test_parity.py compares the signatures.
+A blocking class only names each method. Its parameters, its result and its docstring, without the
+section on cancellation, are those of the original, for type checkers as well.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from pyinformer.blocking._loop_thread import LoopThread
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+P = ParamSpec("P")
+R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., object])
 
 _CANCELLATION = re.compile(r"\n\nCancellation:\n(?: .*(?:\n|$)|\n(?= ))*")
@@ -37,46 +38,76 @@ class SyncProxy(Generic[T_co]):
         """The asynchronous object, for use on the event loop: by `runner.call`, for example."""
 
 
-def synchronous(original: Callable[..., Any]) -> Callable[[F], F]:
-    """Implement a blocking method: run `original` on the loop and wait for its result.
+def synchronous(
+    original: Callable[Concatenate[T, P], Awaitable[R]],
+) -> Callable[Concatenate[SyncProxy[T], P], R]:
+    """Return a blocking method: it runs `original` on the loop and waits for its result.
 
     Args:
-        original: a method of the asynchronous class. A synchronous one runs on the loop, too, since
-            only the loop's thread may change the loop's objects.
-
-    Returns:
-        A decorator; the body of the decorated function never runs.
+        original: an asynchronous method of the asynchronous class.
     """
 
-    def decorate(declared: F) -> F:
-        name = original.__name__
+    @same_face(original)
+    def call(self: SyncProxy[T], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._thread.call(lambda: original(self.asynchronous, *args, **kwargs))
 
-        @functools.wraps(declared)
-        def call(self: SyncProxy[Any], /, *args: object, **kwargs: object) -> object:
-            method = getattr(self.asynchronous, name)
-            return self._thread.call(functools.partial(method, *args, **kwargs))
+    return call
 
-        return cast("F", documented_as(original)(call))
+
+def on_loop(
+    original: Callable[Concatenate[T, P], R],
+) -> Callable[Concatenate[SyncProxy[T], P], R]:
+    """Return a blocking method: it calls `original` on the loop and waits for its result.
+
+    Args:
+        original: a synchronous method; only the loop's thread may change the loop's objects.
+    """
+
+    @same_face(original)
+    def call(self: SyncProxy[T], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._thread.do(lambda: original(self.asynchronous, *args, **kwargs))
+
+    return call
+
+
+def direct(
+    original: Callable[Concatenate[T, P], R],
+) -> Callable[Concatenate[SyncProxy[T], P], R]:
+    """Return a method that calls `original` in the caller's thread; it must be thread-safe."""
+
+    @same_face(original)
+    def call(self: SyncProxy[T], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._thread.refuse_other_process()  # which has a copy that is not updated
+        return original(self.asynchronous, *args, **kwargs)
+
+    return call
+
+
+def same_face(original: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a function the name, the docstring and the signature of `original`."""
+
+    def decorate(function: F) -> F:
+        function.__name__ = original.__name__
+        function.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]  # PEP 362
+        return documented_as(original)(function)
 
     return decorate
 
 
-def direct(original: Callable[..., Any]) -> Callable[[F], F]:
-    """Implement a method by calling `original` in the caller's thread; it must be thread-safe.
+def with_arguments_of(original: Callable[..., Any], *, skipped: int = 1) -> Callable[[F], F]:
+    """Show a method with the arguments of `original`, but for its first ones.
 
-    Returns:
-        A decorator; the body of the decorated function never runs.
+    Args:
+        original: the function that the method calls.
+        skipped: how many arguments the method itself provides.
     """
 
-    def decorate(declared: F) -> F:
-        name = original.__name__
-
-        @functools.wraps(declared)
-        def call(self: SyncProxy[Any], /, *args: object, **kwargs: object) -> object:
-            self._thread.refuse_other_process()  # which has a copy that is not updated
-            return getattr(self.asynchronous, name)(*args, **kwargs)
-
-        return cast("F", documented_as(original)(call))
+    def decorate(function: F) -> F:
+        own = inspect.signature(function)
+        given = list(inspect.signature(original).parameters.values())[skipped:]
+        parameters = [next(iter(own.parameters.values())), *given]
+        function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # PEP 362
+        return function
 
     return decorate
 

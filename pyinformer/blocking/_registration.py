@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from pyinformer.apimachinery import V
 from pyinformer.blocking._proxy import SyncProxy, synchronous
 from pyinformer.informer import Registration
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS
 
 
 @final
@@ -29,13 +28,11 @@ class BlockingRegistration(SyncProxy[Registration[V]]):
         """Whether the handler was called for every object that existed when it was added."""
         return self.asynchronous.has_synced
 
-    @synchronous(Registration.wait_synced)
-    def wait_synced(self, *, timeout_seconds: float = 30.0) -> None:
-        """Wait until the handler was called for every object that existed when it was added."""
+    wait_synced: Final = synchronous(Registration.wait_synced)
+    """Wait until the handler was called for every object that existed when it was added."""
 
-    @synchronous(Registration.remove)
-    def remove(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Stop calling the handler at once, and wait for the call in flight."""
+    remove: Final = synchronous(Registration.remove)
+    """Stop calling the handler at once, and wait for the call in flight."""
 
     def __repr__(self) -> str:
         return f"<BlockingRegistration of {self.name}>"

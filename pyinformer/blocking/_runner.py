@@ -5,23 +5,47 @@ A runner belongs to the process that made it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
-from os import PathLike
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar, final
+from typing import Concatenate, Final, ParamSpec, Self, TypeVar, final
 
 from pyinformer.apimachinery import check_seconds
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._loop_thread import LoopThread
-from pyinformer.cluster import Cluster, WriteOptions, connect
-from pyinformer.reflector import RequestBudgetOptions
+from pyinformer.blocking._proxy import with_arguments_of
+from pyinformer.cluster import Cluster
+from pyinformer.cluster import connect as connect_to
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS
-from pyinformer.transport import ClusterConfig, ConnectionOptions, KubeconfigPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _connecting(
+    original: Callable[P, AbstractAsyncContextManager[Cluster]],
+) -> Callable[Concatenate[Runner, P], AbstractContextManager[BlockingCluster]]:
+    """Return the method that connects to a cluster, with the arguments of `pyinformer.connect`."""
+
+    @with_arguments_of(original, skipped=0)
+    def connect(
+        self: Runner, /, *args: P.args, **kwargs: P.kwargs
+    ) -> AbstractContextManager[BlockingCluster]:
+        """Connect to a cluster: `with runner.connect() as cluster`; as `pyinformer.connect`.
+
+        Nothing is sent yet: whether the server can be reached shows when an informer starts. The
+        arguments are those of `pyinformer.connect`.
+
+        Raises:
+            ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
+            ConfigurationError: what was found cannot be used.
+            InvalidArgumentError: more than one of kubeconfig, server and config was given.
+            LifecycleError: the runner is not started, is closed, or another process made it.
+        """
+        return _Connecting(self._thread, original(*args, **kwargs))
+
+    return connect
 
 
 @final
@@ -69,61 +93,8 @@ class Runner:
         """
         self._thread.close()
 
-    def connect(
-        self,
-        kubeconfig: str | PathLike[str] | None = None,
-        *,
-        context: str | None = None,
-        server: str | None = None,
-        config: ClusterConfig | None = None,
-        impersonate_user: str | None = None,
-        impersonate_groups: Sequence[str] = (),
-        kubeconfig_policy: KubeconfigPolicy = "trusted",
-        name: str = "",
-        options: ConnectionOptions | None = None,
-        write_options: WriteOptions | None = None,
-        request_budget_options: RequestBudgetOptions | None = None,
-    ) -> AbstractContextManager[BlockingCluster]:
-        """Connect to a cluster: `with runner.connect() as cluster`; as `pyinformer.connect`.
-
-        Nothing is sent yet: whether the server can be reached shows when an informer starts.
-
-        Args:
-            kubeconfig: a kubeconfig file, or several joined as in KUBECONFIG. None: KUBECONFIG,
-                else `~/.kube/config`, else the service account of the pod this runs in.
-            context: the context in the kubeconfig; None for its current one.
-            server: the URL of a server that asks for no credentials, instead of a kubeconfig.
-            config: a configuration of your own, instead of a kubeconfig.
-            impersonate_user: the user that every request impersonates, as kubectl's `--as`.
-            impersonate_groups: the groups of that user, as kubectl's `--as-group`.
-            kubeconfig_policy: `data-only` is for a kubeconfig that another party wrote, a tenant
-                for example: entries in use that run a command, name a file of this host, or name
-                another host than the server are refused. `trusted` allows all that kubectl does.
-            name: distinguishes the cluster from others, such as `prod`; requests carry it.
-            options: the bounds of the connection.
-            write_options: the rate of writes, and how long they are retried.
-            request_budget_options: how many requests its informers together may send at a time.
-
-        Raises:
-            ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
-            ConfigurationError: what was found cannot be used.
-            InvalidArgumentError: more than one of kubeconfig, server and config was given.
-            LifecycleError: the runner is not started, is closed, or another process made it.
-        """
-        opening = connect(
-            kubeconfig,
-            context=context,
-            server=server,
-            config=config,
-            impersonate_user=impersonate_user,
-            impersonate_groups=impersonate_groups,
-            kubeconfig_policy=kubeconfig_policy,
-            name=name,
-            options=options,
-            write_options=write_options,
-            request_budget_options=request_budget_options,
-        )
-        return _Connecting(self._thread, opening)
+    connect: Final = _connecting(connect_to)
+    """Connect to a cluster: `with runner.connect() as cluster`; as `pyinformer.connect`."""
 
     def call(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an asynchronous function on the loop and wait for what it returns.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, get_overloads
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -95,6 +98,19 @@ def summary_of(text: str | None) -> str:
     return " ".join((text or "").partition("\n\n")[0].split())
 
 
+@cache
+def declared_summaries(blocking: type) -> dict[str, str]:
+    """Return the docstrings below the attributes of a class, by the attributes' names."""
+    body = ast.parse(inspect.cleandoc(inspect.getsource(blocking))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        made.target.id: ast.literal_eval(below.value)
+        for made, below in pairwise(body.body)
+        if isinstance(made, ast.AnnAssign) and isinstance(made.target, ast.Name)
+        if isinstance(below, ast.Expr)
+    }
+
+
 @pytest.mark.parametrize(("original", "blocking", "name"), list(twins()))
 def test_every_public_member_has_a_blocking_twin_of_the_same_shape(
     original: type, blocking: type, name: str
@@ -109,9 +125,6 @@ def test_every_public_member_has_a_blocking_twin_of_the_same_shape(
         )
         return
     assert shape_of(twin) == shape_of(model)
-    assert [shape_of(one) for one in get_overloads(inspect.unwrap(twin))] == [
-        shape_of(one) for one in get_overloads(model)
-    ]
 
 
 @pytest.mark.parametrize(("original", "blocking", "name"), list(twins()))
@@ -127,8 +140,8 @@ def test_every_twin_says_what_its_original_says_but_for_cancellation(
     if name in _OWN_WORDS:
         return
     assert doc == blocking_doc(model)
-    declared = inspect.unwrap(twin).__doc__
-    if inspect.unwrap(twin) is not twin:  # what an editor shows is what the source says
+    declared = declared_summaries(blocking).get(name)
+    if declared is not None:  # what an editor shows
         assert summary_of(declared).startswith(summary_of(doc)[:60])
 
 

@@ -240,6 +240,16 @@ def blocking(runner: Runner, cluster: BlockingCluster, factory: BlockingInformer
     reveal_type(pods.add_event_handler(on_add=print))  # BlockingRegistration[PodView]
     reveal_type(cluster.get("v1", "pods", "default/a"))  # KubeObject[None]
     reveal_type(cluster.delete("v1", "pods", "default/a"))  # KubeObject[None] | None
+    reveal_type(cluster.delete({}, check_uid=False))  # KubeObject[None] | None
+    cluster.delete("v1", 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    cluster.apply({})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with cluster.informer_factory(grace_seconds=1.0) as made:
+        reveal_type(made)  # BlockingInformerFactory
+    cluster.informer_factory(grace="1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with runner.connect(server="http://localhost") as connected:
+        reveal_type(connected)  # BlockingCluster
+    reveal_type(pods.last_good("default/a"))  # StaleObject[PodView] | None
+    reveal_type(pods.status())  # InformerStatus
     find = cluster.asynchronous.find_resource
     reveal_type(runner.call(find, "deploy"))  # APIResource
     with pods.events() as events:
