@@ -37,6 +37,11 @@ class TokenBucket:
         self._tokens = min(self._burst, self._tokens + passed * self._per_second) - 1.0
         return max(0.0, -self._tokens / self._per_second)
 
+    def is_full(self, now: float) -> bool:
+        """Return whether it holds its whole burst, as a new one does."""
+        passed = 0.0 if self._filled_at is None else max(0.0, now - self._filled_at)
+        return self._tokens + passed * self._per_second >= self._burst
+
     def give_back(self) -> None:
         """Return a token that was reserved and not used."""
         self._tokens += 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer.apimachinery import check_integer, check_seconds
 from pyinformer.errors import InvalidArgumentError
 
 
@@ -35,8 +35,6 @@ class WriteOptions:
         if rate is not None and not is_rate:
             reason = f"must be a number above 0, or None for no limit, got {rate!r}"
             raise InvalidArgumentError("writes_per_second", reason)
-        for name, least in (("burst", 1), ("retry_limit", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidArgumentError(name, f"must be an integer >= {least}, got {value!r}")
+        check_integer("burst", self.burst)
+        check_integer("retry_limit", self.retry_limit, least=0)
         check_seconds("retry_timeout_seconds", self.retry_timeout_seconds)

@@ -72,10 +72,7 @@ class ClusterPoolOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         for option in fields(self):
-            value = getattr(self, option.name)
-            check_seconds(option.name, value)
-            if not value:
-                raise InvalidArgumentError(option.name, f"must be greater than 0, got {value}")
+            check_seconds(option.name, getattr(self, option.name), is_positive=True)
         if self.retry_max_seconds < self.retry_initial_seconds:
             reason = f"must be at least retry_initial_seconds, got {self.retry_max_seconds}"
             raise InvalidArgumentError("retry_max_seconds", reason)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import anyio
 
-from pyinformer.apimachinery import JSONObject, KubeObject, check_seconds
+from pyinformer.apimachinery import JSONObject, KubeObject, check_integer, check_seconds
 from pyinformer.cluster._bodies import Body, body_of
 from pyinformer.cluster._targets import target_of
 from pyinformer.errors import (
@@ -73,8 +73,7 @@ async def retry_on_conflict(
     Source:
         client-go util/retry/util.go.
     """
-    if attempts < 1:
-        raise InvalidArgumentError("attempts", f"must be at least 1, got {attempts}")
+    check_integer("attempts", attempts)
     check_seconds("backoff_seconds", backoff_seconds)
     left = attempts
     while True:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, V, View, check_seconds
+from pyinformer.apimachinery import Event, V, View, check_integer, check_seconds
 from pyinformer.cluster import state_of
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._invoke import Invoker
@@ -92,8 +92,7 @@ class Controller(Startable, Generic[V]):
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
-        if not isinstance(workers, int) or workers < 1:
-            raise InvalidArgumentError("workers", f"must be an integer >= 1, got {workers!r}")
+        check_integer("workers", workers)
         self._primaries = listed(primary)
         self._clusters = Clusters()
         for informer in self._primaries:

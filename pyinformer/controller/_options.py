@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import dataclass, field
 from typing import final
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer.apimachinery import check_flag, check_integer, check_seconds
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import LogExceptions, check_log_exceptions
 from pyinformer.workqueue import LOW_PRIORITY
@@ -16,6 +15,7 @@ _DURATIONS = (
     "grace_seconds",
     "drain_timeout_seconds",
     "sync_timeout_seconds",
+    "initial_backoff_seconds",
     "max_backoff_seconds",
     "rate_limit_period_seconds",
     "hot_loop_window_seconds",
@@ -107,16 +107,12 @@ class ControllerOptions:
     def __post_init__(self) -> None:
         """Refuse invalid values."""
         for name in _DURATIONS:
-            check_seconds(name, getattr(self, name))
+            check_seconds(name, getattr(self, name), is_positive=name in _POSITIVE)
         for name in _COUNTS:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidArgumentError(name, f"must be an integer >= 0, got {value!r}")
-        timeout = self.reconcile_timeout_seconds
-        if timeout is not None and not 0 < timeout < math.inf:
-            raise InvalidArgumentError(
-                "reconcile_timeout_seconds", f"must be positive or None, got {timeout!r}"
-            )
+            check_integer(name, getattr(self, name), least=0)
+        timeout_seconds = self.reconcile_timeout_seconds
+        if timeout_seconds is not None:
+            check_seconds("reconcile_timeout_seconds", timeout_seconds, is_positive=True)
         if self.max_backoff_seconds < self.initial_backoff_seconds:
             reason = (
                 f"must not be less than initial_backoff_seconds, got {self.max_backoff_seconds}"
@@ -127,9 +123,6 @@ class ControllerOptions:
             raise InvalidArgumentError("backoff_jitter_ratio", reason)
         self._check_noop_writes()
         check_log_exceptions(self.log_exceptions)
-        for name in _POSITIVE:
-            if not 0 < getattr(self, name) < math.inf:
-                raise InvalidArgumentError(name, f"must be positive, got {getattr(self, name)!r}")
 
     def _check_noop_writes(self) -> None:
         if not 0 < self.noop_write_ratio <= 1:
@@ -138,9 +131,7 @@ class ControllerOptions:
         if not 0 <= self.noop_writes_per_second <= _MAX_PER_SECOND:
             reason = f"must be 0 to {_MAX_PER_SECOND}, got {self.noop_writes_per_second!r}"
             raise InvalidArgumentError("noop_writes_per_second", reason)
-        if not isinstance(self.noop_breaker, bool):
-            reason = f"must be a bool, got {self.noop_breaker!r}"
-            raise InvalidArgumentError("noop_breaker", reason)
+        check_flag("noop_breaker", self.noop_breaker)
         if self.noop_breaker and self.noop_write_ratio == 1 and not self.noop_writes_per_second:
             reason = "needs noop_write_ratio or noop_writes_per_second: both are off"
             raise InvalidArgumentError("noop_breaker", reason)

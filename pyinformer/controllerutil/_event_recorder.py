@@ -22,7 +22,13 @@ from anyio.abc import TaskGroup
 
 from pyinformer._clock import monotonic, wall_time
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import ExponentialBackoff, KubeObject, check_seconds, object_key
+from pyinformer.apimachinery import (
+    ExponentialBackoff,
+    KubeObject,
+    check_integer,
+    check_seconds,
+    object_key,
+)
 from pyinformer.cluster import Cluster
 from pyinformer.controllerutil._event_body import API_VERSION, EventBodies, series_body
 from pyinformer.controllerutil._event_series import EventBook, Occurrence, Outcome, Series
@@ -115,8 +121,7 @@ class EventRecorder(Startable):
         if not _CONTROLLER.fullmatch(controller):
             reason = f"must be like 'db-operator' or 'acme.io/db-operator', got {controller!r}"
             raise InvalidArgumentError("controller", reason)
-        if max_waiting < 1:
-            raise InvalidArgumentError("max_waiting", "must be at least 1")
+        check_integer("max_waiting", max_waiting)
         check_seconds("drain_timeout_seconds", drain_timeout_seconds)
         self.controller: str = controller
         self._cluster = cluster

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Self, final
 
-from pyinformer.apimachinery import KubeObject
+from pyinformer.apimachinery import KubeObject, TokenBucket
 from pyinformer.controllerutil._references import AnyObject, Reference
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
@@ -23,7 +23,7 @@ _REFRESH_SECONDS: Final = 1800.0  # upstream's: an event of the server lives for
 _SHOWN: Final = 32
 _MAX_NOTE: Final = 1024  # the server's limit: no more is kept
 _MAX_SERIES: Final = 4096  # upstream's correlator has as many; its newer cache has no bound
-_BURST: Final = 25.0  # new events for one object at once, as upstream's spam filter
+_BURST: Final = 25  # new events for one object at once, as upstream's spam filter
 _REFILL_SECONDS: Final = 300.0  # then one in five minutes
 
 
@@ -118,21 +118,6 @@ class Series:
 
 
 @final
-@dataclass(slots=True, kw_only=True)
-class _Bucket:
-    tokens: float
-    filled_at: float
-
-    def take(self, now: float) -> bool:
-        self.tokens = min(_BURST, self.tokens + (now - self.filled_at) / _REFILL_SECONDS)
-        self.filled_at = now
-        if self.tokens < 1.0:
-            return False
-        self.tokens -= 1.0
-        return True
-
-
-@final
 @dataclass(slots=True)
 class EventBook:
     """The open series, and those that wait to be written; for any thread.
@@ -149,7 +134,7 @@ class EventBook:
     _waiting: deque[Series] = field(default_factory=deque)
     _waiting_of: Counter[str] = field(default_factory=Counter)
     """The number of waiting series by namespace; only namespaces with any."""
-    _buckets: dict[Hashable, _Bucket] = field(default_factory=dict)
+    _buckets: dict[Hashable, TokenBucket] = field(default_factory=dict)
 
     def observe(self, occurrence: Occurrence, now: float) -> Outcome:
         """Record an occurrence.
@@ -191,7 +176,7 @@ class EventBook:
                 if has_ended and fits:
                     del self._open[key]
             for key, bucket in tuple(self._buckets.items()):
-                if now - bucket.filled_at >= _BURST * _REFILL_SECONDS:  # full again
+                if bucket.is_full(now):
                     del self._buckets[key]
 
     def close(self) -> None:
@@ -239,7 +224,9 @@ class EventBook:
         namespace = occurrence.regarding.namespace
         if len(self._waiting) >= self.max_waiting and not self._has_made_room(namespace):
             return Outcome.OVERFLOWED
-        if not self._bucket(_identity(occurrence.regarding), now).take(now):
+        bucket = self._bucket(_identity(occurrence.regarding))
+        if bucket.reserve(now) > 0:
+            bucket.give_back()
             return Outcome.RATE_LIMITED
         series = Series(first=occurrence, last_happened_at=occurrence.happened_at, last_seen_at=now)
         self._enqueue(series)
@@ -288,8 +275,9 @@ class EventBook:
                 return True
         return False
 
-    def _bucket(self, key: Hashable, now: float) -> _Bucket:
-        bucket = self._buckets.pop(key, None) or _Bucket(tokens=_BURST, filled_at=now)
+    def _bucket(self, key: Hashable) -> TokenBucket:
+        fresh = TokenBucket(per_second=1 / _REFILL_SECONDS, burst=_BURST)
+        bucket = self._buckets.pop(key, fresh)
         self._buckets[key] = bucket
         if len(self._buckets) > _MAX_SERIES:
             del self._buckets[next(iter(self._buckets))]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, final
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer.apimachinery import check_integer, check_seconds
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import FactoryStatus, InformerStatus
@@ -74,14 +74,8 @@ class HealthOptions:
         for name in _DURATIONS:
             value = getattr(self, name)
             if value is not None:
-                check_seconds(name, value)
-            if value == 0 and name in _POSITIVE:
-                raise InvalidArgumentError(name, "must be greater than 0")
-        times = self.blocked_times
-        if isinstance(times, bool) or not isinstance(times, int) or times < 1:
-            raise InvalidArgumentError(
-                "blocked_times", f"must be an integer >= 1, got {self.blocked_times!r}"
-            )
+                check_seconds(name, value, is_positive=name in _POSITIVE)
+        check_integer("blocked_times", self.blocked_times)
         if (
             self.stale_seconds is not None
             and self.wedged_seconds is not None

@@ -20,7 +20,7 @@ import httptools
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
-from pyinformer.apimachinery import JSONObject, check_seconds
+from pyinformer.apimachinery import JSONObject, check_choice, check_seconds
 from pyinformer.errors import ConfigurationError, InvalidArgumentError
 from pyinformer.operator._same_host import PageRequest, why_foreign
 from pyinformer.tasks import error_text
@@ -87,8 +87,7 @@ class HealthServer:
         check_seconds("connection_seconds", connection_seconds)
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise InvalidArgumentError("port", f"must be 0 to {_MAX_PORT}, got {port!r}")
-        if pages_for not in get_args(_PagesFor):
-            raise InvalidArgumentError("pages_for", f"must be loopback or all, got {pages_for!r}")
+        check_choice("pages_for", pages_for, get_args(_PagesFor))
         self._checks = dict(checks)
         self._pages = dict(pages or {})
         both = sorted(self._checks.keys() & self._pages.keys())

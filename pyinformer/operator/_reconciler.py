@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast, final
 
-from pyinformer.apimachinery import GroupVersionResource, KubeObject
+from pyinformer.apimachinery import GroupVersionResource, KubeObject, check_integer
 from pyinformer.cluster import Cluster
 from pyinformer.controller import ControllerOptions, Reconcile, Result
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError, invalid_handler
@@ -246,8 +246,7 @@ def check_terms(
         InvalidArgumentError: one of them is invalid.
         InvalidTypeError: the predicate cannot be called with two states.
     """
-    if not isinstance(workers, int) or workers < 1:
-        raise InvalidArgumentError("workers", f"must be an integer >= 1, got {workers!r}")
+    check_integer("workers", workers)
     if options is not None and not isinstance(options, ControllerOptions):
         reason = f"must be a ControllerOptions, not {type(options).__name__}"
         raise InvalidArgumentError("options", reason)

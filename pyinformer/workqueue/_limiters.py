@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, Protocol, final
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer.apimachinery import TokenBucket, check_integer, check_seconds
 from pyinformer.errors import InvalidArgumentError
 
 _MAX_ITEMS: Final = 1_000_000  # about 150 MB; fewer would let failing keys push each other out
@@ -48,8 +48,7 @@ class _PerItem:
     __slots__ = ("_counts", "_max_items")
 
     def __init__(self, max_items: int) -> None:
-        if max_items < 1:
-            raise InvalidArgumentError("max_items", f"must be at least 1, got {max_items!r}")
+        check_integer("max_items", max_items)
         self._counts: OrderedDict[Hashable, int] = OrderedDict()
         self._max_items = max_items
 
@@ -177,18 +176,12 @@ class BucketRateLimiter:
         client-go util/workqueue/default_rate_limiters.go, BucketRateLimiter.
     """
 
-    __slots__ = ("_burst", "_items_per_second", "_seen_at", "_tokens")
+    __slots__ = ("_bucket",)
 
     def __init__(self, items_per_second: float, burst: int) -> None:
-        check_seconds("items_per_second", items_per_second)
-        if not items_per_second:
-            raise InvalidArgumentError("items_per_second", "must be greater than 0")
-        if burst < 1:
-            raise InvalidArgumentError("burst", f"must be at least 1, got {burst!r}")
-        self._items_per_second = items_per_second
-        self._burst = burst
-        self._tokens = float(burst)
-        self._seen_at: float | None = None
+        check_seconds("items_per_second", items_per_second, is_positive=True)
+        check_integer("burst", burst)
+        self._bucket = TokenBucket(per_second=items_per_second, burst=burst)
 
     def when(self, item: Hashable, now: float) -> float:
         """Take a token, a future one if the bucket is empty; return the seconds until it exists.
@@ -197,11 +190,7 @@ class BucketRateLimiter:
             item: not used.
             now: monotonic seconds.
         """
-        passed_seconds = 0.0 if self._seen_at is None else max(0.0, now - self._seen_at)
-        self._seen_at = now
-        filled = self._tokens + passed_seconds * self._items_per_second
-        self._tokens = min(filled, self._burst) - 1
-        return max(0.0, -self._tokens / self._items_per_second)
+        return self._bucket.reserve(now)
 
     def forget(self, item: Hashable) -> None:
         """Do nothing: keys are not remembered."""

@@ -15,13 +15,13 @@ from functools import partial
 from itertools import islice
 from threading import get_ident
 from types import TracebackType
-from typing import Final, Generic, Literal, TypeAlias, final
+from typing import Final, Generic, Literal, TypeAlias, final, get_args
 
 from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import check_seconds
+from pyinformer.apimachinery import check_choice, check_seconds
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, QueueClosedError
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.workqueue._limiters import (
@@ -147,9 +147,7 @@ class Queue(Generic[T]):
         ordering: Ordering[T] | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        if on_shutdown not in {"drop", "flush"}:
-            reason = f"must be 'drop' or 'flush', got {on_shutdown!r}"
-            raise InvalidArgumentError("on_shutdown", reason)
+        check_choice("on_shutdown", on_shutdown, get_args(OnShutdown))
         self._name = name
         self._on_shutdown = on_shutdown
         default = default_controller_rate_limiter

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, final
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer.apimachinery import check_choice, check_integer, check_seconds
 from pyinformer.errors import InvalidArgumentError
 
 _MAX_KEEPALIVE_SECONDS = 32_767  # Linux: MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL
@@ -65,18 +65,15 @@ class ConnectionOptions:
     trouble."""
 
     def __post_init__(self) -> None:
-        if self.http_client not in _HTTP_CLIENTS:
-            reason = f"must be one of {', '.join(_HTTP_CLIENTS)}, got {self.http_client!r}"
-            raise InvalidArgumentError("http_client", reason)
+        check_choice("http_client", self.http_client, _HTTP_CLIENTS)
         for option in fields(self):
             if option.name == "http_client":
                 continue
             value = getattr(self, option.name)
-            if option.name in _WHOLE and (isinstance(value, bool) or not isinstance(value, int)):
-                raise InvalidArgumentError(option.name, f"must be an integer, got {value!r}")
-            check_seconds(option.name, value)  # the counts as well: none may be infinite
-            if not value:
-                raise InvalidArgumentError(option.name, f"must be greater than 0, got {value}")
+            if option.name in _WHOLE:
+                check_integer(option.name, value)
+            else:
+                check_seconds(option.name, value, is_positive=True)
         for name in ("keepalive_idle_seconds", "keepalive_interval_seconds", "keepalive_probes"):
             limit = _MAX_PROBES if name == "keepalive_probes" else _MAX_KEEPALIVE_SECONDS
             value = getattr(self, name)
