@@ -53,6 +53,7 @@ _log = get_logger("pyinformer.controller")
 
 _LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of failing keys
 _LINES_PER_SECOND: Final = 10.0
+_RELEASED: Final = 64  # held requests that come back in one step of the loop
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
 _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")
@@ -196,7 +197,7 @@ class Engine(Generic[V]):
             Not to be cancelled: its owner shields it, and its two times bound it.
         """
         await self._pool.stop()
-        self._dropped_held = self._detector.held_outside_queue
+        self._dropped_held = self._breaker.aside
         dropped = self._queue.statistics().dropped + self._dropped_held
         if dropped:
             _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)
@@ -264,7 +265,7 @@ class Engine(Generic[V]):
         priority = queue.taken.get(request_id, 0)
         may_wait = priority < 0 or (
             self.options.noop_breaker
-            and detector.only_noops(request_id)
+            and self._noops.only_noops(request_id)
             and not self.requests.has_changes(request_id)
         )
         wait_seconds = max(
@@ -274,7 +275,7 @@ class Engine(Generic[V]):
             self._postponed += 1
             queue.add_after_nowait(request_id, wait_seconds, priority=priority)
             if self._held:
-                detector.postponed(request_id)
+                self._breaker.postponed(request_id)
                 self._release_held(now)
             return None
         if may_wait and detector.holds(request_id, priority, now):
@@ -332,9 +333,9 @@ class Engine(Generic[V]):
     def _release_held(self, now: float) -> None:
         """Enqueue the requests that the breaker releases, and the next probe."""
         queue = self._queue
-        for request_id, priority in self._detector.release():
+        for request_id, priority in self._breaker.release(_RELEASED):
             queue.add_nowait(request_id, priority=priority)
-        probe = self._detector.next_probe(now)
+        probe = self._breaker.next_probe(now)
         if probe is not None:
             queue.add_after_nowait(probe.request_id, probe.after_seconds, priority=probe.priority)
 

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyinformer.controller._options import ControllerOptions
-    from pyinformer.controller._storm_breaker import Probe
     from pyinformer.metrics import Metrics
     from pyinformer.sources import Reason, RequestId
 
 _log = get_logger("pyinformer.controller")
 
 _TOP: Final = 10  # keys in the status: one is enough to find a bug
-_RELEASED: Final = 64  # held requests that come back in one step of the loop
 
 
 @final
@@ -95,15 +93,6 @@ class LoopDetector:
         self.held: Mapping[RequestId, int] = self.breaker.held
         """What the breaker holds; always the same mapping, which costs nothing to test."""
 
-    @property
-    def held_outside_queue(self) -> int:
-        """The number of held requests that are not in the queue."""
-        return self.breaker.aside
-
-    def only_noops(self, request_id: RequestId) -> bool:
-        """Return whether the last writes of a key changed nothing."""
-        return self.noop_counts.only_noops(request_id)
-
     def holds(self, request_id: RequestId, priority: int, now: float) -> bool:
         """Return whether the breaker holds a request that may wait; it is released later."""
         holds = self.breaker.holds(request_id, priority, now)
@@ -144,18 +133,6 @@ class LoopDetector:
             self._breaker_closed()
         if storm is not None:
             self._storm_ended(storm)
-
-    def postponed(self, request_id: RequestId) -> None:
-        """Record that a request waits in the queue for another reason."""
-        self.breaker.postponed(request_id)
-
-    def next_probe(self, now: float) -> Probe | None:
-        """Return a held request that is to be enqueued as a probe; None if there is none."""
-        return self.breaker.next_probe(now) if self.held else None
-
-    def release(self) -> list[tuple[RequestId, int]]:
-        """Return some of the requests that need not wait any more, with their priorities."""
-        return self.breaker.release(_RELEASED) if self.held else []
 
     def hot(self, now: float) -> tuple[HotLoopStatus, ...]:
         """Return the keys that are slowed; from any thread."""

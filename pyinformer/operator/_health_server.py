@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import TracebackType
-from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, cast, final, get_args
+from typing import Final, Literal, NamedTuple, Self, TypeAlias, cast, final, get_args
 from urllib.parse import parse_qsl
 
 import httptools
@@ -203,17 +203,13 @@ def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
     return _Answer(HTTPStatus.OK, text if text.endswith("\n") else f"{text}\n")
 
 
-class _Answering(Protocol):
-    def __call__(self, request: PageRequest, /) -> _Answer: ...
-
-
 @final
 class _Connection(asyncio.Protocol):
     """One request, one answer, and the end; httptools calls the methods named `on_...`."""
 
     def __init__(
         self,
-        answer: _Answering,
+        answer: Callable[[PageRequest], _Answer],
         open_connections: dict[_Connection, None],
         limit_seconds: float,
     ) -> None:

@@ -6,7 +6,7 @@ The pages are JSON of frozen records, or text. They show keys and versions, not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import msgspec
 
@@ -22,28 +22,10 @@ from pyinformer.operator._health_checks import (
 )
 
 if TYPE_CHECKING:
+    from pyinformer.operator._health import HealthVerdict
     from pyinformer.operator._health_server import Page
 
 _DIGITS: Final = 3  # of a second: a millisecond is what people and dashboards can use
-
-
-class Answer(Protocol):
-    """Whether a program is alive, or ready."""
-
-    @property
-    def is_ok(self) -> bool:
-        """Yes or no."""
-        ...
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why not."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Problems that do not count."""
-        ...
 
 
 @final
@@ -58,7 +40,7 @@ class StatusPages:
     def __init__(
         self,
         watched: Callable[[], Sequence[HasStatus]],
-        verdicts: Callable[[], Mapping[str, Answer]],
+        verdicts: Callable[[], Mapping[str, HealthVerdict]],
     ) -> None:
         self._watched = watched
         self._verdicts = verdicts
@@ -133,7 +115,7 @@ class StatusPages:
         }
 
 
-def overview(statuses: Iterable[Status], verdicts: Mapping[str, Answer]) -> str:
+def overview(statuses: Iterable[Status], verdicts: Mapping[str, HealthVerdict]) -> str:
     """Return the state in a line for each informer and controller, then the verdicts.
 
     Args:

@@ -6,7 +6,7 @@ names the resource version from which it continues, unless it sends the initial 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
@@ -29,6 +29,7 @@ _METADATA_WATCH: Final = (
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
 _IMPOSSIBLE_NAME: Final = "-"
+_NOT_OLDER: Final = "NotOlderThan"
 
 
 @final
@@ -67,7 +68,12 @@ class ListWatch:
         self.path: str = f"{resource.path}{scope}/{resource.resource}"
         self.key: str = ""
         """The only object that is listed; empty for all. A server may ignore it and send others."""
-        self._selectors = tuple(_selectors(label_selector, field_selector, shard_selector))
+        selectors = {
+            "labelSelector": "" if label_selector is None else str(label_selector),
+            "fieldSelector": "" if field_selector is None else str(field_selector),
+            "shardSelector": shard_selector or "",
+        }
+        self._selectors = tuple(_without_empty(selectors))
 
     @property
     def is_selective(self) -> bool:
@@ -125,11 +131,16 @@ class ListWatch:
         if resource_version_match and not resource_version:
             reason = "needs a resource version to match"
             raise InvalidArgumentError("resource_version_match", reason)
-        query = _list_query(resource_version, resource_version_match, limit, continue_token)
         what = f"list {self.resource}"
+        query = {
+            "resourceVersion": resource_version,
+            "resourceVersionMatch": resource_version and (resource_version_match or _NOT_OLDER),
+            "limit": str(limit or ""),
+            "continue": continue_token,
+        }
         return self.connection.stream(
             self.path,
-            (*self._selectors, *query),
+            (*self._selectors, *_without_empty(query)),
             watch=own_connection_seconds is not None,  # each watch has its own connection
             what=what,
             deadline_seconds=own_connection_seconds,
@@ -195,10 +206,17 @@ class ListWatch:
             reason = f"must be the version of a list, got {resource_version!r}: list first"
             raise InvalidArgumentError("resource_version", reason)
         seconds = max(1, round(timeout_seconds))
-        query = _watch_query(resource_version, seconds, send_initial_events=send_initial_events)
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "sendInitialEvents": "true" if send_initial_events else "",
+            "resourceVersionMatch": _NOT_OLDER if send_initial_events else "",
+            "timeoutSeconds": str(seconds),
+        }
         return self.connection.stream(
             self.path,
-            (*self._selectors, *query),
+            (*self._selectors, *_without_empty(query)),
             watch=True,
             what=f"watch {self.resource}",
             deadline_seconds=seconds + WATCH_GRACE_SECONDS,
@@ -206,41 +224,6 @@ class ListWatch:
         )
 
 
-def _list_query(
-    resource_version: str, resource_version_match: str, limit: int, continue_token: str
-) -> Iterator[tuple[str, str]]:
-    """Yield the query of a list, without its selectors."""
-    if resource_version:
-        yield "resourceVersion", resource_version
-        yield "resourceVersionMatch", resource_version_match or "NotOlderThan"
-    if limit:
-        yield "limit", str(limit)
-    if continue_token:
-        yield "continue", continue_token
-
-
-def _watch_query(
-    resource_version: str, seconds: int, *, send_initial_events: bool
-) -> Iterator[tuple[str, str]]:
-    """Yield the query of a watch, without its selectors."""
-    yield "watch", "true"
-    yield "allowWatchBookmarks", "true"
-    if resource_version:
-        yield "resourceVersion", resource_version
-    if send_initial_events:
-        yield "sendInitialEvents", "true"
-        yield "resourceVersionMatch", "NotOlderThan"
-    yield "timeoutSeconds", str(seconds)
-
-
-def _selectors(
-    label_selector: LabelSelector | str | None,
-    field_selector: FieldSelector | str | None,
-    shard_selector: str | None,
-) -> Iterator[tuple[str, str]]:
-    if label_selector is not None and str(label_selector):
-        yield "labelSelector", str(label_selector)
-    if field_selector is not None and str(field_selector):
-        yield "fieldSelector", str(field_selector)
-    if shard_selector:
-        yield "shardSelector", shard_selector
+def _without_empty(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of a query, without empty values."""
+    return ((name, value) for name, value in query.items() if value)

@@ -60,25 +60,13 @@ def status_error(
         needed: the RBAC rule that the request needs, for the error if it is missing.
     """
     fields = _status_fields(body)
-    details = _mapping(fields.get("details"))
-    causes = _causes(details)
-    retry_after_seconds = parse_retry_after(headers.get("Retry-After"), headers.get("Date"))
-    if retry_after_seconds is None:
-        retry_after_seconds = _seconds(details.get("retryAfterSeconds"))
-    kind = status_error_class(status, causes)
-    conflicts = _field_conflicts(details) if kind is ConflictError else ()
-    if conflicts:
-        kind = ApplyConflictError
-    return kind(
-        status=status,
-        reason=_text(fields.get("reason")),
-        message=_redacted(_message(fields, body), status, request),
+    return _error(
+        status,
+        fields,
+        message=_message(fields, body),
         request=request,
-        causes=causes,
-        retry_after_seconds=retry_after_seconds,
-        needed=needed if kind is ForbiddenError else "",
-        conflicts=conflicts,
-        names_object=bool(details.get("name")),
+        retry_after_seconds=parse_retry_after(headers.get("Retry-After"), headers.get("Date")),
+        needed=needed,
     )
 
 
@@ -91,17 +79,37 @@ def status_error_from_object(status_object: JSONValue, *, request: str = "") -> 
         request: the request, for the error: `watch pods.v1`.
     """
     fields = _mapping(status_object)
-    details = _mapping(fields.get("details"))
-    causes = _causes(details)
     code = fields.get("code")
     status = code if isinstance(code, int) and code in _STATUS_CODES else _INTERNAL_SERVER_ERROR
-    return status_error_class(status, causes)(
+    return _error(status, fields, message=_message(fields), request=request)
+
+
+def _error(
+    status: int,
+    fields: JSONObject,
+    *,
+    message: str,
+    request: str,
+    retry_after_seconds: float | None = None,
+    needed: str = "",
+) -> APIStatusError:
+    """Return the error for the fields of a Status; what a header says comes before its details."""
+    details = _mapping(fields.get("details"))
+    causes = _causes(details)
+    kind = status_error_class(status, causes)
+    conflicts = _field_conflicts(details) if kind is ConflictError else ()
+    if retry_after_seconds is None:
+        retry_after_seconds = _seconds(details.get("retryAfterSeconds"))
+    return (ApplyConflictError if conflicts else kind)(
         status=status,
         reason=_text(fields.get("reason")),
-        message=_redacted(_text(fields.get("message"))[:MAX_MESSAGE_CHARS], status, request),
+        message=_redacted(message, status, request),
         request=request,
         causes=causes,
-        retry_after_seconds=_seconds(details.get("retryAfterSeconds")),
+        retry_after_seconds=retry_after_seconds,
+        needed=needed if kind is ForbiddenError else "",
+        conflicts=conflicts,
+        names_object=bool(details.get("name")),
     )
 
 
@@ -147,7 +155,7 @@ def _status_fields(body: bytes) -> JSONObject:
         return {}
 
 
-def _message(fields: JSONObject, body: bytes) -> str:
+def _message(fields: JSONObject, body: bytes = b"") -> str:
     words = _text(fields.get("message"))
     if not words and not fields:
         # Credentials are removed before the text is shortened: no part of one is left.

@@ -182,7 +182,7 @@ async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
 def test_what_cannot_work_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="/a is also the path of a check"):
         HealthServer({"/a": lambda: ()}, pages={"/a": lambda _: ""})
-    with pytest.raises(InvalidArgumentError, match="loopback or all"):
+    with pytest.raises(InvalidArgumentError, match="must be one of loopback, all"):
         HealthServer({}, pages_for="some")  # type: ignore[arg-type] # on purpose
 
 
