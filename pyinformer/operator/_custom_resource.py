@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, TypeVar, final
+from typing import Final, Literal, TypeAlias, TypeVar, final, get_args
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, check_choice
 from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from pyinformer.operator._schema import structural_schema
 
@@ -17,7 +17,6 @@ ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]
 M = TypeVar("M")
 
 _ATTRIBUTE: Final = "__custom_resource__"
-_SCOPES: Final = ("Namespaced", "Cluster")
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
@@ -72,8 +71,7 @@ def custom_resource(
         InvalidArgumentError: a custom resource cannot have such a name.
     """
     resource = _resource(api_version, plural)
-    if scope not in _SCOPES:
-        raise InvalidArgumentError("scope", f"must be 'Namespaced' or 'Cluster', not {scope!r}")
+    check_choice("scope", scope, get_args(ResourceScope))
     for name, words in (("short_names", short_names), ("categories", categories)):
         if isinstance(words, str):
             raise InvalidArgumentError(name, f"must be a list: [{words!r}]")

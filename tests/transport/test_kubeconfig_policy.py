@@ -122,7 +122,7 @@ async def test_a_policy_without_a_kubeconfig_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="'data-only' needs a kubeconfig"):
         async with pyinformer.connect(server="http://127.0.0.1:1", kubeconfig_policy="data-only"):
             pass
-    with pytest.raises(InvalidArgumentError, match="must be 'trusted' or 'data-only', got 'all'"):
+    with pytest.raises(InvalidArgumentError, match="must be one of trusted, data-only, got 'all'"):
         await find_config("a", policy="all")  # type: ignore[arg-type] # on purpose
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, get_args
 
+from pyinformer.apimachinery import check_choice
 from pyinformer.errors import ConfigurationNotFoundError, InvalidArgumentError
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._credentials import TokenFileCredentials
@@ -76,9 +77,7 @@ def check_policy(policy: KubeconfigPolicy, *, has_kubeconfig: bool) -> None:
     Raises:
         InvalidArgumentError: as described.
     """
-    if policy not in get_args(KubeconfigPolicy):
-        reason = f"must be 'trusted' or 'data-only', got {policy!r}"
-        raise InvalidArgumentError("kubeconfig_policy", reason)
+    check_choice("kubeconfig_policy", policy, get_args(KubeconfigPolicy))
     if policy != "trusted" and not has_kubeconfig:
         reason = "'data-only' needs a kubeconfig: no other source is searched for"
         raise InvalidArgumentError("kubeconfig_policy", reason)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._kubeconfig_files import KubeconfigFiles, Section
-from pyinformer.transport.config._kubeconfig_users import user_fields
+from pyinformer.transport.config._kubeconfig_users import KubeconfigUser
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
@@ -80,10 +80,9 @@ async def kubeconfig_config(
         now = KubeconfigFiles(present)
         return _allowed(now.referred(now.context(name)[1], "users", chosen.text("user")), policy)
 
-    fields = await user_fields(
-        user, cluster=_cluster_info(cluster), files=present, context=name, again=again
-    )
-    config = replace(config, **fields)
+    info = _cluster_info(cluster)
+    found = KubeconfigUser(entry=user, cluster=info, files=present, context=name, again=again)
+    config = replace(config, **await found.fields())
     if config.client_certificate_file:
         _check(config, user)
     return config

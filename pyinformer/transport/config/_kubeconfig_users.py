@@ -8,8 +8,9 @@ are written in the kubeconfig are read again when the server refuses them: tools
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._credentials import (
@@ -26,39 +27,94 @@ if TYPE_CHECKING:
     from pyinformer.transport.config._kubeconfig_files import Section
 
 
-async def user_fields(
-    user: Section,
-    *,
-    cluster: JSONObject,
-    files: list[str],
-    context: str,
-    again: Callable[[], Section],
-) -> dict[str, Any]:
-    """Return the fields of ClusterConfig that a user's entry sets.
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeconfigUser:
+    """The user's entry of a kubeconfig, and what logging in needs beside it."""
 
-    Args:
-        user: the entry.
-        cluster: the description of the cluster for exec plug-ins.
-        files: the kubeconfig files, for auth providers.
-        context: the context, for auth providers.
-        again: reads the entry again.
+    entry: Section
+    cluster: JSONObject
+    """The description of the cluster, for exec plug-ins."""
 
-    Raises:
-        ConfigurationError: the entry is malformed, a file is missing, or logging in failed.
+    files: list[str]
+    """The kubeconfig files, for auth providers."""
 
-    Cancellation:
-        Safe; an exec plug-in that was started is killed.
-    """
-    certificate, key = user.path("client-certificate"), user.path("client-key")
-    in_files = bool(certificate) and not _has_data(user)
-    fields: dict[str, Any] = {
-        "client_certificate_file": certificate if in_files else None,
-        "client_key_file": (key or None) if in_files else None,
-        "credentials": await _credentials(user, cluster, files, context, again),
-    }
-    if key and not (certificate or user.text("client-certificate-data")):
-        raise user.problem("client-key: needs a client-certificate")
-    return {**fields, **_impersonation(user)}
+    context: str
+    """The context, for auth providers."""
+
+    again: Callable[[], Section]
+    """Reads the entry again."""
+
+    async def fields(self) -> dict[str, Any]:
+        """Return the fields of ClusterConfig that the entry sets.
+
+        Raises:
+            ConfigurationError: the entry is malformed, a file is missing, or logging in failed.
+
+        Cancellation:
+            Safe; an exec plug-in that was started is killed.
+        """
+        entry = self.entry
+        certificate, key = entry.path("client-certificate"), entry.path("client-key")
+        in_files = bool(certificate) and not _has_data(entry)
+        fields: dict[str, Any] = {
+            "client_certificate_file": certificate if in_files else None,
+            "client_key_file": (key or None) if in_files else None,
+            "credentials": await self._credentials(),
+        }
+        if key and not (certificate or entry.text("client-certificate-data")):
+            raise entry.problem("client-key: needs a client-certificate")
+        return {**fields, **_impersonation(entry)}
+
+    async def _credentials(self) -> Credentials:
+        token_file = self.entry.path("tokenFile")
+        if token_file:
+            credentials = TokenFileCredentials(token_file, certificate=_certificate(self.entry))
+            await credentials.headers()  # a file that cannot be used is reported now
+            return credentials
+        log_in = self._log_in()
+        if log_in is not None:
+            return RenewingCredentials(log_in, first=await log_in())
+        return self._written_in_kubeconfig()
+
+    def _log_in(self) -> Callable[[], Awaitable[Login]] | None:
+        """Return the function that logs in; None if the entry needs no login."""
+        entry = self.entry
+        if entry.text("token") or entry.text("username"):
+            return None
+        if spec := entry.mapping("exec"):
+            # As in client-go, UpdateTransportConfig of exec.go: a plug-in may ask the user.
+            return None if _has_pair(entry) else self._exec(spec)
+        if entry.mapping("auth-provider"):
+            from pyinformer.transport.config._auth_provider import log_in_by_provider
+
+            return partial(log_in_by_provider, entry, self.files, self.context, _certificate(entry))
+        return None
+
+    def _exec(self, spec: Mapping[str, object]) -> Callable[[], Awaitable[Login]]:
+        from pyinformer.transport.config._exec_plugin import exec_plugin
+        from pyinformer.transport.config._exec_process import run_exec_plugin
+
+        plugin = exec_plugin(self.entry, spec, self.cluster)
+
+        async def log_in() -> Login:
+            login = await run_exec_plugin(plugin)
+            if login.certificate is not None:
+                _check_certificate(login.certificate, plugin.problem)
+            return login
+
+        return log_in
+
+    def _written_in_kubeconfig(self) -> Credentials:
+        """Return the credentials in the kubeconfig itself; a refusal has them read again."""
+        first = _login(self.entry)
+        if not first.headers and first.certificate is None:
+            return NoCredentials()
+
+        async def log_in() -> Login:
+            return _login(self.again())
+
+        return RenewingCredentials(log_in, first=first)
 
 
 def _impersonation(user: Section) -> dict[str, Any]:
@@ -74,69 +130,6 @@ def _impersonation(user: Section) -> dict[str, Any]:
         "impersonate_uid": user.text("as-uid") or None,
         "impersonate_extra": tuple(pairs),
     }
-
-
-async def _credentials(
-    user: Section,
-    cluster: JSONObject,
-    files: list[str],
-    context: str,
-    again: Callable[[], Section],
-) -> Credentials:
-    token_file = user.path("tokenFile")
-    if token_file:
-        credentials = TokenFileCredentials(token_file, certificate=_certificate(user))
-        await credentials.headers()  # a file that cannot be used is reported now
-        return credentials
-    log_in = _log_in(user, cluster, files, context)
-    if log_in is not None:
-        return RenewingCredentials(log_in, first=await log_in())
-    return _written_in_kubeconfig(user, again)
-
-
-def _log_in(
-    user: Section, cluster: JSONObject, files: list[str], context: str
-) -> Callable[[], Awaitable[Login]] | None:
-    """Return the function that logs in; None if the entry needs no login."""
-    if user.text("token") or user.text("username"):
-        return None
-    if spec := user.mapping("exec"):
-        # As in client-go, UpdateTransportConfig of exec.go: a plug-in may ask the user.
-        return None if _has_pair(user) else _exec(user, spec, cluster)
-    if user.mapping("auth-provider"):
-        from pyinformer.transport.config._auth_provider import log_in_by_provider
-
-        return partial(log_in_by_provider, user, files, context, _certificate(user))
-    return None
-
-
-def _exec(
-    user: Section, spec: Mapping[str, object], cluster: JSONObject
-) -> Callable[[], Awaitable[Login]]:
-    from pyinformer.transport.config._exec_plugin import exec_plugin
-    from pyinformer.transport.config._exec_process import run_exec_plugin
-
-    plugin = exec_plugin(user, spec, cluster)
-
-    async def log_in() -> Login:
-        login = await run_exec_plugin(plugin)
-        if login.certificate is not None:
-            _check_certificate(login.certificate, plugin.problem)
-        return login
-
-    return log_in
-
-
-def _written_in_kubeconfig(user: Section, again: Callable[[], Section]) -> Credentials:
-    """Return the credentials in the kubeconfig itself; a refusal has them read again."""
-    first = _login(user)
-    if not first.headers and first.certificate is None:
-        return NoCredentials()
-
-    async def log_in() -> Login:
-        return _login(again())
-
-    return RenewingCredentials(log_in, first=first)
 
 
 def _login(user: Section) -> Login:
