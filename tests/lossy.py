@@ -44,13 +44,13 @@ class _LossyBody:
         """How much has arrived so far."""
         return self._body.received_bytes
 
-    async def pieces(self) -> list[bytes]:
+    async def read(self) -> bytes:
         """Wait for the next lines that are not lost; nothing at the end."""
         while True:
             await self._wire.flows.wait()
             arrived = b"" if b"\n" in self._rest else await self._body.read()
             if not arrived and b"\n" not in self._rest:
-                return []
+                return b""
             lines = (self._rest + arrived).split(b"\n")
             self._rest = lines.pop()
             kept: list[bytes] = []
@@ -62,11 +62,7 @@ class _LossyBody:
                     self._rest = b"\n".join([*lines[number + 1 :], self._rest])
                     break
             if kept:
-                return kept
-
-    async def read(self) -> bytes:
-        """Wait for the next lines in one piece."""
-        return b"".join(await self.pieces())
+                return b"".join(kept)
 
     def expire(self, waited_seconds: float) -> None:
         """End the body."""

@@ -1,7 +1,7 @@
 """Reading the body of a watch: each piece goes to the splitter as soon as it arrives.
 
-A body that can push its bytes does so within the loop's own callbacks; the pieces of any other body
-are awaited. When all that arrived at once is read, the caller is called back and other tasks run.
+A body that can push its bytes does so within the loop's own callbacks; any other body is read piece
+by piece. When all that arrived at once is read, the caller is called back and other tasks run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float
             to continue.
 
     Raises:
-        InformerError: as `Body.pieces`.
+        InformerError: as `Body.read`.
 
     Cancellation:
         Safe; every piece that was taken from the body was fed.
@@ -38,10 +38,9 @@ async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float
         await body.deliver(splitter.feed_part, lambda: on_turn(now()))
         return
     budget = TimeBudget()
-    while arrived := await body.pieces():
+    while arrived := await body.read():
         started = budget.now()
-        for piece in arrived:
-            splitter.feed(piece)
+        splitter.feed(arrived)
         if not on_turn(started):
             return
         if budget.spend_since(started):

@@ -34,14 +34,10 @@ class Stream:
         self._pieces = [one + b"\n" for one in lines]
         self.received_bytes = sum(map(len, self._pieces))
 
-    async def pieces(self) -> list[bytes]:
-        """Return what is left, at once."""
-        pieces, self._pieces = self._pieces, []
-        return pieces
-
     async def read(self) -> bytes:
         """Return what is left, at once."""
-        return b"".join(await self.pieces())
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
 
     def expire(self, waited_seconds: float) -> None:
         """Do nothing."""

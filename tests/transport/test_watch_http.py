@@ -29,7 +29,7 @@ pytestmark = pytest.mark.every_loop
 WATCH = [("watch", "true")]
 
 
-async def test_each_chunk_comes_as_one_piece_in_order() -> None:
+async def test_all_chunks_arrive_in_order() -> None:
     events = [b'{"n":%d}\n' % number for number in range(50)]
     answer = CHUNKED + b"".join(map(chunk, events)) + chunk(b"")
     async with (
@@ -37,12 +37,12 @@ async def test_each_chunk_comes_as_one_piece_in_order() -> None:
         connected(server.url) as connection,
         connection.stream("/a", WATCH, watch=True) as body,
     ):
-        pieces: list[bytes] = []
-        while arrived := await body.pieces():
-            pieces += arrived
+        received = b""
+        while arrived := await body.read():
+            received += arrived
 
-        assert pieces == events
-        assert await body.pieces() == []
+        assert received == b"".join(events)
+        assert await body.read() == b""
 
 
 async def test_what_arrived_before_a_cut_is_delivered_before_the_error() -> None:
@@ -58,8 +58,8 @@ async def test_what_arrived_before_a_cut_is_delivered_before_the_error() -> None
     ):
         received = b""
         with pytest.raises(TransportError, match="the connection was lost"):
-            while arrived := await body.pieces():
-                received += b"".join(arrived)
+            while arrived := await body.read():
+                received += arrived
 
     assert received == b"whole\nha"
 
@@ -180,14 +180,14 @@ async def test_a_cancelled_read_takes_nothing() -> None:
         connected(server.url) as connection,
         connection.stream("/a", WATCH, watch=True) as body,
     ):
-        waiting = asyncio.create_task(body.pieces())
+        waiting = asyncio.create_task(body.read())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait({waiting})
         assert waiting.cancelled()
         more.set()
 
-        assert await body.pieces() == [b"later\n"]
+        assert await body.read() == b"later\n"
 
 
 class Careless:
@@ -262,7 +262,7 @@ async def test_the_option_says_who_reads_a_watch(
         connected(server.url, http_client=client) as connection,
         connection.stream("/a", WATCH, watch=True) as body,
     ):
-        assert b"".join(await body.pieces()) == b"an event\n"
+        assert await body.read() == b"an event\n"
         assert isinstance(body, WatchResponse) is is_direct
 
 

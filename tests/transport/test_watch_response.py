@@ -117,8 +117,8 @@ def test_the_body_is_the_same_however_it_is_framed_and_cut(
             reader.arrive(data[first:last])
         if task is not None:
             await task
-        while arrived := await reader.response.pieces():
-            reader.taken += arrived
+        while arrived := await reader.response.read():
+            reader.taken.append(arrived)
         return b"".join(reader.taken)
 
     assert asyncio.run(run()) == b"".join(content for _, content in parts)
@@ -167,7 +167,7 @@ async def test_the_readers_own_error_ends_the_reading_and_the_connection() -> No
     assert reader.taken == [b"one\n"]
     assert reader.wires.is_aborted
     with pytest.raises(TransportError, match="the client closed it"):
-        await reader.response.pieces()
+        await reader.response.read()
 
 
 async def test_a_reader_that_stops_leaves_the_rest_to_the_next() -> None:
@@ -180,7 +180,7 @@ async def test_a_reader_that_stops_leaves_the_rest_to_the_next() -> None:
 
     reader.arrive(b"ree\n\r\n" + chunk(b"four\n"))
     assert reader.taken == [b"one\n", b"two\n"]
-    assert await reader.response.pieces() == [b"three\n", b"four\n"]
+    assert await reader.response.read() == b"three\nfour\n"
 
 
 async def test_a_cancelled_delivery_takes_nothing_more() -> None:
@@ -218,7 +218,7 @@ async def test_a_head_is_read_wherever_it_was_cut(cut: int) -> None:
     await reader.response.head()
 
     assert reader.response.status == 200
-    assert await reader.response.pieces() == [b"one\n"]
+    assert await reader.response.read() == b"one\n"
 
 
 async def test_informational_answers_are_not_read_without_end() -> None:
@@ -392,7 +392,7 @@ async def test_an_answer_behind_the_end_is_nobodys() -> None:
 
     assert reader.taken == [b"right"]
     assert reader.response.status == 200
-    assert await reader.response.pieces() == []
+    assert await reader.response.read() == b""
 
 
 async def test_a_transport_of_any_class_is_used() -> None:

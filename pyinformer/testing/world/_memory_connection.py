@@ -78,24 +78,16 @@ class MemoryBody:
         Cancellation:
             Safe; a cancelled read takes nothing.
         """
-        return b"".join(await self.pieces())
-
-    async def pieces(self) -> list[bytes]:
-        """Wait for the next pieces; empty at the end.
-
-        Cancellation:
-            Safe; a cancelled call takes nothing.
-        """
         while True:
             self._changed.clear()
             if self._error is not None:
                 raise self._error
             if self._pieces and not self._is_held:
-                taken = list(self._pieces)
+                taken = b"".join(self._pieces)
                 self._pieces.clear()
                 return taken
             if self._has_ended and not self._is_held:
-                return []
+                return b""
             self._is_awaited = True
             try:
                 await self._changed.wait()

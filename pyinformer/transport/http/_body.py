@@ -55,21 +55,6 @@ class Body(Protocol):
         """
         ...
 
-    async def pieces(self) -> list[bytes]:
-        """Wait for the next bytes of the body, in as many pieces as they arrived in.
-
-        Returns:
-            The pieces, none of them empty; an empty list at the end of the body, again and again.
-
-        Raises:
-            TransportError: the connection was lost before the end of the body.
-            RequestTimeoutError: a list was silent for too long, or a watch outlived its deadline.
-
-        Cancellation:
-            Safe; a cancelled call takes nothing.
-        """
-        ...
-
     def expire(self, waited_seconds: float) -> None:
         """End the body with an error, for the current read and for later ones."""
         ...
@@ -91,7 +76,7 @@ class PushBody(Protocol):
             on_turn: called when the bytes that arrived are used up; returns whether to continue.
 
         Raises:
-            TransportError: as `Body.pieces`.
+            TransportError: as `Body.read`.
             BaseException: what `take` or `on_turn` raised.
 
         Cancellation:
@@ -179,21 +164,6 @@ class AiohttpBody:
         waited = self._waited_seconds
         reason = f"the body arrives too slowly: {self.received_bytes} bytes within {waited:.1f} s"
         return RequestTimeoutError(self._url, reason, waited_seconds=waited)
-
-    async def pieces(self) -> list[bytes]:
-        """Wait for the next bytes of the body.
-
-        Returns:
-            One piece; an empty list at the end of the body, again and again.
-
-        Raises:
-            TransportError: as `read`.
-
-        Cancellation:
-            Safe; a cancelled call takes nothing.
-        """
-        data = await self.read()
-        return [data] if data else []
 
     def expire(self, waited_seconds: float) -> None:
         """End the body with an error, for the current read and for later ones."""

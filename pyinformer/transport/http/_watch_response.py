@@ -153,43 +153,28 @@ class WatchResponse(asyncio.BufferedProtocol):
         finally:
             self._take, self._failure = None, None
 
-    async def pieces(self) -> list[bytes]:
-        """Wait for the next bytes of the body.
-
-        Returns:
-            The pieces that have arrived, none of them empty; an empty list at the end of the body.
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body; `b""` at its end.
 
         Raises:
             TransportError: the connection was lost before the end of the body.
             ProtocolError: the response is not HTTP.
 
         Cancellation:
-            Safe; a cancelled call takes nothing.
+            Safe; a cancelled read takes nothing.
         """
         self._advance()
         while not self._pieces:
             if self._error is not None:
                 raise self._error
             if self._has_ended:
-                return []
+                return b""
             self._resume()
             await self._wait()
             self._advance()
         pieces, self._pieces = self._pieces, []
         self._resume()
-        return pieces
-
-    async def read(self) -> bytes:
-        """Wait for the next bytes of the body; `b""` at its end.
-
-        Raises:
-            TransportError: as `pieces`.
-            ProtocolError: as `pieces`.
-
-        Cancellation:
-            Safe; a cancelled read takes nothing.
-        """
-        return b"".join(await self.pieces())
+        return b"".join(pieces)
 
     def expire(self, waited_seconds: float) -> None:
         """End the body with an error, for the current read and for later ones."""
