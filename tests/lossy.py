@@ -34,9 +34,9 @@ class Loss:
 class _LossyBody:
     """A watch's body, line by line."""
 
-    def __init__(self, body: Body, wire: LossyWire) -> None:
+    def __init__(self, body: Body, lossy: LossyConnection) -> None:
         self._body = body
-        self._wire = wire
+        self._lossy = lossy
         self._rest = b""
 
     @property
@@ -47,7 +47,7 @@ class _LossyBody:
     async def read(self) -> bytes:
         """Wait for the next lines that are not lost; nothing at the end."""
         while True:
-            await self._wire.flows.wait()
+            await self._lossy.flows.wait()
             arrived = b"" if b"\n" in self._rest else await self._body.read()
             if not arrived and b"\n" not in self._rest:
                 return b""
@@ -55,10 +55,10 @@ class _LossyBody:
             self._rest = lines.pop()
             kept: list[bytes] = []
             for number, line in enumerate(lines):
-                if self._wire.loses(line):
+                if self._lossy.loses(line):
                     continue
                 kept.append(line + b"\n")
-                if self._wire.stops_behind(line):
+                if self._lossy.stops_behind(line):
                     self._rest = b"\n".join([*lines[number + 1 :], self._rest])
                     break
             if kept:
@@ -73,8 +73,8 @@ class _LossyBody:
         self._body.close()
 
 
-class LossyWire:
-    """A Wire on top of a Connection.
+class LossyConnection:
+    """A connection on top of another one, which loses events of watches.
 
     Attributes:
         flows: watches deliver while this is set.
@@ -167,8 +167,8 @@ class LossyWire:
 
 
 @asynccontextmanager
-async def lossy_cluster(config: ClusterConfig) -> AsyncIterator[tuple[Cluster, LossyWire]]:
+async def lossy_cluster(config: ClusterConfig) -> AsyncIterator[tuple[Cluster, LossyConnection]]:
     """Connect by way of such a connection."""
-    wire = LossyWire(config)
-    async with Cluster(config, wire=wire) as cluster:
-        yield cluster, wire
+    lossy = LossyConnection(config)
+    async with Cluster(config, connection=lossy) as cluster:
+        yield cluster, lossy

@@ -141,7 +141,7 @@ def watch(
     {"type": "ADDED", "object": {...}}. Existing objects have "initial": true and are followed by
     {"type": "SYNCED"}; MODIFIED has "changedPaths".
     """
-    from pyinformer.cli.objects import Command, DisplayOptions, Watch
+    from pyinformer.cli.objects import Command, DisplayOptions, WatchCommand
 
     _configure_logs(verbose)
     display = DisplayOptions(
@@ -162,7 +162,7 @@ def watch(
         output=sys.stdout,
         errors=sys.stderr,
     )
-    raise typer.Exit(command.run(lambda shutdown, output: Watch(display, shutdown, output)))
+    raise typer.Exit(command.run(lambda shutdown, output: WatchCommand(display, shutdown, output)))
 
 
 @app.command(epilog=EPILOG)

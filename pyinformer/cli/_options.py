@@ -14,7 +14,7 @@ import typer
 from pyinformer.cli._completion import complete_context, complete_resource
 
 if TYPE_CHECKING:
-    from pyinformer.cli.objects import Access, Target
+    from pyinformer.cli.objects import ServerAccess, WatchTarget
 
 
 class WatchForm(StrEnum):
@@ -88,16 +88,16 @@ def access_of(
     server: str | None,
     user: str | None,
     groups: list[str] | None,
-) -> Access:
+) -> ServerAccess:
     """Check the options of the connection, and return them."""
-    from pyinformer.cli.objects import Access
+    from pyinformer.cli.objects import ServerAccess
 
     if server is not None and (kubeconfig is not None or context is not None):
         reason = "cannot be combined with --kubeconfig or --context"
         raise typer.BadParameter(reason, param_hint="--server")
     if groups and not user:
         raise typer.BadParameter("requires --as", param_hint="--as-group")
-    return Access(
+    return ServerAccess(
         kubeconfig=kubeconfig,
         context=context,
         server=server,
@@ -114,9 +114,9 @@ def target_of(
     selector: str | None,
     field_selector: str | None,
     metadata_only: bool,
-) -> Target:
+) -> WatchTarget:
     """Check the options that select objects, and return them."""
-    from pyinformer.cli.objects import Target
+    from pyinformer.cli.objects import WatchTarget
 
     names = [name.strip() for given in namespaces or () for name in given.split(",")]
     if not all(names):
@@ -125,7 +125,7 @@ def target_of(
         raise typer.BadParameter(
             "cannot be combined with --namespace", param_hint="--all-namespaces"
         )
-    return Target(
+    return WatchTarget(
         resource=resource,
         namespaces=tuple(names),
         all_namespaces=all_namespaces,

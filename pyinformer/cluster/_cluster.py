@@ -83,7 +83,7 @@ class Cluster:
         options: the bounds of the connection.
         write_options: the rate of writes, and how long a busy server is retried.
         request_budget_options: how much its informers together may ask of the server at a time.
-        wire: replaces the connection, in tests for example; it is closed with the cluster.
+        connection: replaces the one over HTTP, in tests for example; it is closed with the cluster.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
@@ -97,10 +97,10 @@ class Cluster:
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
         request_budget_options: RequestBudgetOptions | None = None,
-        wire: ConnectionProtocol | None = None,
+        connection: ConnectionProtocol | None = None,
     ) -> None:
         self.name: str = name
-        self.connection: ConnectionProtocol = wire or Connection(config, options=options)
+        self.connection: ConnectionProtocol = connection or Connection(config, options=options)
         self._requests = ThrottledRequests(self.connection, write_options or WriteOptions())
         self.discovery: Discovery = Discovery(self._requests.read)
         """What the server serves."""

@@ -31,7 +31,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cluster import Cluster
 from pyinformer.controllerutil._event_body import API_VERSION, EventBodies, series_body
-from pyinformer.controllerutil._event_series import EventBook, Occurrence, Outcome, Series
+from pyinformer.controllerutil._event_series import EventBook, EventOutcome, Occurrence, Series
 from pyinformer.controllerutil._references import AnyObject
 from pyinformer.errors import (
     ConflictError,
@@ -185,7 +185,7 @@ class EventRecorder(Startable):
             return
         loop = self._loop
         outcome = self._book.observe(occurrence, 0.0 if loop is None else loop.time())
-        if outcome is Outcome.QUEUED and loop is not None:
+        if outcome is EventOutcome.QUEUED and loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the recorder
                 loop.call_soon_threadsafe(self._wake)
 
@@ -195,12 +195,12 @@ class EventRecorder(Startable):
         return EventRecorderStatistics(
             recorded=sum(counts.values()),
             written=self._written,
-            aggregated=counts[Outcome.AGGREGATED],
-            rate_limited=counts[Outcome.RATE_LIMITED],
-            overflowed=counts[Outcome.OVERFLOWED],
-            invalid=counts[Outcome.INVALID],
+            aggregated=counts[EventOutcome.AGGREGATED],
+            rate_limited=counts[EventOutcome.RATE_LIMITED],
+            overflowed=counts[EventOutcome.OVERFLOWED],
+            invalid=counts[EventOutcome.INVALID],
             failed=self._failed,
-            after_close=counts[Outcome.CLOSED],
+            after_close=counts[EventOutcome.CLOSED],
             undelivered=self._undelivered,
             waiting=self._book.waiting,
             open_series=self._book.open,

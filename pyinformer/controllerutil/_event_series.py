@@ -27,7 +27,7 @@ _BURST: Final = 25  # new events for one object at once, as upstream's spam filt
 _REFILL_SECONDS: Final = 300.0  # then one in five minutes
 
 
-class Outcome(Enum):
+class EventOutcome(Enum):
     """The result of recording an occurrence."""
 
     QUEUED = "queued"
@@ -127,7 +127,7 @@ class EventBook:
     """
 
     max_waiting: int
-    counts: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    counts: dict[EventOutcome, int] = field(default_factory=lambda: dict.fromkeys(EventOutcome, 0))
     is_closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: dict[Hashable, Series] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class EventBook:
     """The number of waiting series by namespace; only namespaces with any."""
     _buckets: dict[Hashable, TokenBucket] = field(default_factory=dict)
 
-    def observe(self, occurrence: Occurrence, now: float) -> Outcome:
+    def observe(self, occurrence: Occurrence, now: float) -> EventOutcome:
         """Record an occurrence.
 
         Args:
@@ -151,7 +151,7 @@ class EventBook:
     def count_invalid(self) -> None:
         """Count an invalid occurrence."""
         with self._lock:
-            self.counts[Outcome.INVALID] += 1
+            self.counts[EventOutcome.INVALID] += 1
 
     def take(self) -> Series | None:
         """Remove and return the series that has waited longest; None if none waits."""
@@ -203,9 +203,9 @@ class EventBook:
         """The number of series that may still grow."""
         return len(self._open)
 
-    def _observe(self, occurrence: Occurrence, now: float) -> Outcome:
+    def _observe(self, occurrence: Occurrence, now: float) -> EventOutcome:
         if self.is_closed:
-            return Outcome.CLOSED
+            return EventOutcome.CLOSED
         key = occurrence.series_key
         series = self._open.pop(key, None)
         if series is not None and now - series.last_seen_at < END_OF_SERIES_SECONDS:
@@ -214,26 +214,30 @@ class EventBook:
             series.last_happened_at = occurrence.happened_at
             series.last_seen_at = now
             is_second = series.count == 2  # noqa: PLR2004 - which makes it a series
-            return Outcome.QUEUED if is_second and self._settle(series) else Outcome.AGGREGATED
+            return (
+                EventOutcome.QUEUED
+                if is_second and self._settle(series)
+                else EventOutcome.AGGREGATED
+            )
         if series is not None and not self._settle(series):
             self._open[key] = series  # its last count is written first
-            return Outcome.OVERFLOWED
+            return EventOutcome.OVERFLOWED
         return self._begin(key, occurrence, now)
 
-    def _begin(self, key: Hashable, occurrence: Occurrence, now: float) -> Outcome:
+    def _begin(self, key: Hashable, occurrence: Occurrence, now: float) -> EventOutcome:
         namespace = occurrence.regarding.namespace
         if len(self._waiting) >= self.max_waiting and not self._has_made_room(namespace):
-            return Outcome.OVERFLOWED
+            return EventOutcome.OVERFLOWED
         bucket = self._bucket(_identity(occurrence.regarding))
         if bucket.reserve(now) > 0:
             bucket.give_back()
-            return Outcome.RATE_LIMITED
+            return EventOutcome.RATE_LIMITED
         series = Series(first=occurrence, last_happened_at=occurrence.happened_at, last_seen_at=now)
         self._enqueue(series)
         self._open[key] = series
         if len(self._open) > _MAX_SERIES:
             self._settle(self._open.pop(next(iter(self._open))), is_last=True)
-        return Outcome.QUEUED
+        return EventOutcome.QUEUED
 
     def _settle(self, series: Series, *, is_last: bool = False) -> bool:
         """Queue a series with unwritten counts; return whether nothing is left to queue."""
@@ -270,8 +274,8 @@ class EventBook:
                 self._left(series)
                 if self._open.get(series.first.series_key) is series:
                     del self._open[series.first.series_key]
-                self.counts[Outcome.QUEUED] -= 1
-                self.counts[Outcome.OVERFLOWED] += 1
+                self.counts[EventOutcome.QUEUED] -= 1
+                self.counts[EventOutcome.OVERFLOWED] += 1
                 return True
         return False
 

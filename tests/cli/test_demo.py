@@ -16,7 +16,7 @@ import pytest
 from pyinformer.apimachinery import Added, KubeObject
 from pyinformer.cli.demo._demo import DemoRun, demo
 from pyinformer.cli.demo._screens import PlainScreen
-from pyinformer.cli.demo._world import World
+from pyinformer.cli.demo._world import DemoWorld
 from pyinformer.informer import core_of
 from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
@@ -80,7 +80,7 @@ class _Saboteur:
     """A world that lives, and does something else once."""
 
     def __init__(self, server: APIServer, sabotage: Callable[[], object]) -> None:
-        self._world = World(server)
+        self._world = DemoWorld(server)
         self._world.populate()
         self._sabotage: Callable[[], object] | None = sabotage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.cli.demo._world import World
+from pyinformer.cli.demo._world import DemoWorld
 from pyinformer.testing import APIServer
 
 _RESOURCES = (
@@ -17,9 +17,9 @@ _RESOURCES = (
 _MANY_STEPS = 600
 
 
-def _inhabited(seed: int) -> tuple[APIServer, World]:
+def _inhabited(seed: int) -> tuple[APIServer, DemoWorld]:
     server = APIServer(seed=seed)
-    world = World(server, seed=seed)
+    world = DemoWorld(server, seed=seed)
     world.populate()
     return server, world
 
@@ -37,7 +37,7 @@ def _after(steps: int, seed: int) -> list[JSONObject]:
     return found
 
 
-def _step_until(world: World, condition: Callable[[], object]) -> None:
+def _step_until(world: DemoWorld, condition: Callable[[], object]) -> None:
     for _ in range(_MANY_STEPS):
         if condition():
             return

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.controllerutil._event_body import EventBodies
-from pyinformer.controllerutil._event_series import EventBook, Occurrence, Outcome, Series
+from pyinformer.controllerutil._event_series import EventBook, EventOutcome, Occurrence, Series
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from tests.objects import make
 
@@ -46,7 +46,7 @@ def _write_all(book: EventBook, now: float) -> list[tuple[str, int]]:
 def test_the_first_is_written_at_once() -> None:
     book = EventBook(10)
 
-    assert book.observe(_occurrence(), 0.0) is Outcome.QUEUED
+    assert book.observe(_occurrence(), 0.0) is EventOutcome.QUEUED
     assert _write_all(book, 0.0) == [("Killing", 1)]
 
 
@@ -57,7 +57,7 @@ def test_the_second_makes_it_a_series_at_once_and_the_others_are_only_counted() 
 
     outcomes = [book.observe(_occurrence(note=f"time {n}"), float(n)) for n in range(1, 5)]
 
-    assert outcomes == [Outcome.QUEUED, *[Outcome.AGGREGATED] * 3]
+    assert outcomes == [EventOutcome.QUEUED, *[EventOutcome.AGGREGATED] * 3]
     assert _write_all(book, 5.0) == [("Killing", 5)]
 
 
@@ -127,21 +127,21 @@ def test_one_object_gets_25_new_events_at_once_and_then_one_in_five_minutes() ->
     book = EventBook(100)
     outcomes = [book.observe(_occurrence(reason=f"R{n}"), 0.0) for n in range(30)]
 
-    assert outcomes.count(Outcome.QUEUED) == 25
-    assert book.counts[Outcome.RATE_LIMITED] == 5
-    assert book.observe(_occurrence(reason="R99"), 299.0) is Outcome.RATE_LIMITED
-    assert book.observe(_occurrence(reason="R99"), 300.0) is Outcome.QUEUED
-    assert book.observe(_occurrence(make("shop/other")), 300.0) is Outcome.QUEUED
+    assert outcomes.count(EventOutcome.QUEUED) == 25
+    assert book.counts[EventOutcome.RATE_LIMITED] == 5
+    assert book.observe(_occurrence(reason="R99"), 299.0) is EventOutcome.RATE_LIMITED
+    assert book.observe(_occurrence(reason="R99"), 300.0) is EventOutcome.QUEUED
+    assert book.observe(_occurrence(make("shop/other")), 300.0) is EventOutcome.QUEUED
 
 
 def test_what_does_not_fit_is_dropped_and_counted_and_may_come_again() -> None:
     book = EventBook(2)
     outcomes = [book.observe(_occurrence(make(f"shop/p{n}")), 0.0) for n in range(3)]
-    assert outcomes == [Outcome.QUEUED, Outcome.QUEUED, Outcome.OVERFLOWED]
+    assert outcomes == [EventOutcome.QUEUED, EventOutcome.QUEUED, EventOutcome.OVERFLOWED]
 
     _write_all(book, 0.0)
 
-    assert book.observe(_occurrence(make("shop/p2")), 1.0) is Outcome.QUEUED
+    assert book.observe(_occurrence(make("shop/p2")), 1.0) is EventOutcome.QUEUED
 
 
 def test_one_namespace_cannot_keep_the_events_of_others_out() -> None:
@@ -154,11 +154,16 @@ def test_one_namespace_cannot_keep_the_events_of_others_out() -> None:
         for namespace, reason in (("shop", "A"), ("bank", "B"), ("shop", "C"), ("evil", "D"))
     ]
 
-    assert outcomes == [Outcome.QUEUED, Outcome.QUEUED, Outcome.OVERFLOWED, Outcome.OVERFLOWED]
-    assert book.counts[Outcome.QUEUED] == book.waiting == book.open == 4
+    assert outcomes == [
+        EventOutcome.QUEUED,
+        EventOutcome.QUEUED,
+        EventOutcome.OVERFLOWED,
+        EventOutcome.OVERFLOWED,
+    ]
+    assert book.counts[EventOutcome.QUEUED] == book.waiting == book.open == 4
     assert sum(book.counts.values()) == 10
     assert [reason for reason, _ in _write_all(book, 1.0)] == ["Flood", "Flood", "A", "B"]
-    assert book.observe(_occurrence(make("evil/p2"), "Flood"), 2.0) is Outcome.QUEUED
+    assert book.observe(_occurrence(make("evil/p2"), "Flood"), 2.0) is EventOutcome.QUEUED
 
 
 def test_a_count_that_does_not_fit_is_written_later() -> None:
@@ -166,7 +171,7 @@ def test_a_count_that_does_not_fit_is_written_later() -> None:
     book.observe(_occurrence(), 0.0)
     _write_all(book, 0.0)
     book.observe(_occurrence(make("shop/other")), 1.0)
-    assert book.observe(_occurrence(), 1.0) is Outcome.AGGREGATED
+    assert book.observe(_occurrence(), 1.0) is EventOutcome.AGGREGATED
     _write_all(book, 1.0)
 
     book.sweep(400.0)
@@ -184,7 +189,7 @@ def test_a_series_that_ends_while_the_backlog_is_full_loses_no_count(again: bool
     book.observe(_occurrence(make("shop/other")), 399.0)
 
     if again:
-        assert book.observe(_occurrence(), 400.0) is Outcome.OVERFLOWED
+        assert book.observe(_occurrence(), 400.0) is EventOutcome.OVERFLOWED
     else:
         book.sweep(400.0)
     assert _write_all(book, 400.0) == [("Killing", 1)]
@@ -215,7 +220,7 @@ def test_closing_writes_what_was_only_counted_and_takes_nothing_more() -> None:
     book.close()
 
     assert _write_all(book, 3.0) == [("Killing", 3)]
-    assert book.observe(_occurrence(), 4.0) is Outcome.CLOSED
+    assert book.observe(_occurrence(), 4.0) is EventOutcome.CLOSED
 
 
 def test_occurrences_from_many_threads_are_all_counted() -> None:
@@ -260,7 +265,7 @@ def test_every_occurrence_is_written_or_counted_as_dropped(
     book.close()
     write()
 
-    taken = book.counts[Outcome.QUEUED] + book.counts[Outcome.AGGREGATED]
+    taken = book.counts[EventOutcome.QUEUED] + book.counts[EventOutcome.AGGREGATED]
     assert sum(series.written_count for series in touched.values()) == taken
     assert sum(book.counts.values()) == sum(step == "observe" for step, _ in steps)
 

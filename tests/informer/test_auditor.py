@@ -17,7 +17,7 @@ from pyinformer.informer import core_of
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, Hurry, Notes, listed, pod
-from tests.lossy import LossyWire, lossy_cluster
+from tests.lossy import LossyConnection, lossy_cluster
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ class Counts:
 class Followed:
     """An informer on a connection that can lose events."""
 
-    def __init__(self, wire: LossyWire, informer: SharedInformer[None], counts: Counts) -> None:
-        self.wire = wire
+    def __init__(
+        self, lossy: LossyConnection, informer: SharedInformer[None], counts: Counts
+    ) -> None:
+        self.lossy = lossy
         self.informer = informer
         self.counts = counts
         self.notes = Notes()
@@ -82,11 +84,11 @@ async def following(
     """Run an informer on a connection that can lose events, synced."""
     counts = Counts()
     config = pyinformer.config.ClusterConfig(server=server.url)
-    async with lossy_cluster(config) as (cluster, wire):
+    async with lossy_cluster(config) as (cluster, lossy):
         informer: SharedInformer[None] = pyinformer.SharedInformer(
             cluster, "v1", plural, options=options, metrics=counts, **arguments
         )
-        followed = Followed(wire, informer, counts)
+        followed = Followed(lossy, informer, counts)
         async with informer:
             await informer.wait_for_cache_sync(timeout_seconds=100)
             await until(lambda: informer.status().reflector.state == "watching")
@@ -108,7 +110,7 @@ def ghost_list(version: str, *names: str) -> bytes:
 async def lose_one(server: APIServer, followed: Followed, event_type: str) -> str:
     """Let one event of a pod get lost, and another one behind it arrive; return the key."""
     name = {"ADDED": "new", "MODIFIED": "b", "DELETED": "c"}[event_type]
-    loss = followed.wire.lose(event_type, name)
+    loss = followed.lossy.lose(event_type, name)
     if event_type == "ADDED":
         server.create(pod(name))
     elif event_type == "MODIFIED":
@@ -179,7 +181,7 @@ async def test_an_audit_sees_its_own_scope_only(apiserver: APIServer) -> None:
     team_x = {"team": "x"}
     async with following(apiserver, namespaces="default", label_selector=team_x) as followed:
         assert (await followed.informer.audit(timeout_seconds=100)).checked == 2
-        loss = followed.wire.lose("DELETED", "a")
+        loss = followed.lossy.lose("DELETED", "a")
         apiserver.patch("v1", "pods", "a", {"metadata": {"labels": {"team": "z"}}}, "default")
         await asyncio.wait_for(loss.happened.wait(), 10)
         apiserver.create(pod("behind", team="x"))
@@ -218,13 +220,13 @@ async def test_half_a_batch_of_one_version_is_no_difference() -> None:
             event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e{number}"}}
             server.create({**event, **reference})
         async with following(server, "events", options=PAGED) as followed:
-            followed.wire.stop_behind("DELETED")
+            followed.lossy.stop_behind("DELETED")
             assert server.expire_events() == 6
             await until(lambda: len(followed.cached()) == 5)
             server.clear_requests()
             auditing = asyncio.create_task(followed.informer.audit(timeout_seconds=100))
             await until(lambda: any(is_audit(one) and one.is_finished for one in server.requests))
-            followed.wire.flows.set()
+            followed.lossy.flows.set()
 
             report = await auditing
             assert report.is_consistent
@@ -486,7 +488,7 @@ async def test_many_differences_are_counted_and_few_are_named(apiserver: APIServ
         apiserver.create(pod(name))
     async with following(apiserver) as followed:
         lost = sorted(rng.sample(names, 150))
-        losses = [followed.wire.lose("DELETED", name) for name in lost]
+        losses = [followed.lossy.lose("DELETED", name) for name in lost]
         for name in lost:
             apiserver.delete("v1", "pods", name, "default")
         for loss in losses:

@@ -44,14 +44,14 @@ async def test_a_lost_event_is_named_and_repaired(
     namespace = server.namespace()
     made = [server.api.create(kind.make(f"o{n:02}", namespace)) for n in range(OBJECTS)]
     async with (
-        lossy_cluster(server.config()) as (cluster, wire),
+        lossy_cluster(server.config()) as (cluster, lossy),
         pyinformer.SharedInformerFactory(cluster, options=PAGED) as factory,
     ):
         one = follow(factory, kind.api_version, kind.plural, namespaces=namespace)
         await factory.start()
         await is_followed(one)
         victim = "new" if event_type == "ADDED" else "o07"
-        loss = wire.lose(event_type, victim)
+        loss = lossy.lose(event_type, victim)
         if event_type == "ADDED":
             server.api.create(kind.make(victim, namespace))
         elif event_type == "MODIFIED":

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.testing.apiserver.resources._resource_types import BUILT_IN
-from pyinformer.testing.apiserver.storage._changes import Bookmark, Change
+from pyinformer.testing.apiserver.storage._changes import BookmarkChange, StoredChange
 from pyinformer.testing.apiserver.storage._storage import HistoryExpiredError, Storage
 
 _PODS = BUILT_IN[0]
@@ -60,7 +60,7 @@ def test_a_window_replays_the_rest_or_says_that_it_cannot(
         _, _, subscription = storage.subscribe(_PODS, _ignore, after=revision)
         replayed = dict(model)
         for change in subscription.take()[0]:
-            assert isinstance(change, Change)
+            assert isinstance(change, StoredChange)
             if change.new is None:
                 del replayed[change.key]
             else:
@@ -78,7 +78,7 @@ def test_a_state_and_its_subscription_miss_nothing_and_repeat_nothing(
     mirror = {record.key: record.revision for record in state}
     _play(storage, after)
     for change in subscription.take()[0]:
-        assert isinstance(change, Change)
+        assert isinstance(change, StoredChange)
         assert change.revision > revision
         assert (change.key in mirror) is (change.old is not None)
         mirror.pop(change.key, None)
@@ -96,7 +96,7 @@ def test_a_subscriber_is_woken_once_until_it_takes() -> None:
         storage.put(_PODS, _pod(name))
     assert (len(woken), len(subscription.take()[0])) == (1, 3)
     storage.bookmark(subscription)
-    assert (len(woken), subscription.take()) == (2, ([Bookmark(storage.revision)], False))
+    assert (len(woken), subscription.take()) == (2, ([BookmarkChange(storage.revision)], False))
 
 
 def test_removing_many_takes_one_revision_and_ignores_what_is_absent() -> None:
@@ -116,7 +116,7 @@ def test_a_change_is_encoded_once_for_all_watches() -> None:
     subscriptions = [storage.subscribe(_PODS, _ignore, after=None)[2] for _ in "xy"]
     storage.put(_PODS, _pod("a"))
     (first,), (second,) = (subscription.take()[0] for subscription in subscriptions)
-    assert isinstance(first, Change)
+    assert isinstance(first, StoredChange)
     assert first is second
     assert first.line("ADDED") is first.line("ADDED")
     with pytest.raises(KeyError):

@@ -33,7 +33,7 @@ from pyinformer.cli.demo._messages import (
 from pyinformer.cli.demo._metrics import Frame, WatchedResource, format_size, rss_bytes
 from pyinformer.cli.demo._mirror import Mirror
 from pyinformer.cli.demo._screens import Screen, screen_for
-from pyinformer.cli.demo._world import World
+from pyinformer.cli.demo._world import DemoWorld
 from pyinformer.cluster import connect
 from pyinformer.errors import InformerError
 from pyinformer.informer import SharedInformer, SharedInformerFactory
@@ -65,7 +65,7 @@ def demo(*, seconds: float, seed: int, output: TextIO) -> int:
     show = DemoRun(seconds, output, screen_for(output, os.environ))
     try:
         with APIServer(seed=seed) as server:
-            world = World(server, seed=seed)
+            world = DemoWorld(server, seed=seed)
             world.populate()
             return asyncio.run(show.run(server, world))
     except KeyboardInterrupt:  # before the loop handles the signal, or a second one

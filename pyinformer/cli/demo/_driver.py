@@ -14,7 +14,7 @@ _JOIN_SECONDS = 5.0  # a step takes a millisecond
 
 
 class Steppable(Protocol):
-    """A simulation that advances step by step, such as a World."""
+    """A simulation that advances step by step, such as a DemoWorld."""
 
     def step(self) -> None:
         """Advance by one step."""

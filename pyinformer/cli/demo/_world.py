@@ -97,7 +97,7 @@ class Workload:
         self.previous.desired = max(0, self.replicas - ready)
 
 
-class Writer(Protocol):
+class DemoWriter(Protocol):
     """The API of a server that the world writes to."""
 
     def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
@@ -123,7 +123,7 @@ class Writer(Protocol):
 
 
 @final
-class World:
+class DemoWorld:
     """The cluster's scheduler, controllers and kubelets in one.
 
     Args:
@@ -131,7 +131,7 @@ class World:
         seed: the seed of every random choice.
     """
 
-    def __init__(self, server: Writer, *, seed: int = 0) -> None:
+    def __init__(self, server: DemoWriter, *, seed: int = 0) -> None:
         self._server = server
         self._rng = random.Random(seed)
         self._step = 0

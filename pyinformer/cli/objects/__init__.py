@@ -2,7 +2,15 @@
 
 from pyinformer.cli.objects._command import Command, DisplayOptions
 from pyinformer.cli.objects._get import Get, ObjectFilter
-from pyinformer.cli.objects._session import Access, Target
-from pyinformer.cli.objects._watch import Watch
+from pyinformer.cli.objects._session import ServerAccess, WatchTarget
+from pyinformer.cli.objects._watch import WatchCommand
 
-__all__ = ["Access", "Command", "DisplayOptions", "Get", "ObjectFilter", "Target", "Watch"]
+__all__ = [
+    "Command",
+    "DisplayOptions",
+    "Get",
+    "ObjectFilter",
+    "ServerAccess",
+    "WatchCommand",
+    "WatchTarget",
+]

@@ -17,11 +17,11 @@ from pyinformer._printable import printable
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, OK, TOO_LATE
 from pyinformer.cli._shutdown import Shutdown, run
 from pyinformer.cli.objects._session import (
-    Access,
     CommandError,
+    ServerAccess,
     Session,
     SyncState,
-    Target,
+    WatchTarget,
     session,
 )
 from pyinformer.cli.output import Layout, Output
@@ -70,8 +70,8 @@ class Command:
     """One run of `watch` or `get`."""
 
     name: str
-    access: Access
-    wanted: Target
+    access: ServerAccess
+    wanted: WatchTarget
     timeout_seconds: float | None
     """How long the command may run; None for no bound."""
     output: TextIO

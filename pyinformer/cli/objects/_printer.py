@@ -41,7 +41,7 @@ class EventPrinter:
 
     def __init__(self, output: Output, on_write_error: Callable[[OSError], object]) -> None:
         self._output = output
-        self._on_unwritten = on_write_error
+        self._on_write_error = on_write_error
         self._threads = WorkerThreads("output")
         self._has_started = False
         self._rendering: Rendering | None = None
@@ -79,7 +79,7 @@ class EventPrinter:
             for text in in_chunks(texts):
                 self._output.write(text)
         except OSError as error:
-            self._on_unwritten(error)
+            self._on_write_error(error)
 
 
 def in_chunks(texts: Iterable[str]) -> Iterator[str]:

@@ -74,7 +74,7 @@ class CommandError(Exception):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ServerAccess:
     """The options of the connection; None for the default of kubectl."""
 
     kubeconfig: Path | None = None
@@ -86,7 +86,7 @@ class Access:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class WatchTarget:
     """The objects to follow: a resource, namespaces and selectors."""
 
     resource: str
@@ -192,8 +192,8 @@ class Session:
 
 @asynccontextmanager
 async def session(
-    access: Access,
-    target: Target,
+    access: ServerAccess,
+    target: WatchTarget,
     errors: Output,
     prepare: Callable[[SharedInformer[Any]], object],
     sync_state: SyncState,
@@ -247,7 +247,7 @@ async def session(
         )
 
 
-def _namespaces(target: Target, default: str) -> tuple[str, ...] | None:
+def _namespaces(target: WatchTarget, default: str) -> tuple[str, ...] | None:
     if target.all_namespaces:
         return None
     return tuple(dict.fromkeys(target.namespaces)) or (default,)

@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.01
 
 
 @final
-class Watch:
+class WatchCommand:
     """Prints the objects of a resource, and their changes, until it is cancelled.
 
     Args:

@@ -45,7 +45,7 @@ class ReplayResult:
         return any(asked < self.newest_seen for asked in self.watched_again_from)
 
 
-class Program(Protocol):
+class PositionProgram(Protocol):
     """Follows the Services of a namespace through a proxy, and counts deletions by name."""
 
     def __call__(
@@ -110,7 +110,7 @@ class _OldServer:
         return json.dumps(event).encode(), self.deletions_sent <= _CLEAN_CLOSES
 
 
-async def _play(server: SceneServer, program: Program) -> ReplayResult:
+async def _play(server: SceneServer, program: PositionProgram) -> ReplayResult:
     """Run a program behind the old server, and delete a Service."""
     namespace, deleted = server.namespace(), Counter[str]()
     old_version = server.api.create(service("old", namespace))["metadata"]["resourceVersion"]

@@ -91,7 +91,7 @@ class _Work:
     edit_undone: bool = False
 
 
-class Worker(Protocol):
+class MutatingWorker(Protocol):
     """Labels the Service through a proxy, with one of the libraries."""
 
     async def __call__(self, proxy: Proxy, namespace: str) -> _Work:
@@ -99,7 +99,7 @@ class Worker(Protocol):
         ...
 
 
-async def _play(server: SceneServer, worker: Worker) -> LabelResult:
+async def _play(server: SceneServer, worker: MutatingWorker) -> LabelResult:
     """Run a worker on a Service that lacks the label."""
     namespace = server.namespace()
     server.api.create(service(_NAME, namespace))

@@ -68,7 +68,7 @@ class Written:
             self.at.setdefault(name, anyio.current_time())
 
 
-class Program(Protocol):
+class ResyncProgram(Protocol):
     """Runs the controller through a proxy."""
 
     def __call__(
@@ -116,7 +116,9 @@ async def perform(server: SceneServer) -> SceneResult[StormResult]:
     )
 
 
-async def _play(server: SceneServer, program: Program, *, storm_seconds: float) -> StormResult:
+async def _play(
+    server: SceneServer, program: ResyncProgram, *, storm_seconds: float
+) -> StormResult:
     """Start a resync, make real changes during it, and wait for its end."""
     namespace, written = server.namespace(), Written()
     for number in range(_SERVICES):

@@ -19,7 +19,7 @@ from typing import Final, final
 from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing._polling import poll
 from pyinformer.testing.kube_apiserver._build import KubeBinaries
-from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program
+from pyinformer.testing.kube_apiserver._processes import ProcessGroup, ServerProgram
 
 _QUOTA_BYTES: Final = 8 * 1024**3  # with etcd's default of 2 GiB large tests fail with "no space"
 _SETTLE_SECONDS: Final = 30.0  # on an idle machine, etcd replays its log and ends within one second
@@ -128,7 +128,7 @@ class Etcd:
             program.kill()
         return whole
 
-    def _started(self, data: Path) -> Program:
+    def _started(self, data: Path) -> ServerProgram:
         client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer_port}"
         command = [
             str(self._binaries.etcd),
@@ -143,7 +143,7 @@ class Etcd:
         return self._group.spawn("etcd", command)
 
 
-def _is_serving(program: Program, port: int) -> bool:
+def _is_serving(program: ServerProgram, port: int) -> bool:
     if not program.is_running:
         raise KubeAPIServerError("etcd ended", program.last_lines())
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_SETTLE_SECONDS)

@@ -20,7 +20,7 @@ from pyinformer.testing._tls import kubeconfig_text, write_private
 from pyinformer.testing.kube_apiserver._build import KubeBinaries, find_or_build
 from pyinformer.testing.kube_apiserver._etcd import Etcd, SavedEtcd
 from pyinformer.testing.kube_apiserver._object_calls import ObjectCalls
-from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program, free_ports
+from pyinformer.testing.kube_apiserver._processes import ProcessGroup, ServerProgram, free_ports
 from pyinformer.testing.kube_apiserver._replica import TOKENS, Replica
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
@@ -372,5 +372,5 @@ def _wait_until_ready(state: _Running, replica: Replica) -> None:
         )
 
 
-def _logs(programs: Sequence[Program], lines: int) -> str:
+def _logs(programs: Sequence[ServerProgram], lines: int) -> str:
     return "\n".join(f"{one.name}:\n{one.last_lines(lines)}" for one in programs)

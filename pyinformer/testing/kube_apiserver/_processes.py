@@ -20,7 +20,7 @@ _LOG_TAIL_BYTES: Final = 8192
 
 
 @final
-class Program:
+class ServerProgram:
     """One running program and its log file."""
 
     def __init__(self, name: str, command: Sequence[str], *, folder: Path, group: int) -> None:
@@ -71,7 +71,7 @@ class ProcessGroup:
 
     def __init__(self, *, prefix: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=prefix))
-        self._programs: list[Program] = []
+        self._programs: list[ServerProgram] = []
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD_SCRIPT, "guard", str(self.folder)],
             stdin=subprocess.PIPE,
@@ -80,9 +80,9 @@ class ProcessGroup:
             process_group=0,
         )
 
-    def spawn(self, name: str, command: Sequence[str]) -> Program:
+    def spawn(self, name: str, command: Sequence[str]) -> ServerProgram:
         """Start a program; its output goes to `<name>.log` in the folder."""
-        program = Program(name, command, folder=self.folder, group=self._guard.pid)
+        program = ServerProgram(name, command, folder=self.folder, group=self._guard.pid)
         self._programs.append(program)
         return program
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, final
 
 from pyinformer.errors import InformerError
-from pyinformer.testing.kube_apiserver._processes import ProcessGroup, Program
+from pyinformer.testing.kube_apiserver._processes import ProcessGroup, ServerProgram
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
 TOKENS: Final = "tokens.csv"
@@ -29,7 +29,7 @@ class Replica:
         self, group: ProcessGroup, executable: Path, *, number: int, port: int, token: str
     ) -> None:
         self.port = port
-        self.program: Program | None = None
+        self.program: ServerProgram | None = None
         self.was_ready: bool = False
         self._group = group
         self._executable = executable

@@ -79,4 +79,4 @@ class OfflineConnection:
 def offline_cluster() -> Cluster:
     """Return a cluster that refuses every request."""
     connection = OfflineConnection()
-    return Cluster(connection.config, wire=connection)
+    return Cluster(connection.config, connection=connection)

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pyinformer.errors import APIStatusError, LifecycleError, RequestTimeoutError, TransportError
 from pyinformer.tasks import UserTasks
-from pyinformer.testing.apiserver.handler import Call, RequestHandler
+from pyinformer.testing.apiserver.handler import HandlerCall, RequestHandler
 from pyinformer.testing.apiserver.requests import Failure, Fault, scripted_failure
 from pyinformer.transport import Body, ClusterConfig, Query, check_guard, status_error
 
@@ -189,7 +189,9 @@ class MemoryConnection:
     """
 
     def __init__(
-        self, handler: RequestHandler, on_request: Callable[[Call, int, bytes], Awaitable[None]]
+        self,
+        handler: RequestHandler,
+        on_request: Callable[[HandlerCall, int, bytes], Awaitable[None]],
     ) -> None:
         self._handler = handler
         self._on_request = on_request
@@ -293,7 +295,7 @@ class MemoryConnection:
             self._watches.discard(body)
             task.cancel_once()
 
-    async def _serve(self, call: Call, reply: _MemoryReply) -> None:
+    async def _serve(self, call: HandlerCall, reply: _MemoryReply) -> None:
         try:
             await self._handler.serve(call, reply.expect)
         finally:
@@ -327,11 +329,11 @@ class MemoryConnection:
 
 def _call(
     method: str, path: str, query: Query, content: bytes, content_type: str, *, accept: str = ""
-) -> Call:
+) -> HandlerCall:
     async def read() -> bytes:
         return content
 
-    return Call(
+    return HandlerCall(
         method=method,
         raw_path=path,
         path=unquote(path),

@@ -28,9 +28,9 @@ from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestLog
 from pyinformer.testing.apiserver.resources import Registry
 from pyinformer.testing.apiserver.storage import Leases, Storage, key_of
 from pyinformer.testing.apiserver.writes import Writes
-from pyinformer.testing.world._loop_thread import LoopThread
 from pyinformer.testing.world._memory_connection import NAME_HEADER, MemoryConnection
 from pyinformer.testing.world._seen_by import decoded, requests_of, seen_by
+from pyinformer.testing.world._world_thread import WorldThread
 from pyinformer.testing.world._write_log import WriteLog, WriteRecord, verb_of
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ class World(ObjectTestAPI):
         self._log = WriteLog()
         # The only place that accesses another World.
         shared = None if beside is None else beside._loop_thread  # noqa: SLF001
-        loop_thread = shared or LoopThread(virtual_time=virtual_time)
-        self._loop_thread: LoopThread = loop_thread
+        loop_thread = shared or WorldThread(virtual_time=virtual_time)
+        self._loop_thread: WorldThread = loop_thread
         if virtual_time and not loop_thread.virtual_time:
             reason = "must be False beside a World with real time"
             raise InvalidArgumentError("virtual_time", reason)
@@ -127,7 +127,7 @@ class World(ObjectTestAPI):
             self._connection.config,
             name=name,
             write_options=WriteOptions(writes_per_second=None, retry_limit=0),
-            wire=self._connection,
+            connection=self._connection,
         )
         """The cluster for the program under test, as from `pyinformer.connect()`. It does not retry
         after 429: the reconcile gets the error at once."""

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, final
 import msgspec
 
 from pyinformer.apimachinery import JSONObject, object_key, redacted
-from pyinformer.testing.apiserver.handler import Call
+from pyinformer.testing.apiserver.handler import HandlerCall
 from pyinformer.testing.apiserver.requests import RequestRecord, parse_route
 
 WriteVerb: TypeAlias = Literal["create", "replace", "patch", "apply", "delete"]
@@ -78,7 +78,7 @@ class WriteLog:
         self.records: list[WriteRecord] = []
         """All writes; the list is the log itself."""
 
-    async def note(self, call: Call, status: int, answer: bytes) -> None:
+    async def note(self, call: HandlerCall, status: int, answer: bytes) -> None:
         """Record a request, if it is a write.
 
         Cancellation:

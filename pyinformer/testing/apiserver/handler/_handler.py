@@ -17,8 +17,8 @@ from pyinformer.testing.apiserver.access import Access, Caller, account_token, a
 from pyinformer.testing.apiserver.patches import json_object
 from pyinformer.testing.apiserver.reads import (
     Representation,
-    Watch,
     WatchSettings,
+    WatchStream,
     await_revision,
     list_page,
     negotiate,
@@ -106,7 +106,7 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class HandlerCall:
     """One request, as it arrived.
 
     Attributes:
@@ -133,7 +133,7 @@ class RequestHandler:
         self._backend = backend
 
     async def serve(
-        self, call: Call, reply_with: Callable[[Fault | None, Callable[[int], None]], Reply]
+        self, call: HandlerCall, reply_with: Callable[[Fault | None, Callable[[int], None]], Reply]
     ) -> None:
         """Answer one request.
 
@@ -163,7 +163,9 @@ class RequestHandler:
         finally:
             backend.request_log.finish(number)
 
-    async def _answer(self, call: Call, route: Route, query: dict[str, str], reply: Reply) -> None:
+    async def _answer(
+        self, call: HandlerCall, route: Route, query: dict[str, str], reply: Reply
+    ) -> None:
         access, attributes = self._backend.access, attributes_of(route, query)
         caller = access.identify(call.headers, attributes, now=self._backend.now())
         access.authorize(caller, attributes)
@@ -193,7 +195,7 @@ class RequestHandler:
         body = [b"404 page not found\n"]
         await reply.send(404, body, content_type="text/plain; charset=utf-8")
 
-    async def _discover(self, call: Call, route: Route, reply: Reply) -> None:
+    async def _discover(self, call: HandlerCall, route: Route, reply: Reply) -> None:
         resources = self._backend.registry.all()
         accept = call.headers.get("accept", "")
         if route.parts == ("openapi", "v2"):
@@ -222,7 +224,7 @@ class RequestHandler:
 
     async def _read(
         self,
-        call: Call,
+        call: HandlerCall,
         resource: ResourceType,
         route: Route,
         query: dict[str, str],
@@ -234,7 +236,7 @@ class RequestHandler:
         selection = _selection(resource, route, query)
         representation = _representation(call, resource, route, query)
         if options.watch:
-            watch = Watch(
+            watch = WatchStream(
                 await backend.for_watch(options),
                 resource,
                 selection,
@@ -259,7 +261,7 @@ class RequestHandler:
 
     async def _get(
         self,
-        call: Call,
+        call: HandlerCall,
         resource: ResourceType,
         route: Route,
         query: dict[str, str],
@@ -281,7 +283,7 @@ class RequestHandler:
 
     async def _review(
         self,
-        call: Call,
+        call: HandlerCall,
         resource: ResourceType,
         route: Route,
         caller: Caller | None,
@@ -292,7 +294,9 @@ class RequestHandler:
         answer = review(resource, json_object(await call.read()), caller, self._backend.access)
         await _send_json(reply, 201, msgspec.json.encode(answer))
 
-    async def _token(self, call: Call, resource: ResourceType, route: Route, reply: Reply) -> None:
+    async def _token(
+        self, call: HandlerCall, resource: ResourceType, route: Route, reply: Reply
+    ) -> None:
         account = self._backend.storage.get(resource, key_of(route.namespace, route.name))
         if call.method != "POST":
             raise failures.no_such_method()
@@ -305,7 +309,7 @@ class RequestHandler:
 
     async def _write(
         self,
-        call: Call,
+        call: HandlerCall,
         resource: ResourceType,
         route: Route,
         query: dict[str, str],
@@ -323,7 +327,7 @@ class RequestHandler:
         await reply.send(status, [body], length=len(body))
 
 
-def _record(call: Call, route: Route, query: dict[str, str], now: float) -> RequestRecord:
+def _record(call: HandlerCall, route: Route, query: dict[str, str], now: float) -> RequestRecord:
     headers = {name: value for name, value in call.headers.items() if name != "authorization"}
     plural = f"{route.plural}.{route.group}" if route.group else route.plural
     return RequestRecord(
@@ -353,7 +357,7 @@ async def _as_json(read: Callable[[], Awaitable[bytes]]) -> bytes:
 
 
 def _representation(
-    call: Call, resource: ResourceType, route: Route, query: dict[str, str]
+    call: HandlerCall, resource: ResourceType, route: Route, query: dict[str, str]
 ) -> Representation | None:
     return negotiate(
         call.headers.get("accept", ""),

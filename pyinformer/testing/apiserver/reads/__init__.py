@@ -4,8 +4,8 @@ from pyinformer.testing.apiserver.reads._listing import Page, list_page, render_
 from pyinformer.testing.apiserver.reads._representations import Representation, negotiate
 from pyinformer.testing.apiserver.reads._watching import (
     ExpiredWatch,
-    Watch,
     WatchSettings,
+    WatchStream,
     await_revision,
 )
 
@@ -13,8 +13,8 @@ __all__ = [
     "ExpiredWatch",
     "Page",
     "Representation",
-    "Watch",
     "WatchSettings",
+    "WatchStream",
     "await_revision",
     "list_page",
     "negotiate",

@@ -26,13 +26,13 @@ from pyinformer.testing.apiserver.requests import (
 )
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import (
-    Bookmark,
-    Change,
+    BookmarkChange,
     HistoryExpiredError,
     Pending,
     Record,
     Selection,
     Storage,
+    StoredChange,
     Subscription,
 )
 
@@ -102,7 +102,7 @@ async def await_revision(storage: Storage, revision: int, patience_seconds: floa
         raise resource_version_too_large(revision, storage.revision)
 
 
-class Watch:
+class WatchStream:
     """One watch from its request to its end."""
 
     def __init__(
@@ -213,7 +213,7 @@ class Watch:
             return entry
         if entry.revision < self._floor:
             return None
-        if isinstance(entry, Bookmark):
+        if isinstance(entry, BookmarkChange):
             return self._bookmark(entry.revision)
         if entry.revision == self._floor:
             return None
@@ -234,7 +234,7 @@ class Watch:
             return msgspec.json.encode({"type": "BOOKMARK", "object": shown}) + b"\n"
         return bookmark_line(self._resource, revision, ends_initial_events=ends_initial_events)
 
-    def _event_type(self, change: Change) -> str:
+    def _event_type(self, change: StoredChange) -> str:
         matches = self._selection.matches
         was_selected = change.old is not None and matches(change.old)
         if change.new is not None and matches(change.new):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from pyinformer.testing.apiserver.handler import Backend, Call, RequestHandler
+from pyinformer.testing.apiserver.handler import Backend, HandlerCall, RequestHandler
 from pyinformer.testing.apiserver.requests import Fault
 from pyinformer.testing.apiserver.server._responses import Response, ResponseCut
 
@@ -43,8 +43,8 @@ class HTTPHandler:
         return begun or web.Response(status=500)
 
 
-def _call(request: web.Request) -> Call:
-    return Call(
+def _call(request: web.Request) -> HandlerCall:
+    return HandlerCall(
         method=request.method,
         raw_path=request.rel_url.raw_path,
         path=request.path,

@@ -3,7 +3,12 @@
 This is what etcd and the watch cache are to a real kube-apiserver. One lock protects all of it.
 """
 
-from pyinformer.testing.apiserver.storage._changes import Bookmark, Change, Pending, Subscription
+from pyinformer.testing.apiserver.storage._changes import (
+    BookmarkChange,
+    Pending,
+    StoredChange,
+    Subscription,
+)
 from pyinformer.testing.apiserver.storage._follower import Follower
 from pyinformer.testing.apiserver.storage._leases import Leases
 from pyinformer.testing.apiserver.storage._objects import Record, key_of, make_record, merge_patch
@@ -17,8 +22,7 @@ from pyinformer.testing.apiserver.storage._storage import (
 
 __all__ = [
     "WATCH_BUFFER_EVENTS",
-    "Bookmark",
-    "Change",
+    "BookmarkChange",
     "Follower",
     "HistoryExpiredError",
     "Leases",
@@ -27,6 +31,7 @@ __all__ = [
     "SavedState",
     "Selection",
     "Storage",
+    "StoredChange",
     "Subscription",
     "key_of",
     "make_record",

@@ -15,7 +15,7 @@ from pyinformer.testing.apiserver.storage._objects import Record
 
 
 @dataclass(slots=True, eq=False)
-class Change:
+class StoredChange:
     """One entry of the log: the change of one object in one revision.
 
     Attributes:
@@ -55,13 +55,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Bookmark:
+class BookmarkChange:
     """A bookmark in a subscription: all changes up to its revision come before it."""
 
     revision: int
 
 
-Pending: TypeAlias = Change | Bookmark | bytes
+Pending: TypeAlias = StoredChange | BookmarkChange | bytes
 """An entry of a subscription: a change, a bookmark, or a line that is sent as it is."""
 
 

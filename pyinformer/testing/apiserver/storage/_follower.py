@@ -10,10 +10,10 @@ from collections import deque
 from typing import TypeAlias, final
 
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.storage._changes import Change
+from pyinformer.testing.apiserver.storage._changes import StoredChange
 from pyinformer.testing.apiserver.storage._storage import SavedState, Storage
 
-_Waiting: TypeAlias = tuple[ResourceType, Change] | int
+_Waiting: TypeAlias = tuple[ResourceType, StoredChange] | int
 
 
 @final

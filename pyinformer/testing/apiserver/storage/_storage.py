@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.storage._changes import Bookmark, Change, Subscription
+from pyinformer.testing.apiserver.storage._changes import BookmarkChange, StoredChange, Subscription
 from pyinformer.testing.apiserver.storage._objects import Record, make_record
 
 if TYPE_CHECKING:
@@ -44,15 +44,15 @@ class _Collection:
     def __init__(self, *, window_size: int, history_size: int, revision: int) -> None:
         self.records: dict[str, Record] = {}
         self.order: list[str] = []
-        self.window: deque[Change] = deque()
-        self.history: deque[Change] = deque()
+        self.window: deque[StoredChange] = deque()
+        self.history: deque[StoredChange] = deque()
         self.window_start = revision  # the oldest revision at which a watch may resume
         self.history_start = revision  # the oldest state that can be computed
         self.subscriptions: list[Subscription] = []
         self._window_size = window_size
         self._history_size = history_size
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: StoredChange) -> None:
         if change.new is None:
             del self.records[change.key]
             del self.order[bisect_left(self.order, change.key)]
@@ -64,7 +64,7 @@ class _Collection:
         for subscription in self.subscriptions:
             subscription.push(change)
 
-    def _log(self, change: Change) -> None:
+    def _log(self, change: StoredChange) -> None:
         self.window.append(change)
         while len(self.window) > self._window_size:
             lost = self.window.popleft().revision
@@ -81,11 +81,11 @@ class _Collection:
             self.history.clear()
             self.history_start = revision
 
-    def changes_after(self, revision: int, *, from_history: bool) -> list[Change]:
+    def changes_after(self, revision: int, *, from_history: bool) -> list[StoredChange]:
         start = self.history_start if from_history else self.window_start
         if revision < start:
             raise HistoryExpiredError(start)
-        changes: list[Change] = []
+        changes: list[StoredChange] = []
         for change in reversed(self.history if from_history else self.window):
             if change.revision <= revision:
                 break
@@ -175,7 +175,7 @@ class Storage:
             self._revision = revision
             collection = self._collection(resource)
             old = collection.records.get(record.key)
-            self._commit(resource, Change(revision, record.key, record, old))
+            self._commit(resource, StoredChange(revision, record.key, record, old))
             self._wake_revision_waiters()
             if self.on_write is not None:
                 self.on_write(record)
@@ -198,7 +198,7 @@ class Storage:
                 old = collection.records.get(key)
                 if old is not None:
                     self._revision = revision
-                    change = Change(revision, key, None, old)
+                    change = StoredChange(revision, key, None, old)
                     self._commit(resource, change)
                     gone.append(change.gone or old)
             self._wake_revision_waiters()
@@ -214,7 +214,7 @@ class Storage:
             for subscription in self._collection(resource).subscriptions:
                 subscription.end()
 
-    def follow(self, resource: ResourceType, change: Change) -> None:
+    def follow(self, resource: ResourceType, change: StoredChange) -> None:
         """Apply a change of another storage; all its changes must come here in order."""
         with self.lock:
             self._revision = change.revision
@@ -307,7 +307,7 @@ class Storage:
     def bookmark(self, subscription: Subscription) -> None:
         """Append a bookmark of the current revision to a subscription."""
         with self.lock:
-            subscription.push(Bookmark(self._revision))
+            subscription.push(BookmarkChange(self._revision))
 
     def inject(self, resource: ResourceType, line: bytes, *, namespace: str = "") -> int:
         """Send a line to open watches without changing an object.
@@ -360,7 +360,7 @@ class Storage:
         with self.lock:
             self._revision_waiters.pop(wake, None)
 
-    def _commit(self, resource: ResourceType, change: Change) -> None:
+    def _commit(self, resource: ResourceType, change: StoredChange) -> None:
         self._collection(resource).apply(change)
         for follower in self.followers:
             follower.take((resource, change))

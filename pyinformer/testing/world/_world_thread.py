@@ -39,7 +39,7 @@ _PAUSE_SECONDS: Final = 0.001
 
 
 @final
-class LoopThread:
+class WorldThread:
     """One event loop in a thread, for one World or several; the first call starts it.
 
     Args:
