@@ -207,10 +207,10 @@ class EndlessLine:
 
     received_bytes = 0
 
-    async def pieces(self) -> list[bytes]:
+    async def read(self) -> bytes:
         """Return what arrives within the next second."""
         await elapse(1.0)
-        return [b" " * (32 << 10)]
+        return b" " * (32 << 10)
 
 
 @pytest.mark.virtual_time
