@@ -8,8 +8,7 @@ from pyinformer.blocking._calls import timeout
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._factory import BlockingInformerFactory
-from pyinformer.blocking._informer import BlockingInformer
-from pyinformer.blocking._registration import BlockingRegistration
+from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
 from pyinformer.blocking._runner import Runner, run_in_thread
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The blocking twin of SharedInformer.
+"""The blocking twins of SharedInformer and Registration.
 
 Handlers may block: each runs in its own thread. The Lister is the one of the asynchronous informer.
 """
@@ -13,12 +13,12 @@ from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
 from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, on_loop, synchronous
-from pyinformer.blocking._registration import BlockingRegistration
 from pyinformer.errors import InformerError
 from pyinformer.informer import (
     EventFunction,
     InformerSettings,
     ObjectFunction,
+    Registration,
     ResourceEventHandler,
     Scope,
     SharedInformer,
@@ -30,6 +30,35 @@ from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, name_of
 
 if TYPE_CHECKING:
     from pyinformer.informer import Delivery
+
+
+@final
+class BlockingRegistration(SyncProxy[Registration[V]]):
+    """A handler of an informer, to wait for or to remove; made by `add_event_handler`.
+
+    Args:
+        thread: runs its event loop.
+        asynchronous: the registration on that loop.
+    """
+
+    @property
+    def name(self) -> str:
+        """The handler's name."""
+        return self.asynchronous.name
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the handler was called for every object that existed when it was added."""
+        return self.asynchronous.has_synced
+
+    wait_synced: Final = synchronous(Registration.wait_synced)
+    """Wait until the handler was called for every object that existed when it was added."""
+
+    remove: Final = synchronous(Registration.remove)
+    """Stop calling the handler at once, and wait for the call in flight."""
+
+    def __repr__(self) -> str:
+        return f"<BlockingRegistration of {self.name}>"
 
 
 @final

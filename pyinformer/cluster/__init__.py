@@ -4,10 +4,9 @@ from pyinformer.cluster._bodies import Body
 from pyinformer.cluster._cluster import Cluster, Propagation, claim_loop, state_of
 from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
-from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
 from pyinformer.cluster._pooled_cluster import PooledClusterStatus
-from pyinformer.cluster._throttled_requests import WriteStatistics
+from pyinformer.cluster._throttled_requests import WriteOptions, WriteStatistics
 from pyinformer.cluster._upserts import Upserted, create_or_update, retry_on_conflict
 from pyinformer.cluster._write_context import CURRENT_WRITER
 from pyinformer.cluster._write_observer import WriteObserver

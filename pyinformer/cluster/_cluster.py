@@ -16,7 +16,6 @@ from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._edits import patch_of, status_patch_of
-from pyinformer.cluster._options import WriteOptions
 from pyinformer.cluster._targets import (
     Target,
     identified,
@@ -25,7 +24,7 @@ from pyinformer.cluster._targets import (
     refuse_metadata_alone,
     target_of,
 )
-from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
+from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteOptions, WriteStatistics
 from pyinformer.cluster._unstored import dropped_paths, unstored_fields
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import WritePath, WriteResponse, query_of

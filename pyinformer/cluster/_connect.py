@@ -11,7 +11,7 @@ from dataclasses import replace
 from os import PathLike, fspath
 
 from pyinformer.cluster._cluster import Cluster
-from pyinformer.cluster._options import WriteOptions
+from pyinformer.cluster._throttled_requests import WriteOptions
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import RequestBudgetOptions
 from pyinformer.transport import (

@@ -350,7 +350,7 @@ class Controller(Startable, Generic[V]):
         Cancellation:
             Closes as aclose() does, then continues.
         """
-        await self._lifecycle.run(task_status=task_status)
+        await self._lifecycle.run(on_started=task_status.started)
 
     def status(self) -> ControllerStatus:
         """Return its state: a frozen record without object content; from any thread."""

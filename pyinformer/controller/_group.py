@@ -95,7 +95,7 @@ class ControllerGroup(Startable):
         Cancellation:
             Closes as aclose() does, then continues.
         """
-        await self.lifecycle.run(task_status=task_status)
+        await self.lifecycle.run(on_started=task_status.started)
 
     def status(self) -> ControllerGroupStatus:
         """Return the group's state: a frozen record without object content."""

@@ -21,7 +21,7 @@ from pyinformer.informer import core_of
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup, TaskStatus
+    from anyio.abc import TaskGroup
 
     from pyinformer.controller._engine import Engine
     from pyinformer.informer import SharedInformer, SharedInformerFactory
@@ -124,11 +124,11 @@ class Lifecycle:
         self._loop.check()
         await self._ended.wait()
 
-    async def run(self, *, task_status: TaskStatus[None], logs_status: bool = True) -> None:
+    async def run(self, *, on_started: Callable[[], object], logs_status: bool = True) -> None:
         """Start, run until a signal or a crash, and stop; a second signal forces the end.
 
         Args:
-            task_status: notified when the workers run.
+            on_started: called when the workers run.
             logs_status: whether it logs the status of everything at SIGUSR1.
 
         Raises:
@@ -148,7 +148,7 @@ class Lifecycle:
                 return  # closed while it started: an orderly end
             try:
                 if not self._is_stopping:
-                    task_status.started()
+                    on_started()
                 await self._ended.wait()
             finally:
                 await self.aclose()

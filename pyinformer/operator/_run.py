@@ -12,7 +12,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Self, final
 
 import anyio
-from anyio.abc import TaskStatus
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
@@ -149,9 +148,7 @@ class OperatorRun(Closable):
             group = await self._assemble()
         if not asking.cancel_called:
             with self._explained():
-                await group.lifecycle.run(
-                    task_status=_Started(self._started_nowait), logs_status=False
-                )
+                await group.lifecycle.run(on_started=self._started_nowait, logs_status=False)
 
     def _log_status(self) -> None:
         # The signal asks for it, so it is shown also if the program has not set up logging.
@@ -274,17 +271,6 @@ class OperatorRun(Closable):
         found = self._factory.status().informers
         pending = [str(informer) for informer in found if not informer.has_synced]
         return [f"not running: {', '.join(idle) or 'no controller yet'}", *pending]
-
-
-@final
-class _Started(TaskStatus[None]):
-    """Calls a function when a group has started."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-
-    def started(self, value: None = None) -> None:
-        self._call()
 
 
 _REPORT_SECONDS = 5.0  # a usual start takes less
