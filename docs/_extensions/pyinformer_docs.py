@@ -119,6 +119,8 @@ def _adapt_docstring(
     app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]
 ) -> None:
     """Keep a colon in what is said from naming a type, and examples in their columns."""
+    if what == "method" and hasattr(found, "__signature__"):  # below it stands only a summary
+        lines[:] = [*(inspect.getdoc(found) or "").splitlines(), ""]
     if what in {"attribute", "data", "property"}:
         lines.insert(0, "\\ ")
     if "Returns:" in lines:

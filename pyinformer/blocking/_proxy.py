@@ -88,6 +88,7 @@ def same_face(original: Callable[..., Any]) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         function.__name__ = original.__name__
+        function.__annotations__ = original.__annotations__
         function.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]  # PEP 362
         return documented_as(original)(function)
 
