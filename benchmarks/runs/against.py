@@ -70,22 +70,24 @@ def trees(against: str, root: Path = ROOT) -> Iterator[dict[str, Path]]:
     """
     with tempfile.TemporaryDirectory(prefix="pyinformer-benchmark-") as folder:
         now, then = Path(folder) / "now", Path(folder) / "then"
-        _copy(root / _PACKAGE, now / _PACKAGE)
-        for tree in (now, then):
-            _copy(root / "benchmarks", tree / "benchmarks")
-        if (Path(against) / _PACKAGE).is_dir():
-            name = THEN
-            for part in (_PACKAGE, *_PROGRAMS):
-                if (Path(against) / part).is_dir():  # a folder may hold only the package
-                    shutil.rmtree(then / part, ignore_errors=True)
-                    _copy(Path(against) / part, then / part)
-        else:
-            for program in _PROGRAMS:
-                shutil.rmtree(then / program)
-            name = export(against, root, then, _PROGRAMS)
-        for tree in (now, then):
+        name, earlier = THEN, Path(against)
+        if not (earlier / _PACKAGE).is_dir():
+            earlier = Path(folder) / "commit"
+            name = export(against, root, earlier, _PROGRAMS)
+        for tree, source in ((now, root), (then, earlier)):
+            _assemble(tree, source, harness=root / "benchmarks")
             _check_is_imported(tree)
         yield {NOW: now, name: then}
+
+
+def _assemble(tree: Path, source: Path, *, harness: Path) -> None:
+    """Copy a package, its own programs where it has any, and the harness around them."""
+    _copy(harness, tree / "benchmarks")
+    _copy(source / _PACKAGE, tree / _PACKAGE)
+    for program in _PROGRAMS:
+        if (source / program).is_dir():  # a folder may hold only the package
+            shutil.rmtree(tree / program)
+            _copy(source / program, tree / program)
 
 
 def _copy(source: Path, target: Path) -> None:
