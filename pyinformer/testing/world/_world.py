@@ -102,17 +102,7 @@ class World(ObjectTestAPI):
             timestamp=_clock.timestamp,
             strict_namespaces=False,
         )
-        for namespace in _NAMESPACES:
-            super().create(
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            )
-        for obj in (objects,) if isinstance(objects, str | dict) else objects:
-            if not isinstance(obj, dict) or obj is objects:
-                found = type(obj).__name__
-                reason = f"must be a list of objects, as in World([{{...}}]), not of {found}"
-                raise InvalidArgumentError("objects", reason)
-            self._register_kind_of(obj)
-            super().create(obj)
+        self._create_existing(objects)
         self._log = WriteLog()
         # The only place that accesses another World.
         shared = None if beside is None else beside._loop_thread  # noqa: SLF001
@@ -136,6 +126,17 @@ class World(ObjectTestAPI):
         """The factory for the informers of the program; the World starts them itself."""
         last = partial(_close, self.factory, self.cluster)
         self._finalizer = weakref.finalize(self, self._loop_thread.close, last)
+
+    def _create_existing(self, objects: Iterable[JSONObject]) -> None:
+        for name in _NAMESPACES:
+            super().create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for obj in (objects,) if isinstance(objects, str | dict) else objects:
+            if not isinstance(obj, dict) or obj is objects:
+                found = type(obj).__name__
+                reason = f"must be a list of objects, as in World([{{...}}]), not of {found}"
+                raise InvalidArgumentError("objects", reason)
+            self._register_kind_of(obj)
+            super().create(obj)
 
     def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
         """Create an object, as another client would; an unknown kind is registered.

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self, final
 
 from pyinformer._clock import monotonic
+from pyinformer.apimachinery import check_integer
 from pyinformer.errors import ConflictError, InvalidArgumentError, LifecycleError
 from pyinformer.testing import _clock
 from pyinformer.testing._tls import kubeconfig_text, server_context, write_private
@@ -129,9 +130,8 @@ class APIServer(ObjectTestAPI):
         seed: int = 0,
         port: int = 0,
     ) -> None:
-        for name, least in (("watch_cache_size", watch_cache_size), ("replicas", replicas)):
-            if least < 1:
-                raise InvalidArgumentError(name, "must be at least 1")
+        check_integer("watch_cache_size", watch_cache_size)
+        check_integer("replicas", replicas)
         rng = random.Random(seed)
         self.faults: FaultScript = FaultScript(seed)
         self.watch_list = watch_list
@@ -198,9 +198,12 @@ class APIServer(ObjectTestAPI):
         self._is_collecting = threading.Event()
         if garbage_collection:
             self._storage.on_write = self._written
+        self._create_defaults(with_roles=rbac)
+
+    def _create_defaults(self, *, with_roles: bool) -> None:
         for name in _NAMESPACES:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for one in default_objects() if rbac else ():
+        for one in default_objects() if with_roles else ():
             self.create(one)
 
     def __enter__(self) -> Self:
