@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, final, overload
 
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, View
@@ -37,6 +36,7 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
+from pyinformer.tasks import Closable
 from pyinformer.transport import APIResource, Connection, ConnectionProtocol, ListWatch
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ClusterState:
 
 
 @final
-class Cluster:
+class Cluster(Closable):
     """An API server: informers follow it, objects are read and written; made by `connect()`.
 
     It opens nothing before the first request, belongs to the event loop of its `async with` or of
@@ -654,14 +654,6 @@ class Cluster:
     async def __aenter__(self) -> Self:
         claim_loop(self)
         return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""

@@ -12,8 +12,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from types import TracebackType
-from typing import Final, Literal, NamedTuple, Self, TypeAlias, cast, final, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, cast, final, get_args
 from urllib.parse import parse_qsl
 
 import httptools
@@ -23,7 +22,7 @@ from pyinformer._printable import Lines, printable
 from pyinformer.apimachinery import JSONObject, check_choice, check_seconds
 from pyinformer.errors import ConfigurationError, InvalidArgumentError
 from pyinformer.operator._same_host import PageRequest, why_foreign
-from pyinformer.tasks import error_text
+from pyinformer.tasks import Startable, error_text
 
 Check: TypeAlias = Callable[[], Sequence[str]]
 """Returns the problems, a line for each; empty if there are none."""
@@ -54,7 +53,7 @@ class _Answer(NamedTuple):
 
 
 @final
-class HealthServer:
+class HealthServer(Startable):
     """Answers `GET` and `HEAD` of a few paths. Use it as `async with HealthServer(...)`.
 
     Args:
@@ -142,18 +141,6 @@ class HealthServer:
             for connection in tuple(self._connections):
                 connection.drop()
             await self._server.wait_closed()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def _connection(self) -> _Connection:
         return _Connection(self._answer, self._connections, self._connection_seconds)

@@ -98,26 +98,24 @@ class ClusterConfig:
         if not self.verify_tls:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if certificate is not None:
-            self._present(certificate, context)
-        elif self.client_certificate_file is not None:
-            self._load_client_certificate(context, self.client_certificate_file)
+        self._load_client_certificate(context, certificate)
         return context
 
-    def _present(self, certificate: ClientCertificate, context: ssl.SSLContext) -> None:
+    def _load_client_certificate(
+        self, context: ssl.SSLContext, certificate: ClientCertificate | None
+    ) -> None:
+        file, key_file = self.client_certificate_file, self.client_key_file
+        what = f"client certificate {file}, key {key_file or file}"
+        if certificate is not None:
+            what = "the client certificate or its key cannot be used"
         try:
-            certificate.load_into(context)
+            if certificate is not None:
+                certificate.load_into(context)
+            elif file is not None:
+                # An encrypted key must not ask for its password on the terminal.
+                context.load_cert_chain(file, key_file, password=lambda: "")
         except (OSError, ValueError) as error:
-            reason = f"the client certificate or its key cannot be used: {_reason(error)}"
-            raise ConfigurationError(self.source, reason) from error
-
-    def _load_client_certificate(self, context: ssl.SSLContext, certificate: str) -> None:
-        try:
-            # An encrypted key must not ask for its password on the terminal.
-            context.load_cert_chain(certificate, self.client_key_file, password=lambda: "")
-        except (OSError, ValueError) as error:
-            files = f"client certificate {certificate}, key {self.client_key_file or certificate}"
-            raise ConfigurationError(self.source, f"{files}: {_reason(error)}") from error
+            raise ConfigurationError(self.source, f"{what}: {_reason(error)}") from error
 
 
 def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
