@@ -113,7 +113,7 @@ class Replica:
         self.cluster = Cluster(
             world.cluster.config,
             write_options=WriteOptions(writes_per_second=None, retry_limit=0),
-            wire=self.line,
+            connection=self.line,
         )
         self.elector = LeaderElector(
             self.cluster,
