@@ -79,7 +79,7 @@ def test_requirements_that_cannot_be_met_are_a_reason(folder: Path, tmp_path: Pa
     assert "no-such-package" in reason
 
 
-def test_an_environment_nobody_described_is_a_reason(folder: Path, tmp_path: Path) -> None:
+def test_an_environment_without_a_description_is_a_reason(folder: Path, tmp_path: Path) -> None:
     reason = interpreter("unheard-of", requirements=folder, cache_folder=tmp_path)
     assert str(reason).startswith("no environment is called unheard-of")
 

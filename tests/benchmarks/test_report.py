@@ -116,9 +116,7 @@ def test_publishing_keeps_what_people_wrote_and_removes_what_is_no_more(
     assert read_json(tmp_path / "results.json") == record
 
 
-def test_publishing_names_the_misses_that_nobody_has_explained(
-    record: Record, tmp_path: Path
-) -> None:
+def test_publishing_names_the_misses_without_an_explanation(record: Record, tmp_path: Path) -> None:
     (tmp_path / "misses.md").write_text("")
     (told,) = publish(record, tmp_path)
     assert 'id="metadata-handler"' in told
@@ -232,7 +230,7 @@ def test_each_round_begins_with_another_peer_and_slow_ones_leave_early() -> None
     assert three.turns() == [(0, "a"), (0, "c"), (1, "c"), (1, "a")]
 
 
-def test_a_turn_that_fails_ends_nobody_elses() -> None:
+def test_a_turn_that_fails_ends_no_other() -> None:
     section = _sections(_run(_Bench({"objects": 1})))[-1]
     notes = {row.peer: (row.median, row.note) for row in section.rows}
     assert notes["bare"] == (1e-6, "")

@@ -443,7 +443,7 @@ class Unstoppable:
         self.closed.set()
 
 
-def test_what_opens_when_nobody_waits_for_it_any_more_is_closed_again() -> None:
+def test_what_opens_without_a_waiter_is_closed_again() -> None:
     lifetime = Unstoppable()
     thread = LoopThread("a test's", grace_seconds=5.0)
     thread.start()

@@ -64,7 +64,7 @@ def test_errors_that_cannot_be_said_change_nothing(server: APIServer) -> None:
     assert (done.returncode, done.stdout) == (1, "configmap/one\n")
 
 
-def test_whoever_wants_no_colours_gets_none_from_help_either() -> None:
+def test_help_has_no_colours_either_when_they_are_off() -> None:
     ours, its = pty.openpty()
     command = [*COMMAND, "--help"]
     env = environment(NO_COLOR="1", FORCE_COLOR="1")

@@ -143,7 +143,7 @@ def test_it_ends_soon_while_it_waits_for_a_server(silence: str) -> None:
             assert seconds < SOON_SECONDS
 
 
-def test_it_ends_soon_though_its_output_is_full_and_nobody_reads(server: APIServer) -> None:
+def test_it_ends_soon_though_its_output_is_full_and_not_read(server: APIServer) -> None:
     for number in range(200):
         server.create(_pod(f"big-{number}", metadata={"labels": {"text": "x" * 63}}))
     command = [*COMMAND, "watch", "pods", "--server", server.url, "-o", "json"]
@@ -377,7 +377,7 @@ def test_while_a_server_is_not_reached_it_says_so_and_goes_on() -> None:
     assert "not synced after 1 s: pods.v1 in default: " in later.stderr
 
 
-def test_one_forbidden_namespace_keeps_nobody_from_the_others(
+def test_one_forbidden_namespace_does_not_stop_the_others(
     server: APIServer, tmp_path: Path
 ) -> None:
     server.add_token(

@@ -201,7 +201,7 @@ async def test_a_version_can_only_be_checked_where_there_is_one(apiserver: APISe
             await cluster.patch(config_map(), config_map(a="1"), check_version=True)
 
 
-async def test_observers_hear_only_of_their_resource_and_while_they_want(
+async def test_observers_are_called_only_for_their_resource_and_until_removed(
     apiserver: APIServer,
 ) -> None:
     heard, others = RecordedWrites(), RecordedWrites()

@@ -163,7 +163,7 @@ async def test_a_hundred_that_ask_for_a_dead_one_share_an_attempt_and_its_cause(
         )
 
 
-async def test_nobody_waits_for_another_cluster() -> None:
+async def test_no_cluster_waits_for_another() -> None:
     openings = Openings()
     openings.seconds["slow"] = 15.0
     openings.errors["dead"] = ConnectionError("connection refused")
@@ -222,7 +222,7 @@ async def test_a_timeout_of_zero_looks_once_and_begins() -> None:
         assert openings.begun == ["a"]
 
 
-async def test_the_cancellation_of_one_who_waits_harms_nobody() -> None:
+async def test_the_cancellation_of_one_waiter_does_not_affect_the_others() -> None:
     openings = Openings()
     openings.seconds["a"] = 5.0
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
@@ -235,7 +235,7 @@ async def test_the_cancellation_of_one_who_waits_harms_nobody() -> None:
         assert now() == pytest.approx(5.0)
 
 
-async def test_it_is_opened_though_everybody_who_waited_has_left() -> None:
+async def test_it_is_opened_though_all_waiters_have_left() -> None:
     openings = Openings()
     openings.seconds["a"] = 5.0
     async with pool_of(openings) as pool:

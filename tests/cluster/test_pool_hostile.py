@@ -132,7 +132,7 @@ async def test_whatever_closing_raises_is_told_and_harms_no_other(
 
 
 @pytest.mark.parametrize(("what", "words"), HOSTILE)
-async def test_whatever_a_last_look_raises_harms_nobody(
+async def test_whatever_a_last_check_raises_affects_no_other(
     what: Callable[[], Awaitable[None]], words: str
 ) -> None:
     hooks = Hooks("look", what)
@@ -227,7 +227,7 @@ async def test_what_still_runs_is_not_ended_by_the_errors_it_told() -> None:
         assert isinstance(error.__cause__, TimeoutError)
 
 
-async def test_nobody_gets_what_broke_while_it_is_being_closed() -> None:
+async def test_what_broke_is_not_returned_while_it_is_being_closed() -> None:
     openings = Openings()
     openings.closing_seconds = 5.0
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:

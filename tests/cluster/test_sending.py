@@ -468,7 +468,7 @@ async def test_a_write_whose_answer_cannot_be_read_is_reported_as_done(answer: b
 
 
 @pytest.mark.parametrize(("name", "namespace"), [("b", "default"), ("a", "kube-system")])
-async def test_an_answer_with_another_object_is_an_error_and_observed_by_nobody(
+async def test_an_answer_with_another_object_is_an_error_and_is_not_observed(
     name: str, namespace: str
 ) -> None:
     other = {**STORED, "metadata": {**STORED["metadata"], "name": name, "namespace": namespace}}

@@ -120,7 +120,7 @@ async def test_an_apply_is_compared_with_the_last_answer(apiserver: APIServer) -
         assert recorder.take() == [False, True]  # of the first nothing is known
 
 
-async def test_a_dry_run_and_a_write_that_failed_are_told_to_nobody(apiserver: APIServer) -> None:
+async def test_a_dry_run_and_a_failed_write_are_not_reported(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(config_map())
         with writing() as recorder:
@@ -144,7 +144,9 @@ async def test_the_one_apply_that_follows_a_start_is_no_alarm(apiserver: APIServ
         assert cluster.write_statistics().unchanged_by == {"recorder": 1}
 
 
-async def test_writes_of_nobody_count_under_the_empty_name(apiserver: APIServer) -> None:
+async def test_writes_outside_of_a_reconcile_count_under_the_empty_name(
+    apiserver: APIServer,
+) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(config_map())
         await cluster.replace(made)

@@ -818,7 +818,7 @@ async def test_the_status_shows_what_is_in_flight_and_since_when() -> None:
     assert [source.name for source in status.sources] == ["said"]
 
 
-async def test_a_slot_that_somebody_else_cancels_is_replaced_and_its_key_retried(
+async def test_a_worker_that_foreign_code_cancels_is_replaced_and_its_key_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     calls = list[str]()

@@ -89,7 +89,7 @@ async def test_a_cancelled_close_takes_effect_when_everything_has_ended() -> Non
         assert controller.status().outcomes["success"] == 1
 
 
-async def test_a_cancelled_wait_for_the_end_harms_nobody() -> None:
+async def test_a_cancelled_wait_for_the_end_changes_nothing_else() -> None:
     calls = Calls()
     async with running(calls) as (controller, said):
         assert await cancelled_after(1.0, controller.wait_ended()) == 0.0

@@ -444,7 +444,7 @@ async def test_a_server_in_passing_trouble_is_asked_for_the_owners_again(
         await controller.aclose()
 
 
-async def test_owners_that_nobody_tells_of_end_the_start_with_a_reason(
+async def test_owners_of_unknown_kind_end_the_start_with_a_reason(
     apiserver: APIServer,
 ) -> None:
     troubled = Fault(match=lambda sent: sent.path == "/api/v1", times=None, status=503)

@@ -16,7 +16,7 @@ from tests.controller.running import Calls, Said, options, running
 from tests.waiting import until
 
 
-async def test_a_plain_function_runs_in_a_thread_and_blocks_nobody() -> None:
+async def test_a_plain_function_runs_in_a_thread_and_does_not_block_the_loop() -> None:
     let_go = threading.Event()
     threads = list[str]()
 
@@ -229,7 +229,7 @@ async def test_run_says_when_it_works() -> None:
         group.cancel_scope.cancel()
 
 
-def test_a_program_in_another_thread_hears_no_signals_and_runs() -> None:
+def test_a_program_in_another_thread_runs_without_signals() -> None:
     ran = list[str]()
 
     async def program() -> None:

@@ -143,7 +143,7 @@ async def test_the_breaker_stops_the_storm_and_a_real_event_passes_at_full_speed
         assert found.held + len(buggy.seen) == _OBJECTS + 1
 
 
-async def test_without_the_breaker_a_real_event_waits_for_nobody_but_the_one_in_work() -> None:
+async def test_without_the_breaker_a_real_event_waits_only_for_the_reconcile_in_work() -> None:
     buggy = Buggy()
     async with running(buggy) as (_, said):
         storm(said, 3_000)

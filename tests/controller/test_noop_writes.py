@@ -155,7 +155,7 @@ def breaker(*, is_enabled: bool = True) -> StormBreaker:
     return StormBreaker(is_enabled=is_enabled, probe_seconds=1.0)
 
 
-def test_a_breaker_that_nobody_asked_for_never_opens() -> None:
+def test_a_breaker_that_is_off_never_opens() -> None:
     one = breaker(is_enabled=False)
     assert not one.open()
     assert not one.holds(_A, -100, 0.0)

@@ -106,7 +106,7 @@ def test_a_condition_without_a_transition_time_gets_one() -> None:
     assert _ready([{"type": "Ready", "status": "True"}])[0]["lastTransitionTime"] == _AT_10
 
 
-def test_a_broken_clock_stops_nobody() -> None:
+def test_a_broken_clock_stops_no_reconcile() -> None:
     assert _ready(at=float("nan"))[0]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
     assert _ready(at=1e300)[0]["lastTransitionTime"] == "9999-12-31T23:59:59Z"
 

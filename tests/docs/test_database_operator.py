@@ -57,7 +57,7 @@ def _stateful_set(api: APIServer | KubeAPIServer) -> JSONObject | None:
         return None
 
 
-def test_a_database_becomes_a_stateful_set_and_hears_of_its_state(
+def test_a_database_becomes_a_stateful_set_and_shows_its_state(
     api: APIServer | KubeAPIServer, tmp_path: Path
 ) -> None:
     crd = [sys.executable, "-c", _CRD, "crd", "database_operator:Database"]

@@ -24,7 +24,7 @@ def secret(name: str, **metadata: object) -> JSONObject:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"password": _VALUE}}
 
 
-async def test_the_program_of_the_page_names_what_nobody_owns(apiserver: APIServer) -> None:
+async def test_the_program_of_the_page_names_what_has_no_owner(apiserver: APIServer) -> None:
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
     apiserver.create(secret("owned", ownerReferences=[owner]))
     apiserver.create(secret("stale"))

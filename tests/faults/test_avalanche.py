@@ -99,7 +99,7 @@ class Herd:
 @pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-async def test_while_history_lasts_the_watches_resume_and_nobody_lists() -> None:
+async def test_while_history_lasts_the_watches_resume_without_a_list() -> None:
     with APIServer() as api:
         async with cluster_of(api) as cluster, SharedInformerFactory(cluster) as factory:
             herd = Herd(api, factory)

@@ -217,7 +217,7 @@ class Pools:
 
 
 @MATRIX
-async def test_a_dead_cluster_of_a_pool_is_named_in_time_and_delays_nobody(kind: Kind) -> None:
+async def test_a_dead_cluster_of_a_pool_is_named_in_time_and_delays_no_other(kind: Kind) -> None:
     with APIServer() as good:
         async with kind() as dead:
             pools = Pools(dead, good)

@@ -227,7 +227,7 @@ async def test_finalizers_make_a_deletion_an_update_first(server: Server) -> Non
         assert kinds in ([Added, Updated, Deleted], [Added, Updated, Updated, Deleted])
 
 
-async def test_a_slow_handler_hears_merged_lives_that_are_valid(server: Server) -> None:
+async def test_a_slow_handler_gets_merged_events_that_are_valid(server: Server) -> None:
     """Its mailbox holds four events; the cache does not wait for it."""
     namespace = server.namespace()
     versions = Versions()

@@ -111,7 +111,7 @@ async def test_writes_are_read_while_the_watch_is_held_back(server: Server) -> N
         check_same(contents(obj.to_dict() for obj in lister.list()), contents(truth))
 
 
-async def test_waiting_ends_for_writes_that_the_cache_will_never_hear_of(server: Server) -> None:
+async def test_waiting_ends_for_writes_that_the_cache_will_never_get(server: Server) -> None:
     namespace = server.namespace()
     async with (
         server.connect() as cluster,

@@ -156,7 +156,7 @@ async def test_an_unknown_group_is_named(server: Server) -> None:
     assert "nowhere.example.com" in text
 
 
-async def test_a_field_nobody_selects_by_is_named(server: Server) -> None:
+async def test_a_field_that_cannot_be_selected_by_is_named(server: Server) -> None:
     async with server.connect() as cluster:
         text = await reason_of(cluster, field_selector="spec.colour=red")
     assert "400" in text
@@ -179,7 +179,7 @@ async def test_a_server_with_an_unknown_authority_is_not_spoken_to(
 
 
 @EITHER_CLIENT
-async def test_a_port_where_nobody_listens(server: Server) -> None:
+async def test_a_port_without_a_listener(server: Server) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"https://127.0.0.1:{closed.getsockname()[1]}"

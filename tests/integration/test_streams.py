@@ -62,7 +62,7 @@ async def test_a_stream_of_news_begins_where_it_is_entered(server: Server) -> No
         assert not second.is_in_initial_list
 
 
-async def test_a_stream_of_news_entered_before_the_sync_hears_nothing_of_the_list(
+async def test_a_stream_of_news_entered_before_the_sync_gets_nothing_of_the_list(
     server: Server,
 ) -> None:
     namespace = server.namespace()

@@ -399,7 +399,7 @@ async def test_an_object_is_created_updated_and_then_left_alone(server: Server) 
         assert updated.object.at("data", dict) == {"key": "new", "b": "1"}
 
 
-async def test_of_many_who_count_at_once_nobody_is_lost(server: Server) -> None:
+async def test_of_many_concurrent_counts_none_is_lost(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
         start = CONFIG_MAPS.make("a", namespace)

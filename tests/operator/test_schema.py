@@ -283,6 +283,6 @@ class _UndefinedPydantic(pydantic.BaseModel):
 
 
 @pytest.mark.parametrize("model", [_Undefined, _UndefinedPydantic])
-def test_a_name_that_nobody_defined_is_an_error_of_the_model(model: Any) -> None:
+def test_an_undefined_name_is_an_error_of_the_model(model: Any) -> None:
     with pytest.raises(InvalidModelError, match="Nowhere"):
         structural_schema(model)

@@ -19,7 +19,7 @@ from pyinformer.testing import APIServer
         pytest.param("/api/v1/namespaces/absent", id="refusal"),
     ],
 )
-async def test_an_answer_nobody_reads_any_more_is_given_up_quietly(path: str) -> None:
+async def test_an_answer_without_a_reader_is_given_up_quietly(path: str) -> None:
     server = APIServer()
     gone = AsyncMock(side_effect=ConnectionResetError("Cannot write to closing transport"))
     writer = Mock(write=gone, write_eof=gone, write_headers=AsyncMock(), drain=AsyncMock())

@@ -49,7 +49,7 @@ def _delete(server: APIServer, name: str, policy: str) -> int:
         return wire.request("DELETE", f"{_MAPS}/{name}", propagationPolicy=policy).status
 
 
-def test_without_being_asked_nobody_collects(server: APIServer) -> None:
+def test_without_the_option_nothing_is_collected(server: APIServer) -> None:
     owner = _make(server, "owner")
     _make(server, "dependent", _owned_by(owner))
 

@@ -116,7 +116,7 @@ def test_without_a_role_nothing_is_allowed_and_the_text_says_what(cluster: _Clus
     assert cluster.user.get(cluster.pods("a")).json["details"] == {"name": "a", "kind": "pods"}
 
 
-def test_everybody_may_discover(cluster: _Cluster) -> None:
+def test_every_user_may_discover(cluster: _Cluster) -> None:
     for path in ("/api", "/apis", "/api/v1", "/apis/apps/v1", "/version", "/healthz"):
         assert cluster.user.get(path).status == 200, path
 

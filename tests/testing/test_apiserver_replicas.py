@@ -86,7 +86,7 @@ def test_a_read_that_is_not_older_than_a_write_waits_for_the_replica() -> None:
     assert answer.names == ["a"]
 
 
-def test_watches_hear_as_much_as_is_released_and_in_order(
+def test_watches_get_as_much_as_is_released_and_in_order(
     server: APIServer, replica: ServerReplica, wire: Wire
 ) -> None:
     version = server.resource_version
@@ -105,7 +105,7 @@ def test_watches_hear_as_much_as_is_released_and_in_order(
         assert stream.named(1) == [("ADDED", "d")]
 
 
-def test_a_watch_never_hears_of_what_its_position_is_past(
+def test_a_watch_never_gets_what_its_position_is_past(
     server: APIServer, replica: ServerReplica, wire: Wire
 ) -> None:
     """A client that comes from another replica may be ahead of this one."""

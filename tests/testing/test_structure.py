@@ -121,7 +121,7 @@ def test_an_apply_without_conflicts_leaves_what_both_want(
 
 
 @given(configurations, configurations, configurations)
-def test_what_nobody_else_wants_goes_with_its_author(
+def test_what_no_other_manager_wants_goes_with_its_author(
     first: JSONObject, second: JSONObject, third: JSONObject
 ) -> None:
     """An author's last configuration decides, whatever it applied in between."""
@@ -132,7 +132,7 @@ def test_what_nobody_else_wants_goes_with_its_author(
 
 
 @given(configurations, configurations)
-def test_an_update_takes_what_it_changes_from_everybody(
+def test_an_update_takes_what_it_changes_from_all_managers(
     first: JSONObject, second: JSONObject
 ) -> None:
     one = apply({}, EMPTY, first, ONE)

@@ -119,7 +119,7 @@ async def test_a_program_may_start_it_and_wait_for_it() -> None:
     assert _names(pods.lister.list()) == ["a"]
 
 
-async def test_a_handler_that_is_removed_hears_no_more() -> None:
+async def test_a_removed_handler_is_not_called_again() -> None:
     pods = synced_informer("v1", "pods")
     heard: list[object] = []
     registration = pods.add_event_handler(heard.append)

@@ -230,7 +230,7 @@ def test_what_existed_before_has_not_happened(world: World, operator: _Operator)
     assert world.enqueued_by(operator.controller) == [Request("default/b"), Request("default/a")]
 
 
-def test_each_controller_hears_by_itself(world: World, operator: _Operator) -> None:
+def test_each_controller_is_notified_by_itself(world: World, operator: _Operator) -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         pass
 
@@ -305,7 +305,7 @@ def test_a_thought_event_that_no_informer_could_tell_is_refused(
         world.enqueued_by(operator.controller, Added(world.kube_object(_pod("p"))))
 
 
-def test_stale_caches_hear_of_nothing_until_the_end_of_the_block(
+def test_stale_caches_get_nothing_until_the_end_of_the_block(
     world: World, operator: _Operator
 ) -> None:
     with world.stale_caches():
@@ -584,7 +584,7 @@ def test_a_started_controller_works_in_it_too(world: World, operator: _Operator)
         world.reconcile(operator.controller, "default/a")
 
 
-def test_rest_comes_when_the_caches_have_heard(world: World) -> None:
+def test_rest_comes_when_the_caches_are_current(world: World) -> None:
     pods = world.factory.informer("v1", "pods")
 
     async def create() -> tuple[list[str], list[str]]:
@@ -596,7 +596,7 @@ def test_rest_comes_when_the_caches_have_heard(world: World) -> None:
     assert world.run(create) == ([], ["default/p"])
 
 
-def test_handlers_have_heard_when_a_change_returns(world: World) -> None:
+def test_handlers_were_called_when_a_change_returns(world: World) -> None:
     heard: list[str] = []
     pods = world.factory.informer("v1", "pods")
     pods.add_event_handler(on_add=lambda pod: heard.append(str(pod.key)))

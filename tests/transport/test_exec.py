@@ -419,7 +419,7 @@ async def test_while_one_renews_a_login_that_is_still_good_no_other_waits() -> N
     assert await clock.token_at(credentials, 1_600.0) == "2"
 
 
-async def test_a_refusal_is_heard_once_and_a_late_one_of_an_old_login_not_at_all() -> None:
+async def test_a_refusal_counts_once_and_a_late_one_of_an_old_login_not_at_all() -> None:
     clock = Clock()
     credentials = clock.credentials()
     first = await credentials.headers()

@@ -85,7 +85,7 @@ async def test_connect_takes_whom_to_be_and_replaces_what_the_configuration_says
         pytest.param("jane", "admins", "impersonate_groups", id="text"),
     ],
 )
-async def test_nobody_to_be_is_refused_at_the_call(
+async def test_an_empty_user_to_impersonate_is_refused_at_the_call(
     user: str | None, groups: list[str] | str, argument: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{argument}: "):

@@ -272,7 +272,7 @@ def test_what_is_no_list_is_a_protocol_error(body: bytes, words: str, size: int)
     assert words in str(caught.value)
 
 
-def test_a_list_that_says_nothing_of_its_version_is_left_to_whoever_can_do_without() -> None:
+def test_a_list_without_a_version_is_left_to_readers_that_need_none() -> None:
     page = Collector().run([compact({**built_in(ITEMS), "metadata": {}})])
     assert page.resource_version == ""
 

@@ -94,7 +94,9 @@ async def test_who_ask_at_the_same_time_ask_once(name_server: NameServer) -> Non
     assert len(name_server.asked) == 2
 
 
-async def test_the_cancellation_of_one_who_asks_harms_nobody(name_server: NameServer) -> None:
+async def test_the_cancellation_of_one_caller_does_not_affect_the_others(
+    name_server: NameServer,
+) -> None:
     names = Resolver()
     first, second = (asyncio.create_task(names.addresses(STALLS, 443)) for _ in range(2))
     await until(lambda: name_server.asked)
@@ -106,7 +108,7 @@ async def test_the_cancellation_of_one_who_asks_harms_nobody(name_server: NameSe
     assert name_server.asked == [STALLS]
 
 
-async def test_an_answer_that_nobody_waits_for_is_dropped(name_server: NameServer) -> None:
+async def test_an_answer_without_a_waiter_is_dropped(name_server: NameServer) -> None:
     task = asyncio.create_task(Resolver().addresses(STALLS, 443))
     await until(lambda: name_server.asked)
     task.cancel()
@@ -142,7 +144,7 @@ async def test_whatever_the_system_raises_ends_the_look_up(name_server: NameServ
     assert await names.addresses(KNOWN, 443)
 
 
-async def test_a_failed_answer_that_nobody_waits_for_is_no_error_of_the_loop(
+async def test_a_failed_answer_without_a_waiter_is_not_an_error_of_the_loop(
     name_server: NameServer,
 ) -> None:
     told: list[object] = []

@@ -126,7 +126,7 @@ async def test_a_cancelled_block_that_waits_takes_nothing() -> None:
     assert queue.statistics().waiters == 0
 
 
-async def test_shutdown_wakes_everybody() -> None:
+async def test_shutdown_wakes_all_waiters() -> None:
     queue = Queue[str]()
     gets = [asyncio.create_task(queue.get()) for _ in range(3)]
     await settled()
@@ -161,7 +161,7 @@ async def test_after_shutdown_a_get_waits_for_the_key_that_will_come_again() -> 
 
 
 @pytest.mark.virtual_time
-async def test_a_drain_waits_for_what_is_queued_although_nobody_works() -> None:
+async def test_a_drain_waits_for_queued_keys_without_workers() -> None:
     """Kubernetes' own drain looks at what is being processed alone, and returns at once."""
     queue = Queue[str]()
     queue.add("a")
@@ -184,7 +184,7 @@ async def test_a_drain_ends_at_its_deadline_and_names_what_is_left() -> None:
     assert loop.time() == before + 60.0
 
 
-async def test_every_concurrent_drain_hears_of_the_end() -> None:
+async def test_every_concurrent_drain_is_woken_at_the_end() -> None:
     queue = Queue[str]()
     queue.add("a")
     item = await queue.get()
