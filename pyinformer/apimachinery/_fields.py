@@ -30,7 +30,7 @@ _SHALLOW_LEVELS: Final = 48
 _NAME_BYTES: Final = 16 << 20  # more than a server stores of a whole object
 _EVERYTHING: Final = 1 << 62
 _MAX_FIELDS: Final = (
-    10_000  # read one by one: each takes some 10 us of Python code; no honest object has so many
+    10_000  # read one by one: each takes some 10 us of Python code; no normal object has so many
 )
 _QUOTE: Final = ord('"')
 _OPENING: Final = ord("{")
@@ -39,7 +39,7 @@ _BLANK: Final = b" \t\r\n"
 _KIND: Final = ("kind", "apiVersion")
 _IDENTITY: Final = ("namespace", "name", "uid", "resourceVersion")
 
-# Possessive throughout: no byte is looked at twice, whatever the input.
+# Possessive throughout: no byte is read twice, whatever the input.
 _STRING: Final = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _blank = re.compile(rb"[ \t\r\n]*+").match
 _string = re.compile(_STRING, re.DOTALL).match
@@ -318,7 +318,7 @@ class MetadataReader(_ObjectText):
             self._event_field if is_event else self._field, self._pass_members
         )
         self._is_complete = self._is_malformed = False
-        self._is_cut = False  # what follows is not looked at
+        self._is_cut = False  # what follows is not read
 
     @property
     def held_bytes(self) -> int:

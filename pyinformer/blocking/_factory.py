@@ -77,7 +77,7 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         return tuple(self._proxy_of(informer) for informer in self.asynchronous.informers)
 
     start: Final = synchronous(SharedInformerFactory.start)
-    """Start every informer; those that are asked for later start at once."""
+    """Start every informer; those that are requested later start at once."""
 
     wait_for_cache_sync: Final = synchronous(SharedInformerFactory.wait_for_cache_sync)
     """Wait until every cache has held everything at least once."""

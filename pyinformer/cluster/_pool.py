@@ -80,7 +80,7 @@ class ClusterPoolOptions:
 
 @final
 class ClusterPool(Startable, Generic[_T]):
-    """Opens clusters by name when they are first asked for, and keeps them open.
+    """Opens clusters by name when they are first requested, and keeps them open.
 
         @asynccontextmanager
         async def follow(cluster):

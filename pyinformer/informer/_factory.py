@@ -237,7 +237,7 @@ class SharedInformerFactory(Closable):
         return self.mutation_detector if settings.sharing == "decoded" else self._given_detector
 
     async def start(self) -> None:
-        """Start every informer; those that are asked for later start at once.
+        """Start every informer; those that are requested later start at once.
 
         A second call does nothing.
 

@@ -263,7 +263,7 @@ def check_same_settings(
 
     Args:
         scope: what both asked for.
-        first: the settings of the informer that exists, and where it was asked for.
+        first: the settings of the informer that exists, and where it was requested.
         second: the new ones, and where.
 
     Raises:

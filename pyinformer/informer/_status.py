@@ -100,7 +100,7 @@ class InformerStatus:
     lineage: LineageStatus | None = None
     """What is known about the history of the server, for all informers of its cluster."""
     journal: tuple[JournalEntry, ...] = ()
-    """What happened to it lately; only if it was asked for."""
+    """Its recent journal entries; empty unless `status(with_journal=True)` was called."""
     crash: str | None = None
     """A bug of pyinformer that ended it, as text; None without one. Its cache stays as it was."""
     namespaces: tuple[NamespaceStatus, ...] = ()

@@ -379,7 +379,7 @@ class QueuedSink(Generic[V]):
 
 
 def make_sink(kind: QueueKind, sink: StoreSink[V], *, selective: bool = False) -> Sink[V]:
-    """Return the sink for a reflector: the store sink, behind a queue if one is asked for."""
+    """Return the sink for a reflector: the store sink, behind a queue if one is requested."""
     if kind == "direct":
         return sink
     queue: RealFIFO[V] | DeltaFIFO[V] = (

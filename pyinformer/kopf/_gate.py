@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _log = get_logger("pyinformer.kopf")
 
 PERIOD_SECONDS: Final = 30.0
-"""How often the gate is looked at."""
+"""How often the gate is checked."""
 _MOST_NAMES: Final = 5
 
 

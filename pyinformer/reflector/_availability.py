@@ -37,7 +37,7 @@ CONFIRM_SECONDS: Final = 10.0
 _ASKED_PER_LOAD = 6
 _FIRST_RETRY_SECONDS = 1.0  # a program often starts a moment before its definitions are served
 _DEADLINE_SECONDS = 30.0
-_MAX_ANSWER_BYTES = 2 << 20  # one version, or the names of all groups; honest ones have 10 KiB
+_MAX_ANSWER_BYTES = 2 << 20  # one version, or the names of all groups; normal ones have 10 KiB
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _log = get_logger(__name__)

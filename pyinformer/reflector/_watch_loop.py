@@ -339,7 +339,7 @@ class _SupervisedStream(Generic[V]):
     ) -> None:
         self.has_ended: bool = False
         """Whether the body was read to its end."""
-        # A long line that arrives at an honest rate is not silence; a byte now and then is.
+        # A long line that arrives at a normal rate is not silence; single bytes are.
         # The grace is limited: otherwise a line without an end would hide a stalled stream.
         self.idle: IdleTimer = IdleTimer(silence_seconds, scope.cancel, grace=self._grace_seconds)
         """Cancels the scope when nothing has arrived for too long."""

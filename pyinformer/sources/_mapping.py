@@ -1,6 +1,6 @@
 """From the answer of a user's mapping function to requests.
 
-An invalid entry raises a typed error only after the other entries were taken: it costs no other.
+An invalid entry raises a typed error, but only when the other entries were taken.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The timer source: from time to time, requests for some keys, or for every primary object.
+"""The timer source: periodic requests for some keys, or for every primary object.
 
 Missed beats are skipped. Requests for every primary object are spread over the whole period, at low
 priority.

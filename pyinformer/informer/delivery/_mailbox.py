@@ -269,7 +269,7 @@ class Mailbox(Generic[V]):
         self._slots.clear()
 
     def observe_nowait(self, now: float) -> None:
-        """Sample depth and age; called now and then by the reader."""
+        """Sample depth and age; called periodically by the reader."""
         self._peak = max(self._peak, self._depth())
         if self._places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
