@@ -55,7 +55,7 @@ from pyinformer.informer import (
     in_thread,
     wait_for_cache_sync,
 )
-from pyinformer.leaderelection import LeaderElector
+from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.operator import Operator, OperatorRun
 from pyinformer.sources import Request
 from pyinformer.store import Lister, NamespaceLister
@@ -81,6 +81,7 @@ __all__ = [
     "InformerError",
     "JSONObject",
     "KubeObject",
+    "LeaderElection",
     "LeaderElector",
     "Lister",
     "MutationDetector",

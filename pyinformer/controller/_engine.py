@@ -206,6 +206,10 @@ class Engine(Generic[V]):
         """Stop waiting for reconciles."""
         self._pool.force_nowait()
 
+    def skip_drain_nowait(self) -> None:
+        """Cancel running reconciles at a stop, or if one is under way, without a drain."""
+        self._pool.skip_drain_nowait()
+
     def close_abandoned(self) -> None:
         """End the reconciles that ignored everything else: the program is ending."""
         self._tasks.close_abandoned()

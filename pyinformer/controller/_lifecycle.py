@@ -153,8 +153,7 @@ class Lifecycle:
             finally:
                 await self.aclose()
                 # Otherwise the loop would wait for them when the program ends, without a bound.
-                for engine in self._engines:
-                    engine.close_abandoned()
+                self.close_abandoned()
 
     def request_stop(self) -> None:
         """Make run() stop in order, also in the middle of the start."""
@@ -167,6 +166,16 @@ class Lifecycle:
         """Stop waiting for reconciles."""
         for engine in self._engines:
             engine.force_nowait()
+
+    def skip_drain_nowait(self) -> None:
+        """Cancel running reconciles at a stop, or if one is under way, without a drain."""
+        for engine in self._engines:
+            engine.skip_drain_nowait()
+
+    def close_abandoned(self) -> None:
+        """End the reconciles that ignored everything else: the program is ending."""
+        for engine in self._engines:
+            engine.close_abandoned()
 
     def _log_status(self) -> None:
         # The signal asks for it, so it is shown also if the program has not set up logging.

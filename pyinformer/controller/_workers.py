@@ -18,7 +18,7 @@ from pyinformer.controller._result import Result
 from pyinformer.controller._status import WorkerStatus
 from pyinformer.errors import QueueClosedError, ReconcileTimeoutError
 from pyinformer.sources import request_for
-from pyinformer.transport import check_guard
+from pyinformer.transport import CURRENT_GUARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -193,6 +193,7 @@ class WorkerPool:
         self._made = 0
         self._is_closing = False
         self._is_forced = False
+        self._skips_drain = self._is_draining = False
         self._changed = anyio.Event()
         self.late_results: int = 0
         """Reconciles that returned after their worker was stuck; what they returned is dropped."""
@@ -257,6 +258,11 @@ class WorkerPool:
         self._is_forced = True
         self._changed.set()
 
+    def skip_drain_nowait(self) -> None:
+        """Cancel running reconciles at a stop, or if one is under way, without a drain."""
+        self._skips_drain = True
+        self._changed.set()
+
     async def stop(self) -> None:
         """Close the queue, let running reconciles finish, then cancel them, each once.
 
@@ -265,7 +271,9 @@ class WorkerPool:
         """
         self._is_closing = True
         self._requests.close()
-        await self._wait_idle(self._options.drain_timeout_seconds)
+        self._is_draining = not self._skips_drain
+        await self._wait_idle(self._options.drain_timeout_seconds if self._is_draining else 0.0)
+        self._is_draining = False
         self._deadlines.stop_nowait()  # a reconcile that is cancelled here is not cancelled again
         for worker in self._awaited():
             if worker.cancelled_at is None and worker.user_task is not None:
@@ -286,7 +294,9 @@ class WorkerPool:
 
     async def _wait_idle(self, timeout_seconds: float) -> None:
         with anyio.move_on_after(timeout_seconds):
-            while self._awaited() and not self._is_forced:
+            while self._awaited() and not (
+                self._is_forced or (self._is_draining and self._skips_drain)
+            ):
                 self._changed = anyio.Event()
                 await self._changed.wait()
 
@@ -337,7 +347,9 @@ class WorkerPool:
         task.set_name(f"reconcile of {request} by controller {self._controller}")
         self._deadlines.started(now)
         try:
-            check_guard()  # a request may have waited in the queue beyond the end of a term
+            guard = CURRENT_GUARD.get()
+            if guard is not None:  # its request may have waited beyond the end of the term
+                guard.check()
             ended: Ended = await self._engine.invoker(request)
         except (KeyboardInterrupt, SystemExit):
             raise  # these concern more than the function

@@ -1,6 +1,7 @@
 """Station 5: assemble the other stations into informers, and call handlers."""
 
 from pyinformer.informer._cache_sync import wait_for_cache_sync
+from pyinformer.informer._catch_up import catch_up
 from pyinformer.informer._core import core_of
 from pyinformer.informer._expectations import Expectations, ExpectationState, PendingExpectations
 from pyinformer.informer._explain import Explanation
@@ -62,6 +63,7 @@ __all__ = [
     "StateChange",
     "UpdateFunction",
     "WatchdogStatistics",
+    "catch_up",
     "checked_namespaces",
     "core_of",
     "counted",

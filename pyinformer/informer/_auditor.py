@@ -26,7 +26,7 @@ from pyinformer.reflector import ReflectorOptions, ReflectorState
 from pyinformer.tasks import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyinformer.apimachinery import Journal, KubeObject
     from pyinformer.informer._namespace_cache import NamespaceCache
@@ -205,6 +205,24 @@ class Auditor:
             return report
         await self._count(comparison)
         return self._judge(report, comparison)
+
+    async def read_identities(self, take: Callable[[str, str, str], None]) -> str:
+        """List the identities of everything that the server has now.
+
+        Args:
+            take: called with key, uid and resource version of each object.
+
+        Returns:
+            The resource version of the list.
+
+        Raises:
+            InformerError: the server refused, or could not be reached.
+
+        Cancellation:
+            Safe; the request is dropped.
+        """
+        listing, page_size = self._request_budget.listing, self._page_size
+        return await Identities(self._list_watch, take, listing, page_size=page_size).read()
 
     async def _wait_watching(self, *, is_patient: bool) -> str:
         """Wait until the watch runs; return why it does not if the caller is not patient."""

@@ -65,8 +65,14 @@ class Identities:
         self._page_size = page_size
         self._found = 0
 
-    async def read(self, position: str) -> None:
-        """List everything as it was at a resource version.
+    async def read(self, position: str = "") -> str:
+        """List everything as it was at a resource version, or as it is now.
+
+        Args:
+            position: the resource version; empty for the newest.
+
+        Returns:
+            The resource version of the list.
 
         Raises:
             ProtocolError: the server cannot answer for this version, or not consistently.
@@ -80,6 +86,7 @@ class Identities:
         paging = Paging(self._what, _TOTAL_SECONDS, anyio.current_time())
         while True:
             page = await self._page(position, token, paging)
+            position = position or page.resource_version
             if page.resource_version != position:
                 found = page.resource_version[:40]
                 reason = f"it was asked for version {position} exactly, and answered at {found}"
@@ -95,6 +102,7 @@ class Identities:
         if page.remaining_item_count:
             reason = f"it ends {page.remaining_item_count} items early"
             raise ProtocolError(self._what, reason)
+        return position
 
     async def _page(self, position: str, token: str, paging: Paging) -> ListMetadata:
         splitter = ListSplitter(
@@ -109,7 +117,7 @@ class Identities:
             self._listing(str(self._list_watch.resource)) as place,
             self._list_watch.list(
                 resource_version="" if token else position,
-                resource_version_match="" if token else "Exact",
+                resource_version_match="Exact" if position and not token else "",
                 limit=self._page_size,
                 continue_token=token,
                 metadata_only=True,

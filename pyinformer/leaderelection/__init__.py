@@ -2,11 +2,12 @@
 
 from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
 from pyinformer.leaderelection._lease import WrittenVersions
-from pyinformer.leaderelection._options import LeaderElectionOptions
+from pyinformer.leaderelection._options import LeaderElection, LeaderElectionOptions
 from pyinformer.leaderelection._term import Term
 
 __all__ = [
     "Lead",
+    "LeaderElection",
     "LeaderElectionOptions",
     "LeaderElectionStatus",
     "LeaderElector",

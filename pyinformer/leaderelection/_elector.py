@@ -42,6 +42,7 @@ from pyinformer.leaderelection._options import (
     check_identity,
     check_lease_name,
 )
+from pyinformer.leaderelection._rbac import rbac_yaml
 from pyinformer.leaderelection._term import Term
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import Reflector, ReflectorState
@@ -180,8 +181,10 @@ class LeaderElector:
         self._labels = {"name": name}
         is_networked = isinstance(cluster.connection, NetworkConnection)
         self._is_virtual = not is_networked and clock is None
-        self._clock = clock or (lease_time if is_networked else _loop_time)
-        self._wall = wall_clock or (_loop_time if self._is_virtual else wall_time)
+        # Without a network, time is that of the loop, from the first run on.
+        self._clock: Callable[[], float] = clock or (lease_time if is_networked else float)
+        self._wall: Callable[[], float] = wall_clock or wall_time
+        self._keeps_wall_clock = wall_clock is not None
         self._loop = LoopOwner(f"the elector of {self.lease}")
         self._election = Election(
             name,
@@ -199,7 +202,7 @@ class LeaderElector:
         self._reflector: Reflector | None = None
         self._wake = anyio.Event()
         self._ended = anyio.Event()
-        self._is_running = self._is_stopping = False
+        self._is_running = self._is_stopping = self._is_aborted = False
         self._failure: BaseException | None = None
         self._known_holder: str | None = None
         self._terms = 0
@@ -212,7 +215,7 @@ class LeaderElector:
         return self._work is not None and not self._work.term.has_ended
 
     def status(self) -> LeaderElectionStatus:
-        """Return its state; on the event loop."""
+        """Return its state; from any thread."""
         lease, work = self._election.lease, self._work
         ago = None if work is None else max(0.0, self._clock() - work.tenure.renewed_at)
         return LeaderElectionStatus(
@@ -227,6 +230,29 @@ class LeaderElector:
             is_watching=not self._election.is_polling,
             last_error=self._last_error,
         )
+
+    def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
+        """Return the least rights that leader election needs, as YAML for `kubectl apply`.
+
+        Args:
+            name: the name of the Role and the RoleBinding, to which `-leader-election` is added.
+            service_account: gets the rights, as `namespace/name`; None for a role without binding.
+
+        Returns:
+            YAML documents with `---` in between.
+
+        Raises:
+            InvalidArgumentError: Kubernetes does not accept a name.
+        """
+        return rbac_yaml(self._name, self._namespace, name=name, service_account=service_account)
+
+    def abort(self) -> None:
+        """End `run()` at once: work that still runs is left behind, and the Lease is not released.
+
+        Nothing of that work may leave any more.
+        """
+        self._is_aborted = True
+        self._wake.set()
 
     async def run(self, lead: Lead, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Compete for the Lease, and call a function for each term, until cancelled.
@@ -280,6 +306,10 @@ class LeaderElector:
 
     def _open(self) -> None:
         cluster = self._cluster
+        if self._is_virtual:
+            self._clock = asyncio.get_running_loop().time
+            if not self._keeps_wall_clock:
+                self._wall = self._clock
         self._connection = cluster.connection
         if isinstance(cluster.connection, Connection):
             # Of its own: no other request may delay a renewal, or wait for a connection before it.
@@ -352,6 +382,8 @@ class LeaderElector:
         """Do what the election says, until the Lease is released."""
         while True:
             self._wake = anyio.Event()
+            if self._is_aborted:
+                return
             self._follow_work()
             step = self._election.next_step(self._clock(), self._wall())
             self._follow_term()
@@ -470,7 +502,7 @@ class LeaderElector:
         self._election.is_candidate = False
         self._metrics.set("leader_election_master_status", 1.0, self._labels)
         _log.info("%s leads: it holds the Lease %s", self.identity, self.lease)
-        self._record_event("became leader")
+        self._record_event("became leader", "BecomeLeader")
         name = f"leader of {self.lease}, term {term.transitions}"
         work.task = self._tasks.spawn(name, self._call(work))
 
@@ -529,7 +561,7 @@ class LeaderElector:
         self._work = None
         if self._deadline is not None:
             self._deadline.set_deadline(None)
-        self._record_event("stopped leading")
+        self._record_event("stopped leading", "StopLeading")
         if work.error is not None:
             self._fail(work.error)
         elif not work.is_cancelled:
@@ -550,7 +582,7 @@ class LeaderElector:
             work.term.cut_off_writes()
             await work.task.stop(0.0)
 
-    def _record_event(self, text: str) -> None:
+    def _record_event(self, text: str, action: str) -> None:
         lease = self._election.lease
         if self._recorder is None:
             return
@@ -558,11 +590,8 @@ class LeaderElector:
         if lease is not None and lease.uid:
             metadata["uid"] = lease.uid
         body = {"apiVersion": _LEASES.api_version, "kind": "Lease", "metadata": metadata}
-        self._recorder.event(body, "LeaderElection", f"{self.identity} {text}")
-
-
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
+        note = f"{self.identity} {text}"
+        self._recorder.event(body, "LeaderElection", note, action=action)
 
 
 class _Work:

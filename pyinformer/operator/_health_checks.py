@@ -14,11 +14,14 @@ from pyinformer.apimachinery import check_integer, check_seconds
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import FactoryStatus, InformerStatus
+from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.operator._debounce import Finding
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import WatchdogStatistics
 
-Status: TypeAlias = FactoryStatus | InformerStatus | ControllerStatus | ControllerGroupStatus
+Status: TypeAlias = (
+    FactoryStatus | InformerStatus | ControllerStatus | ControllerGroupStatus | LeaderElectionStatus
+)
 
 _DURATIONS: Final = (
     "stale_seconds",
@@ -34,7 +37,7 @@ _POSITIVE: Final = frozenset(
 
 
 class HasStatus(Protocol):
-    """A SharedInformerFactory, a SharedInformer, a Controller or a ControllerGroup."""
+    """A SharedInformerFactory, SharedInformer, Controller, ControllerGroup or LeaderElector."""
 
     def status(self) -> Status:
         """Return the state; from any thread."""
@@ -104,6 +107,9 @@ def ready_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
 
 def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
     """Return the problems that a restart would solve."""
+    if isinstance(status, LeaderElectionStatus) and status.is_overdue:
+        text = f"leads without a renewal of the Lease {status.lease} for its whole duration"
+        yield Finding(f"overdue {status.lease}", text)
     for informer in informers_of(status):
         yield from _dead_informer(informer, options)
     for controller in controllers_of(status):

@@ -6,6 +6,7 @@ Everything is stored in the Operator: two of them in one process share nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, final
@@ -18,6 +19,7 @@ from pyinformer.cluster import Cluster, connect
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.errors import InformerError, InternalError, InvalidArgumentError
 from pyinformer.informer import Selector, SharedInformerFactory, checked_namespaces
+from pyinformer.leaderelection import LeaderElection
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._custom_resource import definition_of
@@ -70,15 +72,27 @@ class Operator:
     Args:
         name: its name in logs and errors.
         metrics: where metrics go.
+        leader_election: of the replicas that have it, one reconciles at a time, and the others wait
+            with full caches; None for a program of one replica.
 
     Raises:
-        InvalidArgumentError: the name is not a string, or empty.
+        InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
+            Lease, and `leader_election` has none.
     """
 
-    def __init__(self, name: str, *, metrics: Metrics = NO_METRICS) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        metrics: Metrics = NO_METRICS,
+        leader_election: LeaderElection | None = None,
+    ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
+        if leader_election is not None and leader_election.name is None:
+            leader_election = replace(leader_election, name=name)
         self.name: str = name
+        self._leader_election = leader_election
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
         self._decoded: DecodedObjects = {}
@@ -276,6 +290,23 @@ class Operator:
         Raises:
             InvalidArgumentError: no function is registered, or an argument is invalid.
         """
+        return self._run_on(
+            cluster,
+            namespaces=namespaces,
+            health_host=health_host,
+            health_port=health_port,
+            is_program=False,
+        )
+
+    def _run_on(
+        self,
+        cluster: Cluster,
+        *,
+        namespaces: str | Sequence[str] | None,
+        health_host: str,
+        health_port: int | None,
+        is_program: bool,
+    ) -> OperatorRun:
         if not self._reconcilers:
             reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
             raise InvalidArgumentError("operator", reason)
@@ -287,6 +318,8 @@ class Operator:
             health_host=health_host,
             health_port=health_port,
             metrics=self._metrics,
+            leader_election=self._leader_election,
+            is_program=is_program,
         )
 
     async def run_async(
@@ -354,9 +387,13 @@ class Operator:
             """Connect and run."""
             where = connect(kubeconfig, context=context, server=server, config=config)
             async with where as cluster:
-                await self.run_async(
-                    cluster, namespaces=namespaces, health_host=health_host, health_port=health_port
-                )
+                await self._run_on(
+                    cluster,
+                    namespaces=namespaces,
+                    health_host=health_host,
+                    health_port=health_port,
+                    is_program=True,
+                ).run()
 
         try:
             run_main(main)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Self, final
 
 import anyio
@@ -26,7 +27,9 @@ from pyinformer.errors import (
     TransportError,
 )
 from pyinformer.informer import SharedInformerFactory
+from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.metrics import Metrics
+from pyinformer.operator._elected import ElectedControllers
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.tasks import Closable, close_on_exit, on_sigusr1
@@ -93,6 +96,8 @@ class OperatorRun(Closable):
         health_host: str,
         health_port: int | None,
         metrics: Metrics,
+        leader_election: LeaderElection | None,
+        is_program: bool,
     ) -> None:
         self.cluster: Cluster = cluster
         self._resources = tuple(dict.fromkeys(resources))
@@ -100,6 +105,10 @@ class OperatorRun(Closable):
         self._factory = SharedInformerFactory(cluster, metrics=metrics)
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
+        self._metrics = metrics
+        self._leader_election = leader_election
+        self._is_program = is_program
+        self._elected: ElectedControllers | None = None
         self._hints: list[str] = []
         self._report: asyncio.TimerHandle | None = None
         self._began_at = 0.0
@@ -122,8 +131,36 @@ class OperatorRun(Closable):
 
     @property
     def controllers(self) -> tuple[Controller[None], ...]:
-        """Its controllers, in the order of their registration; empty before the start."""
-        return self._controllers
+        """Its controllers, in the order of their registration; empty before the start.
+
+        With leader election, they are those of the current term, and empty for a standby.
+        """
+        return self._controllers if self._elected is None else self._elected.controllers
+
+    @property
+    def elector(self) -> LeaderElector | None:
+        """The elector; None before the start, and without leader election."""
+        return None if self._elected is None else self._elected.elector
+
+    def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
+        """Return the least rights that the caches and the leader election need, as YAML.
+
+        What reconciles do themselves needs rights of its own; see
+        `SharedInformerFactory.required_rbac`. Call it after the start.
+
+        Args:
+            name: the name of all roles and bindings.
+            service_account: gets the rights, as `namespace/name`; None for roles without
+                bindings.
+
+        Raises:
+            InvalidArgumentError: Kubernetes does not accept a name.
+        """
+        parts = [self._factory.required_rbac(name=name, service_account=service_account)]
+        if self._elected is not None:
+            elector = self._elected.elector
+            parts.append(elector.required_rbac(name=name, service_account=service_account))
+        return "---\n".join(part for part in parts if part)
 
     async def run(self) -> None:
         """Start, and run until SIGTERM or SIGINT; a second signal forces the end.
@@ -143,12 +180,39 @@ class OperatorRun(Closable):
                 await self._run()
 
     async def _run(self) -> None:
+        if self._leader_election is not None:
+            await self._run_elected(self._leader_election)
+            return
         asking = anyio.CancelScope()
         with on_stop_signal(lambda _: asking.cancel()), asking:
             group = await self._assemble()
         if not asking.cancel_called:
             with self._explained():
                 await group.lifecycle.run(on_started=self._started_nowait, logs_status=False)
+
+    async def _run_elected(self, election: LeaderElection) -> None:
+        """Compete for the Lease until a signal or an error, and stop in order."""
+        stopping = anyio.CancelScope()
+
+        def signalled(name: str) -> None:
+            """Stop in order at the first signal; stop waiting at the second."""
+            if stopping.cancel_called and self._elected is not None:
+                _log.warning("%s again: ending without waiting for reconciles", name)
+                self._elected.force_nowait()
+            stopping.cancel()
+
+        with on_stop_signal(signalled):
+            try:
+                with stopping:
+                    elected = await self._assemble_elected(election)
+                    with self._explained():
+                        await elected.start()
+                        self._started_nowait()
+                    await elected.wait_ended()
+            finally:
+                if self._elected is not None:
+                    await self._elected.aclose()
+                    self._elected.close_abandoned()
 
     def _log_status(self) -> None:
         # The signal asks for it, so it is shown also if the program has not set up logging.
@@ -167,6 +231,12 @@ class OperatorRun(Closable):
         """
         if self._health is not None:
             await self._health.start()
+        if self._leader_election is not None:
+            elected = await self._assemble_elected(self._leader_election)
+            with self._explained():
+                await elected.start()
+                self._started_nowait()
+            return
         group = await self._assemble()
         with self._explained():
             await group.start()
@@ -184,6 +254,8 @@ class OperatorRun(Closable):
         try:
             if self._group is not None:
                 await self._group.aclose()
+            if self._elected is not None:
+                await self._elected.aclose()
         finally:
             if self._health is not None:
                 await self._health.aclose()
@@ -198,19 +270,38 @@ class OperatorRun(Closable):
 
     async def _assemble(self) -> ControllerGroup:
         """Build the informers and controllers, once discovery knows which are namespaced."""
-        if self._group is not None:
+        await self._prepare()
+        self._controllers = self._make(self._factory)
+        self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
+        self.health.add(self._group)
+        return self._group
+
+    async def _assemble_elected(self, election: LeaderElection) -> ElectedControllers:
+        """Build the informers and the elector."""
+        await self._prepare()
+        self._elected = ElectedControllers(
+            self.cluster,
+            election,
+            self._factory,
+            partial(self._make, self._factory),
+            metrics=self._metrics,
+            ends_process=self._is_program,
+        )
+        self.health.add(self._elected)
+        self.health.add(self._elected.elector)
+        return self._elected
+
+    async def _prepare(self) -> None:
+        """Learn which resources are namespaced."""
+        if self._group is not None or self._elected is not None:
             raise LifecycleError("this run was started before: get a new one from the operator")
         for resource in self._resources:
             await self._discover(resource)
-        self._controllers = self._make(self._factory)
         if self.health_url is not None:
             _log.info(
                 "health endpoint: %s/healthz and /readyz; for people /status and /explain",
                 self.health_url,
             )
-        self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
-        self.health.add(self._group)
-        return self._group
 
     async def _discover(self, resource: GroupVersionResource) -> None:
         """Load a resource into the cluster's discovery, and record if it is not served."""
@@ -243,7 +334,7 @@ class OperatorRun(Closable):
                 self._report.cancel()
 
     def _report_nowait(self) -> None:
-        if not all(one.has_synced for one in self._controllers):
+        if self._not_ready():
             self._is_late = True
             _log.warning("still starting: %s", "; ".join(self._not_ready()))
             loop = asyncio.get_running_loop()
@@ -265,6 +356,8 @@ class OperatorRun(Closable):
 
     def _not_ready(self) -> Sequence[str]:
         """Return what the start still waits for."""
+        if self._elected is not None:
+            return self._elected.not_ready
         idle = [one.name for one in self._controllers if not (one.has_synced and one.is_running)]
         if self._controllers and not idle:
             return ()

@@ -13,6 +13,7 @@ import msgspec
 from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, SharedInformerFactory
+from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.operator._health_checks import (
     HasStatus,
     Status,
@@ -105,6 +106,9 @@ class StatusPages:
                 _without_journal(_plain(one)) for each in known for one in informers_of(each)
             ],
             "controllers": _plain([one for each in known for one in controllers_of(each)]),
+            "leader_election": _plain(
+                [one for one in known if isinstance(one, LeaderElectionStatus)]
+            ),
             "watchdog": _plain(max(watchdogs, key=lambda one: one.blocked, default=None)),
             "abandoned_handlers": [
                 name
@@ -128,6 +132,8 @@ def overview(statuses: Iterable[Status], verdicts: Mapping[str, HealthVerdict]) 
             lines.append(str(status))
         lines += [one.line() for one in informers_of(status) if status is one]
         lines += [one.line() for one in controllers_of(status)]
+        if isinstance(status, LeaderElectionStatus):
+            lines.append(f"leader election: {status}")
     if not lines:
         return "nothing is watched"
     for question, answer in verdicts.items():

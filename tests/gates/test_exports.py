@@ -33,6 +33,7 @@ PUBLIC: dict[str, list[str]] = {
         "InformerError",
         "JSONObject",
         "KubeObject",
+        "LeaderElection",
         "LeaderElector",
         "Lister",
         "MutationDetector",
@@ -77,6 +78,7 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.leaderelection": [
         "Lead",
+        "LeaderElection",
         "LeaderElectionOptions",
         "LeaderElectionStatus",
         "LeaderElector",

@@ -1,0 +1,225 @@
+"""The controllers of an operator with leader election: new ones for each term, the same caches.
+
+A term begins when the caches hold what earlier leaders wrote. At its end the sources are detached,
+reconciles drain while the Lease is renewed, and what is left is cancelled. When the term is lost,
+nothing drains: what has not left by then does not leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, final
+
+import anyio
+
+from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
+from pyinformer.controllerutil import EventRecorder
+from pyinformer.errors import InformerError
+from pyinformer.informer import SharedInformer, SharedInformerFactory, catch_up
+from pyinformer.leaderelection import LeaderElector
+from pyinformer.reflector import ReflectorState
+from pyinformer.tasks import Host, Startable, Watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from pyinformer.cluster import Cluster
+    from pyinformer.leaderelection import LeaderElection, Term, WrittenVersions
+    from pyinformer.metrics import Metrics
+
+_CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
+_LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
+
+
+@final
+class ElectedControllers(Startable):
+    """Keeps the caches of an operator in step, and runs its controllers while it leads.
+
+    Args:
+        cluster: the cluster.
+        election: which Lease, and how; its name is set.
+        factory: has the caches.
+        make: returns new controllers.
+        metrics: where the metrics of leader election go.
+        ends_process: whether a thread ends the process when work outlives its Lease.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        election: LeaderElection,
+        factory: SharedInformerFactory,
+        make: Callable[[], tuple[Controller[None], ...]],
+        *,
+        metrics: Metrics,
+        ends_process: bool,
+    ) -> None:
+        self.controllers: tuple[Controller[None], ...] = ()
+        """Those of the current term; empty for a standby."""
+        self._factory = factory
+        self._make = make
+        self._group: ControllerGroup | None = None
+        self._is_forced = False
+        # They make the informers; each term makes controllers of its own.
+        options = [one.engine.options for one in make()]
+        self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
+        end_seconds = max(one.drain_timeout_seconds + one.grace_seconds for one in options)
+        least_seconds = end_seconds + _CLOSE_SECONDS
+        chosen = election.options
+        durations = replace(
+            chosen, end_timeout_seconds=max(chosen.end_timeout_seconds, least_seconds)
+        )
+        self._barrier_timeout_seconds = chosen.barrier_timeout_seconds
+        name = election.name or ""
+        self._recorder = EventRecorder(cluster, name)
+        is_asked = election.ends_process
+        self.elector: LeaderElector = LeaderElector(
+            cluster,
+            name,
+            namespace=election.namespace or cluster.config.namespace,
+            identity=election.identity,
+            options=durations,
+            ends_process=ends_process if is_asked is None else is_asked,
+            recorder=self._recorder,
+            metrics=metrics,
+        )
+        """The elector."""
+        self._ended = anyio.Event()
+        self._host = Host(
+            f"the leader election of {name}",
+            self._main,
+            grace_seconds=durations.end_timeout_seconds
+            + durations.renew_deadline_seconds
+            + _CLOSE_SECONDS,
+        )
+
+    @property
+    def not_ready(self) -> list[str]:
+        """The caches that have not synced; a standby with full caches is ready."""
+        found = self._factory.status().informers
+        return [f"not synced: {one}" for one in found if not one.has_synced]
+
+    async def start(self) -> None:
+        """Start the caches, wait until they have synced, and begin to compete for the Lease.
+
+        Raises:
+            CacheSyncTimeoutError: a cache did not sync in time.
+
+        Cancellation:
+            aclose() stops what was started.
+        """
+        await self._factory.start()
+        await self._factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
+        await self._host.start()
+
+    async def wait_ended(self) -> None:
+        """Wait until the elector has ended.
+
+        Cancellation:
+            Safe.
+        """
+        await self._ended.wait()
+
+    async def aclose(self) -> None:
+        """Stop in order: controllers, the release of the Lease, caches. A second call only waits.
+
+        Raises:
+            InformerError: why it had ended.
+
+        Cancellation:
+            Takes effect when everything has ended, which the options bound.
+        """
+        try:
+            await self._host.aclose()
+        finally:
+            await self._factory.aclose()
+
+    async def _main(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
+        try:
+            async with self._recorder:
+                ready()
+                await self.elector.run(self.lead)
+        finally:
+            self._ended.set()
+
+    async def lead(self, term: Term) -> None:
+        """Run new controllers until the term ends.
+
+        Raises:
+            StaleCacheError: the caches did not reach in time what earlier leaders wrote.
+            InternalError: something inside crashed.
+
+        Cancellation:
+            Stops the controllers in order; takes effect when every reconcile has ended.
+        """
+        await self._catch_up(term.predecessor)
+        controllers = self._make()
+        group = ControllerGroup(*controllers)
+        take_back = term.on_end(group.lifecycle.skip_drain_nowait)
+        try:
+            self._group, self.controllers = group, controllers
+            await group.start()
+            await group.wait_ended()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close(group)
+            take_back()
+
+    async def _close(self, group: ControllerGroup) -> None:
+        try:
+            await group.aclose()
+        finally:
+            # A standby that still reconciles would not be one: the elector waits for this, too.
+            while group.status().abandoned:
+                if self._is_forced:
+                    self.elector.abort()
+                await anyio.sleep(_LOOK_SECONDS)
+            self._group, self.controllers = None, ()
+
+    async def _catch_up(self, written: WrittenVersions | None) -> None:
+        """Wait until the caches hold what earlier leaders wrote."""
+        failures: list[InformerError] = []
+
+        async def one(informer: SharedInformer[Any], version: str) -> None:
+            """Wait for one cache."""
+            try:
+                await catch_up(
+                    informer,
+                    resource_version=version,
+                    timeout_seconds=self._barrier_timeout_seconds,
+                )
+            except InformerError as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as waiting:
+            for informer in self._factory.informers:
+                version = "" if written is None else _awaited(written, informer)
+                if version is not None and informer.state is not ReflectorState.ABSENT:
+                    waiting.start_soon(one, informer, version)
+        if failures:
+            raise failures[0]
+
+    def force_nowait(self) -> None:
+        """Stop waiting for reconciles."""
+        self._is_forced = True
+        if self._group is not None:
+            self._group.lifecycle.force_nowait()
+
+    def close_abandoned(self) -> None:
+        """End the reconciles that ignored everything else: the program is ending."""
+        if self._group is not None:
+            self._group.lifecycle.close_abandoned()
+
+    def status(self) -> ControllerGroupStatus:
+        """Return the state of the current controllers; from any thread."""
+        group = self._group
+        if group is not None:
+            return group.status()
+        return ControllerGroupStatus(controllers=(), watchdog=Watchdog().statistics(), abandoned=())
+
+
+def _awaited(written: WrittenVersions, informer: SharedInformer[Any]) -> str | None:
+    """Return the version to wait for, "" for a list, and None if there is nothing to wait for."""
+    return written.versions.get(str(informer.scope.resource))

@@ -1,0 +1,146 @@
+"""Catching up: the cache has reached everything that the server has, and nothing older is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pyinformer.errors import StaleCacheError
+from pyinformer.informer import SharedInformer, catch_up
+from pyinformer.testing import World
+from tests.leaderelection.electing import Line, pause
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World in virtual time with two config maps."""
+    with World([_map("a"), _map("b")], virtual_time=True) as world:
+        yield world
+
+
+def _map(name: str, value: str = "1") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}}
+
+
+async def _with_held_watch(world: World, informer: SharedInformer) -> None:
+    await informer.start()
+    await informer.wait_for_cache_sync()
+    world._connection.hold(held=True)
+
+
+async def _seen_after(world: World, informer: SharedInformer, **options: Any) -> None:
+    """Check that it waits as long as the watch is held back, and no longer."""
+    waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60, **options))
+    await pause(20)
+    assert not waiting.done()
+    world._connection.hold(held=False)
+    await waiting
+
+
+def test_a_cache_that_is_current_has_caught_up_at_once(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        await catch_up(informer, timeout_seconds=1)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("change", ["create", "update", "delete", "recreate"])
+def test_every_kind_of_change_is_waited_for(world: World, change: str) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await _with_held_watch(world, informer)
+        cluster = _another_process(world)
+        if change == "create":
+            await cluster.create(_map("c"))
+        elif change == "update":
+            await cluster.replace(_map("a", "2"))
+        else:
+            await cluster.delete("v1", "configmaps", "default/a")
+            if change == "recreate":
+                await cluster.create(_map("a", "3"))
+        await _seen_after(world, informer)
+        found = {obj.key: obj.at("data.v", str) for obj in informer.lister.list()}
+        expected = {
+            "create": {"default/a": "1", "default/b": "1", "default/c": "1"},
+            "update": {"default/a": "2", "default/b": "1"},
+            "delete": {"default/b": "1"},
+            "recreate": {"default/a": "3", "default/b": "1"},
+        }
+        assert found == expected[change]
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_a_version_that_a_selector_hides_ends_in_a_list(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps", label_selector="app=x")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        hidden = await _another_process(world).create(_map("c"))
+        version = hidden.metadata.resource_version
+        await catch_up(informer, resource_version=version, timeout_seconds=5)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_a_known_version_is_waited_for_without_a_list(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        made = await _another_process(world).create(_map("c"))
+        await catch_up(informer, resource_version=made.metadata.resource_version, timeout_seconds=5)
+        assert informer.lister.get("default/c") is not None
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_a_cache_that_does_not_catch_up_in_time_is_an_error(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await _with_held_watch(world, informer)
+        await _another_process(world).create(_map("c"))
+        with pytest.raises(StaleCacheError, match="everything that the server has"):
+            await catch_up(informer, timeout_seconds=10)
+        world._connection.hold(held=False)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_cancelled_while_waiting_it_leaves_nothing(world: World) -> None:
+    async def scenario() -> None:
+        informer = world.factory.informer("v1", "configmaps")
+        await _with_held_watch(world, informer)
+        await _another_process(world).create(_map("c"))
+        waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60))
+        await pause(1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        world._connection.hold(held=False)
+        await catch_up(informer, timeout_seconds=60)
+        await informer.aclose()
+
+    world.run(scenario)
+
+
+def _another_process(world: World) -> Any:
+    from pyinformer.cluster import Cluster, WriteOptions
+
+    return Cluster(
+        world.cluster.config,
+        write_options=WriteOptions(writes_per_second=None, retry_limit=0),
+        connection=Line(world.cluster.connection),
+    )

@@ -1,0 +1,245 @@
+"""Operators with leader election: one replica reconciles, the others wait with full caches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pyinformer
+from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.operator import OperatorRun
+from pyinformer.testing import World
+from tests.leaderelection.electing import Line, now, pause
+from tests.waiting import until
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World in virtual time, with one config map."""
+    with World([_map("a")], virtual_time=True) as world:
+        yield world
+
+
+def _map(name: str, **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+class _Replica:
+    """One replica of an operator, on a line of its own."""
+
+    def __init__(self, world: World, identity: str, **settings: Any) -> None:
+        election = pyinformer.LeaderElection(identity=identity, **settings)
+        self.line = Line(world.cluster.connection)
+        self.cluster = Cluster(
+            world.cluster.config,
+            name="",
+            write_options=WriteOptions(writes_per_second=None, retry_limit=0),
+            connection=self.line,
+        )
+        self.app = pyinformer.Operator("db-operator", leader_election=election)
+        self.reconciled: list[tuple[float, str]] = []
+        self.go_on: asyncio.Event | None = None
+        self.errors: list[BaseException] = []
+        self.app.reconcile("v1", "configmaps", options=_OPTIONS)(self._reconcile)
+        self.run: OperatorRun = self.app.running(self.cluster)
+
+    async def _reconcile(self, request: pyinformer.Request, _obj: Any, cluster: Cluster) -> None:
+        self.reconciled.append((now(), request.key))
+        if self.go_on is None:
+            return
+        try:
+            await self.go_on.wait()
+            await cluster.create(_map(f"made-by-{self.run.elector and self.run.elector.identity}"))
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+
+    @property
+    def leads(self) -> bool:
+        """Whether its controllers run."""
+        return bool(self.run.controllers) and all(one.is_running for one in self.run.controllers)
+
+
+_OPTIONS = pyinformer.ControllerOptions(drain_timeout_seconds=5.0, grace_seconds=1.0)
+
+
+def test_one_replica_reconciles_and_the_other_waits_with_full_caches(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        async with one.run:
+            await until(lambda: one.leads)
+            async with two.run:
+                await pause(30)
+                assert [key for _, key in one.reconciled] == ["default/a"]
+                assert two.reconciled == []
+                await one.cluster.create(_map("b"))
+                await pause(1)
+                assert [key for _, key in one.reconciled] == ["default/a", "default/b"]
+                assert two.reconciled == []
+                assert two.run.controllers == ()
+                assert two.app.cached(two.cluster, "v1", "configmaps", "default/b") is not None
+
+    world.run(scenario)
+
+
+def test_a_standby_is_ready_and_its_state_is_shown(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        async with one.run, two.run:
+            await until(lambda: one.leads)
+            await pause(1)
+            for replica in (one, two):
+                assert replica.run.health.ready()
+                assert replica.run.health.live()
+                assert not replica.run._unready()
+            assert "leads by default/db-operator" in one.run.health.overview()
+            assert "held by one" in two.run.health.overview()
+            page = two.run.health.pages()["/status"]({})
+            assert isinstance(page, dict)
+            assert page["leader_election"][0]["holder"] == "one"
+
+    world.run(scenario)
+
+
+def test_the_other_replica_takes_over_after_a_clean_stop(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        await one.run.start()
+        await until(lambda: one.leads)
+        async with two.run:
+            await pause(5)
+            stopped_at = now()
+            closing = asyncio.create_task(one.run.aclose())
+            await until(lambda: two.reconciled)
+            assert now() - stopped_at < 0.5
+            await closing
+            assert two.reconciled[0][1] == "default/a"
+
+    world.run(scenario)
+
+
+def test_a_reconcile_drains_before_the_lease_is_released(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        one.go_on = asyncio.Event()
+        await one.run.start()
+        await until(lambda: one.reconciled)
+        async with two.run:
+            closing = asyncio.create_task(one.run.aclose())
+            await pause(3)
+            assert two.reconciled == []
+            one.go_on.set()
+            await closing
+            await until(lambda: len(two.reconciled) == 2)
+            assert one.errors == []
+            assert {key for _, key in two.reconciled} == {"default/a", "default/made-by-one"}
+
+    world.run(scenario)
+
+
+def test_a_deposed_replica_writes_nothing_and_is_a_standby_again(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        one.go_on = asyncio.Event()
+        async with one.run, two.run:
+            await until(lambda: one.reconciled)
+            elector = one.run.elector
+            assert elector is not None
+            elector._connection = _Dead()  # type: ignore[assignment]
+            await until(lambda: two.leads)
+            assert isinstance(one.errors[0], asyncio.CancelledError)
+            assert one.run.controllers == ()
+            elector._connection = one.line
+            one.go_on = None
+            await pause(5)
+            assert [key for _, key in one.reconciled] == ["default/a"]
+            await two.run.aclose()
+            await until(lambda: one.leads)  # new controllers over the same caches
+            await until(lambda: len(one.reconciled) == 2)
+
+    world.run(scenario)
+    assert not [write for write in world.writes if write.key.startswith("default/made-by-one")]
+
+
+class _Dead:
+    """A connection whose requests never end."""
+
+    async def request(self, *_: Any, **__: Any) -> bytes:
+        """Wait.
+
+        Cancellation:
+            Safe.
+        """
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_a_term_begins_when_the_cache_has_what_the_predecessor_wrote(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        one.go_on = asyncio.Event()
+        one.go_on.set()
+        await one.run.start()
+        await until(lambda: len(one.reconciled) >= 2)
+        async with two.run:
+            await pause(5)
+            lists = two.line.count("LIST")
+            await one.run.aclose()
+            await until(lambda: two.leads)
+            assert two.line.count("LIST") == lists  # the annotation named a version
+            assert two.app.cached(two.cluster, "v1", "configmaps", "default/made-by-one")
+
+    world.run(scenario)
+
+
+def test_after_a_crash_a_term_begins_with_a_list_of_identities(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        await one.run.start()
+        await until(lambda: one.leads)
+        async with two.run:
+            await pause(5)
+            lists = two.line.count("LIST")
+            one.line.is_down = True
+            closing = asyncio.create_task(one.run.aclose())
+            await until(lambda: two.leads)
+            assert two.line.count("LIST") == lists + 1
+            await closing
+
+    world.run(scenario)
+
+
+def test_required_rights_include_the_lease(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        async with one.run:
+            text = one.run.required_rbac(name="db", service_account="ops/db")
+        assert 'resourceNames: ["db-operator"]' in text
+        assert 'verbs: ["get", "list", "update", "watch"]' in text
+        assert "configmaps" in text
+
+    world.run(scenario)
+
+
+def test_the_name_of_the_operator_must_be_that_of_a_lease() -> None:
+    with pytest.raises(InvalidArgumentError, match="name"):
+        pyinformer.Operator("DB operator", leader_election=pyinformer.LeaderElection())
+    named = pyinformer.LeaderElection(name="db")
+    pyinformer.Operator("DB operator", leader_election=named)
+
+
+def test_events_tell_who_leads(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        await one.run.start()
+        await until(lambda: one.leads)
+        await one.run.aclose()
+
+    world.run(scenario)
+    notes = sorted(event["note"] for event in world.list("events.k8s.io/v1", "events", "default"))
+    assert notes == ["one became leader", "one stopped leading"]
