@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # A real watch cache grows while its events are fresh; this one has a fixed size.
 _HISTORY = 100_000
 INFORMERS = "the-token-of-the-informers"
-_EMBEDDED_TTL_SECONDS = 3.0  # as long as six writes and a look may take on a busy machine
+_EMBEDDED_TTL_SECONDS = 6.0  # as long as six writes and a look may take on a busy machine
 _REAL_TTL_SECONDS = 20.0  # with less, etcd would end the leases of Events while they are made
 
 

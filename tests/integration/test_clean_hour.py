@@ -212,7 +212,7 @@ async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
         followed = _informers(factory, traffic.namespace)
         await together(partial(writer.fill, FILL) for writer in traffic.writers)
         await factory.start()
-        await factory.wait_for_cache_sync(timeout_seconds=60)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
         await traffic.rage(MINUTES * 60, balancer)
         *lasting, events = followed
         for one in lasting:

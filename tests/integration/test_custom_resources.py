@@ -193,7 +193,7 @@ async def test_a_resource_that_comes_back_as_another_kind_is_followed(
         found = await databases.wait_for(
             f"{namespace}/a",
             lambda obj: obj is not None and obj.gvk.kind == "Store",
-            timeout_seconds=45,
+            timeout_seconds=100,
         )
         assert found is not None
         edited = {**found.to_dict(), "spec": {"engine": "postgres"}}

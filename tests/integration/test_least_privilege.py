@@ -210,9 +210,9 @@ async def _refused(
             assert status().reflector.state is ReflectorState.FORBIDDEN
             assert needs in str(factory.status())
             await asyncio.to_thread(grant, server, role, full)
-            await factory.wait_for_cache_sync(timeout_seconds=40)
+            await factory.wait_for_cache_sync(timeout_seconds=100)
             server.api.create(CONFIG_MAPS.make("two", namespace))
-            await one.settle(server, timeout_seconds=60)
+            await one.settle(server, timeout_seconds=100)
         assert "two" in one.names()
         assert status().reflector.state is ReflectorState.WATCHING
         said = [one for one in caplog.records if "configmaps" in one.getMessage()]

@@ -126,7 +126,7 @@ async def test_a_definition_that_is_deleted_and_made_again_is_followed_by_itself
 
         await asyncio.to_thread(recreate, server, group)
         await create_soon(server, gadget(group, namespace, "b"))
-        await until(lambda: f"{namespace}/b" in gadgets.lister, timeout_seconds=40)
+        await until(lambda: f"{namespace}/b" in gadgets.lister, timeout_seconds=100)
         await until(lambda: core_of(gadgets).introspection.reflector_state()[0] == "watching")
 
 
@@ -158,7 +158,7 @@ async def test_an_optional_resource_that_is_not_served_reads_as_empty_until_it_i
 
         server.api.create(definition(group, "v1"))
         await create_soon(server, gadget(group, namespace, "a"))
-        await until(lambda: f"{namespace}/a" in gadgets.lister, timeout_seconds=40)
+        await until(lambda: f"{namespace}/a" in gadgets.lister, timeout_seconds=100)
 
 
 async def test_a_definition_with_a_second_version_keeps_the_first_ones_informer_right(
@@ -181,7 +181,7 @@ async def test_a_definition_with_a_second_version_keeps_the_first_ones_informer_
         changed["spec"] = {**made["spec"], "versions": changed["spec"]["versions"]}
         server.api.patch(*DEFINITIONS, f"gadgets.{group}", {"spec": changed["spec"]})
         await create_soon(server, gadget(group, namespace, "b"))
-        await until(lambda: f"{namespace}/b" in gadgets.lister, timeout_seconds=40)
+        await until(lambda: f"{namespace}/b" in gadgets.lister, timeout_seconds=100)
         await until(lambda: len(told) == 2)
         assert told == [f"Added {namespace}/a", f"Added {namespace}/b"]
 

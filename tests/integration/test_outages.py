@@ -246,7 +246,7 @@ async def test_events_that_expire_together_leave_no_phantoms(other_server: Serve
         proxy.cut_open_after(30_000)
 
         for followed in (whole, broken):
-            await followed.knows(0, timeout_seconds=50)
+            await followed.knows(0, timeout_seconds=100)
             await followed.settle(server)
         gone = [event for event in whole.history.events if isinstance(event, Deleted)]
         # One version for all six; more if a busy machine took longer than a lease is shared.
