@@ -37,7 +37,7 @@ def _module(frame: FrameType) -> str:
 
 
 async def modules_of_events(api: APIServer) -> list[list[str]]:
-    """Return, for each of five updates of a config map, the module of each Python call."""
+    """Return, for each of thirty updates of a config map, the module of each Python call."""
     ways: list[list[str]] = []
     versions: list[str] = []
 
@@ -65,7 +65,7 @@ async def modules_of_events(api: APIServer) -> list[list[str]]:
             for number in range(1, 13):  # fills caches, and versions have two digits from here on
                 version = await asyncio.to_thread(update, number)
                 await until(lambda: versions[-1:] == [version])  # noqa: B023 - waited for here
-            for number in range(13, 18):
+            for number in range(13, 43):
                 ways.append([])
                 sys.setprofile(record)
                 try:
