@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast, final
 
 from pyinformer.apimachinery import Added, Deleted, Updated
+from pyinformer.errors import InvalidObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -195,7 +196,11 @@ class Delivery:
 
 
 def _body(obj: KubeObject[None]) -> RawBody:
-    return cast("RawBody", json.loads(obj.raw))
+    """Return the body as kopf's own decoder does, which takes three times as long."""
+    try:
+        return cast("RawBody", obj.to_dict())
+    except InvalidObjectError:  # such as numbers out of range, which kopf's decoder takes
+        return cast("RawBody", json.loads(obj.raw))
 
 
 def _identity_body(obj: KubeObject[None]) -> RawBody:

@@ -166,6 +166,30 @@ def test_events_keep_their_order_and_their_bodies(known: Known) -> None:
     assert delivery.keys() == []
 
 
+NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=True), st.booleans())
+JSON = st.recursive(
+    st.one_of(NUMBERS, st.none(), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)
+    ),
+    max_leaves=9,
+)
+
+
+@given(spec=JSON)
+def test_every_body_is_what_kopf_would_decode(spec: object) -> None:
+    metadata = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    raw = json.dumps(body).encode()
+    obj = KubeObject("default/a", pod("a", 1).metadata, None, raw, POD)
+    delivery = delivery_of()
+    delivery.apply_nowait(Added(obj))
+    event = delivery.take()
+    assert event is not None
+    assert event != "LISTED"
+    assert repr(event["object"]) == repr(json.loads(raw))
+
+
 def test_a_missed_deletion_has_the_last_known_body_and_a_deletion_timestamp() -> None:
     delivery = delivery_of(KnownObjects())
     listing(delivery, pod("a", 1))
