@@ -140,7 +140,7 @@ async def _probe(**_: object) -> dict[str, int]:
     return {
         "streams": len(operator.streams),
         "synced": sum(stream.has_listed for stream in operator.streams),
-        "plain": len(operator.plain),
+        "plain": operator.plain,
     }
 
 

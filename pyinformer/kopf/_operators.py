@@ -59,8 +59,8 @@ class Operator:
         """The caches that its handlers read."""
         self.streams: list[Stream] = []
         """The streams that are read now."""
-        self.plain: dict[str, str] = {}
-        """The streams that are plain kopf, by name, and why."""
+        self.plain: int = 0
+        """How many streams are plain kopf."""
         self.has_scanned: bool = False
         """Whether the first scan of the server's resources has succeeded."""
         self.scans: SharedScans = SharedScans()
@@ -92,9 +92,14 @@ _lock: Final = threading.Lock()  # operators may run in several threads
 
 
 def register(settings: OperatorSettings, registry: OperatorRegistry) -> Operator:
-    """Record the operator that begins in this context, and return it."""
+    """Record the operator that begins in this context, and return it.
+
+    A vault may be used again by an operator in another event loop, which shares nothing.
+    """
+    operator = Operator(settings, registry)
     with _lock:
-        return _operators.setdefault(auth.vault_var.get(), Operator(settings, registry))
+        _operators[auth.vault_var.get()] = operator
+    return operator
 
 
 def operator_of(settings: OperatorSettings) -> Operator:

@@ -191,6 +191,7 @@ class Stream:
     async def _interrupt(self) -> None:
         """Stop reporting for a pause, or for new selectors."""
         self._delivery.pause()
+        self.refusal.observe(None, self._now())  # nothing is requested, so nothing is refused
         if self._is_outdated or not self._stays_warm:
             await self._stop()
 

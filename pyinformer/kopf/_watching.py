@@ -6,14 +6,14 @@ A fault of ours never ends an operator: its stream continues on plain kopf.
 from __future__ import annotations
 
 import os
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
 from kopf._cogs.clients import errors
 from kopf._cogs.structs import credentials
 
 from pyinformer._logging import get_logger
-from pyinformer.kopf._operators import is_refused, operator_of
+from pyinformer.kopf._operators import current_operator, is_refused, operator_of
 from pyinformer.kopf._options import why_plain
 from pyinformer.kopf._requests import IN_STREAM
 from pyinformer.kopf._settings import reflector_options
@@ -21,7 +21,7 @@ from pyinformer.kopf._stream import Stream
 from pyinformer.tasks import error_text, trace_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 
     from kopf._cogs.aiokits.aiotoggles import ToggleSet
     from kopf._cogs.clients.watching import Bookmark
@@ -61,16 +61,30 @@ def watch_hook(original: Watch, options: Options) -> Watch:
                 async for event in events:
                     yield event
         IN_STREAM.set(True)
-        async for event in original(
-            settings=settings,
-            resource=resource,
-            namespace=namespace,
-            operator_paused=operator_paused,
-            _iterations=_iterations,
-        ):
-            yield event
+        with _counted_as_plain():
+            async for event in original(
+                settings=settings,
+                resource=resource,
+                namespace=namespace,
+                operator_paused=operator_paused,
+                _iterations=_iterations,
+            ):
+                yield event
 
     return infinite_watch
+
+
+@contextmanager
+def _counted_as_plain() -> Iterator[None]:
+    operator = current_operator()
+    if operator is None:
+        yield
+        return
+    operator.plain += 1
+    try:
+        yield
+    finally:
+        operator.plain -= 1
 
 
 async def _ours(
@@ -99,9 +113,8 @@ async def _ours(
     except (errors.APIError, credentials.LoginError):
         raise
     except Exception as error:  # noqa: BLE001 - as above
-        text = "the stream of %s continues on plain kopf: %s\n%s"
-        _log.error(text, stream.name, error_text(error), trace_text(error))
-        operator.plain[stream.name] = error_text(error)
+        _log.error("the stream of %s continues on plain kopf: %s", stream.name, error_text(error))
+        _log.debug("the stream of %s failed:\n%s", stream.name, trace_text(error))
         for event in stream.missed_deletions():
             yield event
     finally:
@@ -123,9 +136,8 @@ def _new_stream(
         InvalidArgumentError: a setting cannot work.
     """
     if reason := why_plain(options, resource, os.environ, settings):
-        where = f"{resource} in {namespace or 'all namespaces'}"
-        operator.plain[where] = reason
-        _log.info("the stream of %s is plain kopf: %s", where, reason)
+        where = namespace or "all namespaces"
+        _log.info("the stream of %s in %s is plain kopf: %s", resource, where, reason)
         return None
     reflector_options(settings, operator.rng)  # raises before the stream has begun
     # The observers of CRDs need the body of each; of peerings and namespaces there are few.

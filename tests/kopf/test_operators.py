@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -444,6 +445,52 @@ async def test_a_handler_that_changes_its_body_changes_nothing_else(server: APIS
         put(server, "a", team="x")
         await until(lambda: len(seen) == 3)
     assert seen[2] == {"team": "x"}
+
+
+def peer(server: APIServer, **fields: object) -> None:
+    """Write the record of another operator into the peering, or remove it."""
+    found: Any = server.get(EXAMPLES, "clusterkopfpeerings", "default")
+    record = {"priority": 100, "lastseen": "2100-01-01T00:00:00+00:00", **fields}
+    found["status"] = {**found.get("status", {}), "other": record if fields else None}
+    found["status"] = {name: each for name, each in found["status"].items() if each}
+    server.update(found)
+
+
+async def test_a_peer_pauses_the_operator_and_what_is_missed_is_reported(
+    server: APIServer,
+) -> None:
+    server.register(EXAMPLES, "ClusterKopfPeering", "clusterkopfpeerings", namespaced=False)
+    metadata = {"name": "default"}
+    server.create({"apiVersion": EXAMPLES, "kind": "ClusterKopfPeering", "metadata": metadata})
+    events = Events()
+    async with operating(registry_of(server, events), standalone=False):
+        await until(lambda: len(events.seen) == 2)
+        watches = server.open_watches
+        peer(server, lifetime=3600)
+        await until(lambda: server.open_watches < watches)
+        remove(server, "a")
+        put(server, "c")
+        peer(server)
+        await until(lambda: events.types_of("c") and "DELETED" in events.types_of("a"))
+    assert events.types_of("a") == [None, "DELETED"]
+    assert events.types_of("b") == [None, None]
+    assert events.types_of("c") == [None]
+
+
+async def test_operators_may_run_in_several_threads(server: APIServer) -> None:
+    mine, others, stop = Events(), Events(), threading.Event()
+    settings = settings_of()
+    arguments: dict[str, Any] = {"standalone": True, "clusterwide": True}
+    registry = registry_of(server, others)
+    operator = kopf.operator(registry=registry, settings=settings, stop_flag=stop, **arguments)
+    async with operating(registry_of(server, mine)):
+        thread = asyncio.create_task(asyncio.to_thread(asyncio.run, operator))
+        await until(lambda: len(mine.seen) == len(others.seen) == 2)
+        put(server, "c")
+        await until(lambda: len(mine.seen) == len(others.seen) == 3)
+        stop.set()
+        await thread
+        settings.execution.executor.shutdown()
 
 
 HANDLERS = """
