@@ -1,0 +1,124 @@
+"""SIGTERM to `kopf run` in a process of its own: idle, paused by peering, and busy with objects."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from pyinformer.testing import APIServer
+from tests.kopf_proofs.outages import (
+    PEERINGS,
+    Outage,
+    Stage,
+    make_maps,
+    names,
+    open_watches,
+    pause,
+    serve_peering,
+)
+from tests.kopf_proofs.outcomes import Fact, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HANDLERS = Path(__file__).parent / "programs" / "handlers.py"
+_ROOT = Path(__file__).parents[2]
+_EXIT_SECONDS = 100.0
+_NOISE = re.compile(r"Traceback|\[ERROR|was never retrieved|was destroyed|never awaited")
+
+
+class Program:
+    """A running `kopf run`, and what it has printed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def has_printed(self, text: str) -> bool:
+        """Whether a line contains a text."""
+        return any(text in line for line in list(self.lines))
+
+    def terminate(self) -> Outcome:
+        """Send SIGTERM, wait for the end, and return how it was."""
+        began = monotonic()
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(_EXIT_SECONDS)
+        seconds = monotonic() - began
+        self._reader.join()
+        noise = sum(bool(_NOISE.search(line)) for line in self.lines)
+        facts = (Fact("exit code", code, 0), Fact("lines about errors", noise, 0))
+        return Outcome(facts, note=f"after {seconds:.1f} s")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.rstrip())
+
+
+@contextmanager
+def _kopf_run(api: APIServer, stage: Stage, *options: str) -> Iterator[Program]:
+    command = [sys.executable, "-m", "kopf", "run", "--all-namespaces", *options, str(_HANDLERS)]
+    environment = os.environ | {
+        "SERVER": api.url,
+        "PYINFORMER_LINE": "yes" if stage.with_line else "no",
+        "PYTHONPATH": str(_ROOT),
+    }
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        program = Program(process)
+        try:
+            yield program
+        finally:
+            process.kill()
+
+
+def idle(stage: Stage) -> Outcome:
+    """Nothing happens."""
+    with APIServer() as api, _kopf_run(api, stage, "--standalone") as program:
+        make_maps(api, names("seen", 1))
+        assert stage.wait(lambda: program.has_printed("seen seen-0")), program.lines
+        return program.terminate()
+
+
+def busy(stage: Stage) -> Outcome:
+    """Thirty handlers do not return, and ten daemons run."""
+    with APIServer() as api, _kopf_run(api, stage, "--standalone") as program:
+        make_maps(api, names("busy", 30))
+        make_maps(api, names("accompanied", 10), labels={"daemon": "yes"})
+        for name in (*(f"seen {one}" for one in names("busy", 30)), "accompanied accompanied-9"):
+            assert stage.wait(partial(program.has_printed, name)), program.lines
+        return program.terminate()
+
+
+def paused(stage: Stage) -> Outcome:
+    """Another operator has a higher priority."""
+    with APIServer() as api:
+        serve_peering(api)
+        make_maps(api, names("seen", 1))
+        with _kopf_run(api, stage, "--peering", "default") as program:
+            assert stage.wait(lambda: program.has_printed("seen seen-0")), program.lines
+            pause(api)
+            assert stage.wait(lambda: not open_watches(api, "configmaps")), program.lines
+            outcome = program.terminate()
+            assert api.get(*PEERINGS, "default")["status"].keys() == {"a-rival"}
+            return outcome
+
+
+TERMINATIONS: dict[str, Outage] = {
+    "SIGTERM, idle": idle,
+    "SIGTERM, paused": paused,
+    "SIGTERM, 30 handlers and 10 daemons busy": busy,
+}
+"""The rows of the table, by their titles."""
