@@ -56,7 +56,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo test test-wheel test-pythons test-lowest test-real test-foreign soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo test test-wheel test-pythons test-lowest test-real test-foreign test-kopf soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -79,7 +79,7 @@ test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built
 	fi
 	@$(BUILD_KUBE_APISERVER)
 	@echo "== tests on the real kube-apiserver"
-	@$(BIN)/python -m pytest -m "real and not foreign" --pyinformer-build-kube-apiserver \
+	@$(BIN)/python -m pytest -m "real and not foreign and not upstream" --pyinformer-build-kube-apiserver \
 	  $(REAL_PARALLEL) $(PYTEST_ARGS)
 
 test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python client against the embedded server
@@ -87,6 +87,12 @@ test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python cl
 	@echo "== other clients: compiled, installed and unpacked once"
 	@$(BIN)/python -m tests.foreign.clients
 	@$(BIN)/python -m pytest -m "foreign" tests/foreign $(PARALLEL) $(PYTEST_ARGS)
+
+test-kopf: $(READY_TO_TEST)  ## the end-to-end tests of kopf, with pyinformer under it, on the real kube-apiserver
+	@$(BUILD_KUBE_APISERVER)
+	@echo "== the end-to-end tests of kopf, on pyinformer"
+	@$(BIN)/python -m pytest -m "upstream and not soak" --pyinformer-build-kube-apiserver \
+	  -n 2 $(PYTEST_ARGS)
 
 test-wheel: $(READY_TO_TEST)  ## build sdist and wheel, and use the wheel alone, with mypy, with [cli]
 	@$(BIN)/python -m tests.packaging.wheel
@@ -99,11 +105,15 @@ test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproj
 
 soak: $(READY_TO_TEST)  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
 	@echo "== properties with fifty times the examples, storms of full size"
-	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "(hypothesis or soak) and not real" --timeout 3600 \
+	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "(hypothesis or soak) and not real and not upstream" \
+	  --timeout 3600 \
 	  $(PARALLEL) $(PYTEST_ARGS)
 	@$(BUILD_KUBE_APISERVER)
+	@echo "== the tests of kopf, with pyinformer under it and without"
+	@$(BIN)/python -m pytest -m "upstream and soak" --pyinformer-build-kube-apiserver \
+	  -n 2 $(PYTEST_ARGS)
 	@echo "== the real kube-apiserver: storms of full size"
-	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "soak and real" --pyinformer-build-kube-apiserver \
+	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "soak and real and not upstream" --pyinformer-build-kube-apiserver \
 	  $(PYTEST_ARGS)
 	@echo "== the real kube-apiserver: $(MINUTES) minutes of rolling restarts"
 	@PYINFORMER_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s tests/integration/test_clean_hour.py \
@@ -130,7 +140,7 @@ check-tests: $(READY_TO_TEST)
 	@echo "== tests on the embedded server$(if $(COVERAGE), (branch coverage measured))"
 	@rm -f .coverage .coverage.*
 	@$(COMPILE_TESTS)
-	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real and not foreign" $(PARALLEL) $(PYTEST_ARGS)
+	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real and not foreign and not upstream" $(PARALLEL) $(PYTEST_ARGS)
 	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet && $(BIN)/coverage report)
 	@echo "== not run: the tests marked real (make test-real) or foreign (make test-foreign)"
 

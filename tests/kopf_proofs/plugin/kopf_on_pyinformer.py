@@ -1,0 +1,5 @@
+"""A plugin for pytest that installs the line before kopf's tests are imported."""
+
+import pyinformer.kopf
+
+pyinformer.kopf.install()

@@ -1,0 +1,107 @@
+"""kopf's own tests, with the line and without it.
+
+`make test-kopf` runs its end-to-end tests with the line, on a real kube-apiserver. `make soak` runs
+them without it as well, and all other tests of kopf in both ways. Its end-to-end tests have bounds
+in seconds, which a busy machine breaks with and without the line: those that fail are run again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kopf_proofs.upstream import cannot_run, kubectl, run_tests, source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyinformer.testing import KubeAPIServer
+
+pytestmark = [pytest.mark.upstream, pytest.mark.timeout(1800)]
+
+_EXAMPLE = "tests/e2e/test_examples.py::test_all_examples_are_runnable[{}]"
+_HALVES = (
+    tuple(
+        map(
+            _EXAMPLE.format,
+            (
+                "01-minimal",
+                "02-children",
+                "03-exceptions",
+                "04-events",
+                "05-handlers",
+                "06-peering",
+                "07-subhandlers",
+                "08-events",
+                "14-daemons",
+                "15-timers",
+            ),
+        )
+    ),
+    (
+        *map(_EXAMPLE.format, ("13-hooks", "16-indexing", "17-admission", "99-all-at-once")),
+        "examples/09-testing",
+        "examples/10-builtins",
+        "examples/11-filtering-handlers",
+    ),
+)
+_WITH_AND_WITHOUT = [
+    pytest.param(True, id="with-line"),
+    pytest.param(False, id="plain", marks=pytest.mark.soak),
+]
+_ATTEMPTS = 3
+_TESTS = 7456
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fetched() -> None:
+    """Skip where the tests of kopf, or what they need, cannot be installed."""
+    try:
+        source()
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"kopf's source distribution and its needs cannot be installed: {error}")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("with_line", _WITH_AND_WITHOUT)
+@pytest.mark.parametrize("half", _HALVES, ids=["first-half", "second-half"])
+def test_end_to_end_tests_pass(
+    half: tuple[str, ...], with_line: bool, kube_apiserver_session: KubeAPIServer, tmp_path: Path
+) -> None:
+    """Operators of all 17 examples handle the life of an object."""
+    path = kubectl(tmp_path)
+    kubeconfig = kube_apiserver_session.write_kubeconfig(tmp_path / "kubeconfig")
+    environment = {"PATH": path, "KUBECONFIG": str(kubeconfig)}
+    left = list(half)
+    for _ in range(_ATTEMPTS):
+        outcomes = run_tests(
+            ["--with-e2e", "--timeout=150", *left],
+            folder=tmp_path,
+            with_line=with_line,
+            environment=environment,
+        )
+        assert len(outcomes) == len(left), (tmp_path / "output.txt").read_text()[-5000:]
+        left = [name for name, outcome in outcomes.items() if outcome != "passed"]
+        if not left:
+            return
+    pytest.fail((tmp_path / "output.txt").read_text()[-5000:])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("with_line", _WITH_AND_WITHOUT)
+def test_all_other_tests_pass(with_line: bool, tmp_path: Path) -> None:
+    """7,456 tests, without those that look into what is replaced: cannot_run.toml."""
+    outcomes = run_tests(
+        ["tests", "--ignore=tests/e2e", "--timeout=100"], folder=tmp_path, with_line=with_line
+    )
+    excused = cannot_run() if with_line else {}
+    failed = [
+        name
+        for name, outcome in outcomes.items()
+        if outcome != "passed" and not any(map(name.startswith, excused))
+    ]
+
+    assert len(outcomes) == _TESTS
+    assert not failed, (tmp_path / "output.txt").read_text()[-5000:]
