@@ -1,0 +1,1 @@
+"""What the line `pyinformer.kopf.install()` costs an operator, beside plain kopf."""
