@@ -331,13 +331,14 @@ class Election:
         written, give_up_at = release
         if now >= give_up_at:
             return Finished()
+        ours = self.lease if self.lease is not None and self._is_ours(self.lease) else None
+        must_read = self._must_read or (self._is_unsure and ours is None)
+        if ours is None and not (self._markers and must_read):
+            return Finished()
         if now < self._retry_at:
             return Wait(min(self._retry_at, give_up_at))
-        ours = self.lease if self.lease is not None and self._is_ours(self.lease) else None
-        if self._markers and (self._must_read or (self._is_unsure and ours is None)):
+        if ours is None or self._must_read:
             return Read()
-        if ours is None:
-            return Finished()
         return Write(released(ours, at=wall_at, written=written))
 
     def _renewal(self, wall_at: float) -> Write:
