@@ -181,7 +181,7 @@ class Replica:
             if there is None or not model.server.hears(self):
                 return
             name, lease = model.server.answer(step)
-            if self.pause_seconds:
+            if self.pause_seconds and model.now < _FAULTS_END_AT:
                 self.pause()
             if back is not None:
                 self.at(back, lambda: self._answered(number, name, lease))

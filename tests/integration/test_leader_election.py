@@ -1,0 +1,199 @@
+"""Leader election on both servers: who leads when, with which rights, and what a Lease holds."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import pyinformer
+from pyinformer.errors import FencedError, ForbiddenError
+from pyinformer.leaderelection import LeaderElectionOptions, Term
+from pyinformer.testing import APIServer
+from tests.integration.servers import SERVERS, EmbeddedServer, RealServer, Server
+from tests.integration.test_least_privilege import ACCOUNT, as_the_account
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer import Cluster
+
+_QUICK = LeaderElectionOptions(
+    lease_duration_seconds=5.0, renew_deadline_seconds=3.0, retry_period_seconds=1.0
+)
+_PATIENT = LeaderElectionOptions(
+    lease_duration_seconds=600.0, renew_deadline_seconds=300.0, retry_period_seconds=1.0
+)
+
+
+class _Elected:
+    """An elector in a task, and its terms."""
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, options: LeaderElectionOptions = _PATIENT
+    ) -> None:
+        self.elector = pyinformer.LeaderElector(
+            cluster, "db-operator", namespace=namespace, options=options
+        )
+        self.terms: list[Term] = []
+        self.leads = asyncio.Event()
+
+    async def lead(self, term: Term) -> None:
+        """Lead until the end of the term."""
+        self.terms.append(term)
+        self.leads.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leads.clear()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[_Elected]:
+        """Run it for a block."""
+        task = asyncio.create_task(self.elector.run(self.lead))
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+
+
+async def test_two_electors_hand_over_and_write_what_client_go_writes(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster, server.connect() as other:
+        one, two = _Elected(cluster, namespace), _Elected(other, namespace)
+        leading = asyncio.create_task(one.elector.run(one.lead))
+        await until(one.leads.is_set)
+        async with two.running():
+            await until(lambda: two.elector.status().holder == one.elector.identity)
+            assert two.terms == []
+            spec = await _spec(cluster, namespace)
+            assert spec["holderIdentity"] == one.elector.identity
+            assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (600, 0)
+            for name in ("acquireTime", "renewTime"):
+                assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", spec[name])
+            await cluster.create(_map("by-a-task-of-no-term", namespace))
+            leading.cancel()
+            await until(two.leads.is_set)
+            spec = await _spec(cluster, namespace)
+            assert spec["holderIdentity"] == two.elector.identity
+            assert spec["leaseTransitions"] == 1
+            with pytest.raises(FencedError):
+                one.terms[0].check()
+            two.terms[0].check()
+        await asyncio.wait([leading])
+
+
+async def _spec(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    key = f"{namespace}/db-operator"
+    lease = await cluster.get("coordination.k8s.io/v1", "leases", key)
+    spec: dict[str, Any] = lease.to_dict()["spec"]
+    return spec
+
+
+def _map(name: str, namespace: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+async def test_a_replica_that_ends_without_release_is_replaced_after_the_duration(
+    server: Server,
+) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "db-operator", "namespace": namespace, "labels": {"a": "b"}},
+            "spec": {
+                "holderIdentity": "a-go-process",
+                "leaseDurationSeconds": 2,
+                "leaseTransitions": 7,
+                # An hour ahead of this clock, which does not count.
+                "renewTime": "2099-01-02T03:04:05.000006Z",
+            },
+        }
+        await cluster.create(lease)
+        async with _Elected(cluster, namespace).running() as one:
+            await until(one.leads.is_set)
+            assert one.terms[0].transitions == 8
+            spec = await _spec(cluster, namespace)
+            assert spec["holderIdentity"] == one.elector.identity
+        found = await cluster.get("coordination.k8s.io/v1", "leases", f"{namespace}/db-operator")
+        assert found.metadata.labels["a"] == "b"
+
+
+async def test_a_restart_of_the_server_ends_no_term(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster, _Elected(cluster, namespace).running() as one:
+        await until(one.leads.is_set)
+        await asyncio.to_thread(server.restart)
+        tenure = one.elector._election.tenure
+        assert tenure is not None
+        before = tenure.renewed_at
+        await until(lambda: tenure.renewed_at > before)
+        assert len(one.terms) == 1
+        one.terms[0].check()
+
+
+async def test_a_replica_without_rights_names_them(server: Server) -> None:
+    namespace = server.namespace()
+    token = await asyncio.to_thread(server.user, namespace, "pods", ("list",))
+    async with server.connect(token=token) as cluster:
+        one = _Elected(cluster, namespace, _QUICK)
+        with pytest.raises(ForbiddenError, match="get, create and update on leases") as caught:
+            await one.elector.run(one.lead)
+        assert "leases" in caught.value.needed
+
+
+@pytest.fixture(params=SERVERS)
+def strict(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server that evaluates roles."""
+    if request.param == "embedded":
+        with APIServer(tls=True, rbac=True, strict_namespaces=True) as api:
+            server = EmbeddedServer(api)
+            server.token = str(api.token)
+            yield server
+    else:
+        yield RealServer(request.getfixturevalue("kube_apiserver"))
+
+
+async def test_the_printed_role_is_enough_for_an_operator_that_elects(strict: Server) -> None:
+    namespace = strict.namespace()
+    strict.api.create(_map("a", namespace))
+    reconciled: list[str] = []
+    election = pyinformer.LeaderElection(namespace=namespace, options=_PATIENT)
+    app = pyinformer.Operator("db-operator", leader_election=election)
+
+    @app.reconcile("v1", "configmaps")
+    async def reconcile(request: pyinformer.Request, _obj: Any, _cluster: Cluster) -> None:
+        reconciled.append(request.key)
+
+    async with strict.connect() as admin:
+        async with app.running(admin, namespaces=namespace) as run:
+            await until(lambda: f"{namespace}/a" in reconciled)
+            text = run.required_rbac(name="db", service_account=f"{namespace}/{ACCOUNT}")
+        reconciled.clear()
+        for document in yaml.safe_load_all(text):
+            await asyncio.to_thread(strict.api.create, document)
+    async with (
+        as_the_account(strict, namespace) as cluster,
+        app.running(cluster, namespaces=namespace) as run,
+    ):
+        await until(lambda: f"{namespace}/a" in reconciled)
+        elector = run.elector
+        assert elector is not None
+        await until(lambda: elector.status().is_watching)
+        identity = elector.identity
+        await until(lambda: f"{identity} became leader" in _notes(strict, namespace))
+
+
+def _notes(server: Server, namespace: str) -> list[str]:
+    events = server.api.list("events.k8s.io/v1", "events", namespace)
+    return [str(one.get("note")) for one in events]
