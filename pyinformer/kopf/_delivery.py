@@ -45,6 +45,13 @@ class DeliveryOwner(Protocol):
         """
         ...
 
+    def has_noted(self, obj: KubeObject[None]) -> bool:
+        """Return whether the observer of this stream knows what an object shows.
+
+        kopf scans the resources and fetches the namespaces before it watches them.
+        """
+        ...
+
     def wake(self) -> None:
         """Continue: there is something to report."""
         ...
@@ -62,7 +69,8 @@ class Delivery:
         known: the objects that were reported.
         owner: the stream.
         is_observer: the stream is one of CRDs, namespaces or peerings, whose reader ignores events
-            without a type; handlers receive what a list shows without one.
+            without a type; handlers receive what a list shows without one, and so does an observer
+            that has noted it before.
     """
 
     def __init__(self, known: Known, owner: DeliveryOwner, *, is_observer: bool) -> None:
@@ -168,9 +176,15 @@ class Delivery:
         was = self.known.get(key)
         if self._is_observer:
             if not self._is_same(was, obj):
-                self._put("ADDED" if was is None else "MODIFIED", obj)
+                self._put(self._observed_kind(was, obj), obj)
         elif is_replay or not self._is_same(was, obj):
             self._put(None, obj)
+
+    def _observed_kind(self, was: KubeObject[None] | None, obj: KubeObject[None]) -> Kind:
+        """Return a type only for news: each costs a scan, or a look at all namespaces."""
+        if was is not None:
+            return "MODIFIED"
+        return None if not self.has_listed and self._owner.has_noted(obj) else "ADDED"
 
     def _is_same(self, was: KubeObject[None] | None, obj: KubeObject[None]) -> bool:
         if was is None or was is obj:

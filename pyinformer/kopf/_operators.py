@@ -17,6 +17,7 @@ from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._gate import Gate
 from pyinformer.kopf._listers import NO_INDEXES, Informers
+from pyinformer.kopf._noted import Noted
 from pyinformer.kopf._scans import SharedScans
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.transport import SessionConnection
@@ -61,6 +62,8 @@ class Operator:
         """The streams that are read now."""
         self.plain: int = 0
         """How many streams are plain kopf."""
+        self.noted: Noted = Noted()
+        """What kopf saw of resources and namespaces before it watched them."""
         self.has_scanned: bool = False
         """Whether the first scan of the server's resources has succeeded."""
         self.scans: SharedScans = SharedScans()

@@ -108,6 +108,7 @@ def scan_hook(original: Scan) -> Scan:
             )
         found = await scan()
         operator.has_scanned = True
+        operator.noted.scanned(groups, found)
         return found
 
     return scan_resources
@@ -128,6 +129,8 @@ def fetch_hook(original: Fetch) -> Fetch:
                 async for chunk in original(
                     settings=settings, resource=resource, namespace=namespace, logger=logger
                 ):
+                    if operator is not None:
+                        operator.noted.fetched(resource, chunk[0])
                     yield chunk
             except _transient() as error:
                 if not repeats or isinstance(error, errors.APIForbiddenError):

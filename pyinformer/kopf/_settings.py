@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyinformer.errors import InformerError
 
+_USUAL: Final = ReflectorOptions()
 _PAGE_SIZE: Final = 500
 _CONNECT_SECONDS: Final = 10.0  # kopf has no limit of its own
 _WATCH_HEADERS_SECONDS: Final = 60.0
@@ -49,7 +50,6 @@ def reflector_options(settings: OperatorSettings, rng: random.Random) -> Reflect
     """
     watching, networking = settings.watching, settings.networking
     ends = [each for each in (watching.server_timeout, watching.client_timeout) if each is not None]
-    usual = ReflectorOptions()
     inactivity: float | None = watching.inactivity_timeout
 
     def limit(failures: int, error: InformerError) -> float:
@@ -59,7 +59,7 @@ def reflector_options(settings: OperatorSettings, rng: random.Random) -> Reflect
         use_watch_list=watching.initial_streaming,
         page_size=_PAGE_SIZE if watching.chunk_size is None else watching.chunk_size,
         silence_seconds=math.inf if inactivity is None else inactivity,
-        watch_timeout_seconds=(min(ends), min(ends)) if ends else usual.watch_timeout_seconds,
+        watch_timeout_seconds=(min(ends), min(ends)) if ends else _USUAL.watch_timeout_seconds,
         max_retry_seconds=limit,
         rng=rng,
     )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.bodies import RawEvent
     from kopf._cogs.structs.references import Namespace, Resource
 
+    from pyinformer.apimachinery import KubeObject
     from pyinformer.kopf._operators import Operator
     from pyinformer.reflector import ReflectorOptions
 
@@ -117,6 +118,10 @@ class Stream:
     def is_resetting(self) -> bool:
         """Whether the list that is applied now is of another history; for the delivery."""
         return self._reflector is not None and self._reflector.is_resetting
+
+    def has_noted(self, obj: KubeObject[None]) -> bool:
+        """Return whether kopf's observer knows what an object shows; for the delivery."""
+        return self._operator.noted.has(self.resource, obj)
 
     def wake(self) -> None:
         """Continue: an event, a new state, a pause or an end has to be looked at."""

@@ -47,6 +47,11 @@ class Owner:
 
     is_resetting: bool = False
     woken: int = 0
+    noted: tuple[str, ...] = ()
+
+    def has_noted(self, obj: KubeObject[None]) -> bool:
+        """Return whether the test has said so."""
+        return obj.metadata.name in self.noted
 
     def wake(self) -> None:
         """Count."""
@@ -102,6 +107,17 @@ def test_observers_receive_the_first_list_as_added(known: Known) -> None:
     delivery = delivery_of(known, is_observer=True)
     listing(delivery, pod("a", 1))
     assert taken(delivery) == [("ADDED", "a", "1"), "LISTED"]
+
+
+def test_observers_receive_what_they_have_noted_without_a_type(known: Known) -> None:
+    delivery = delivery_of(known, is_observer=True)
+    owner = delivery._owner
+    assert isinstance(owner, Owner)
+    owner.noted = ("a", "b")
+    listing(delivery, pod("a", 1), pod("gap", 2))
+    assert taken(delivery) == [(None, "a", "1"), ("ADDED", "gap", "2"), "LISTED"]
+    listing(delivery, pod("a", 3), pod("b", 4), pod("gap", 2))
+    assert taken(delivery) == [("MODIFIED", "a", "3"), ("ADDED", "b", "4"), "LISTED"]
 
 
 def test_a_later_list_reports_what_is_new_changed_or_gone(known: Known) -> None:
