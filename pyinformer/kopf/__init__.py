@@ -9,8 +9,7 @@ One line at the top of the file of handlers is all:
 Needs the extra `pyinformer[kopf]`. Only this package imports kopf.
 """
 
-from pyinformer.kopf._installation import install, uninstall
+from pyinformer.kopf._functions import install, lister, uninstall
 from pyinformer.kopf._listers import Informers
-from pyinformer.kopf._operators import lister
 
 __all__ = ["Informers", "install", "lister", "uninstall"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +20,7 @@ from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError, LifecycleError
 from pyinformer.kopf import _toggles
 from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook
-from pyinformer.kopf._options import Options, resource_names
+from pyinformer.kopf._options import Options
 from pyinformer.kopf._requests import fetch_hook, keepalive, scan_hook
 from pyinformer.kopf._watching import watch_hook
 
@@ -67,44 +66,8 @@ _originals: Final[dict[tuple[object, str], object]] = {}
 _installed_at: Final[list[str]] = []
 
 
-def install(
-    *,
-    only: Collection[str] = (),
-    exclude: Collection[str] = (),
-    bodies: bool | None = None,
-    warm_while_paused: bool = False,
-    strict: bool = False,
-) -> None:
-    """Run the watch streams of every kopf operator of this process on pyinformer.
-
-    Call it once, before the operator starts: at the top of the file of handlers, or before
-    `kopf.run()`. If this kopf is not one that is known, it logs a warning and changes nothing.
-
-    The environment variable `PYINFORMER_KOPF=off`, or `settings.pyinformer = False` in a startup
-    handler, keeps streams that begin afterwards on plain kopf.
-
-    Args:
-        only: the resources whose streams are meant, such as `["pods", "deployments.apps"]`; empty
-            for all.
-        exclude: the resources whose streams stay plain kopf.
-        bodies: keep the objects of every stream of handlers, or of none. None: of the resources
-            with handlers for events, daemons and timers, and of those with listers. A missed
-            deletion of an object that is not kept is reported with its identity alone.
-        warm_while_paused: keep following the server while peers pause the operator, so that
-            listers stay current; for streams that keep bodies.
-        strict: raise instead of running on plain kopf, if the hooks cannot be put in.
-
-    Raises:
-        InvalidArgumentError: the arguments contradict each other.
-        LifecycleError: it was called before, or an operator is running already.
-        ConfigurationError: this kopf is not one that is known, and `strict` is set.
-    """
-    options = Options(
-        only=resource_names("only", only),
-        exclude=resource_names("exclude", exclude),
-        bodies=bodies,
-        warm_while_paused=warm_while_paused,
-    )
+def put_in(options: Options, *, strict: bool) -> None:
+    """Put the hooks into kopf; see `install`."""
     with _lock:
         _check_lifecycle()
         if problem := _problem_of_kopf():
@@ -112,17 +75,14 @@ def install(
                 raise ConfigurationError("kopf", problem)
             _log.warning("kopf stays as it is, without pyinformer: %s", problem)
             return
-        _put_in(_replacements(options, strict=strict))
+        _replace(_replacements(options, strict=strict))
         PROBES.addFilter(is_noteworthy)
         _installed_at.append(call_site())
     _log.info("the watch streams of kopf %s run on pyinformer", version("kopf"))
 
 
-def uninstall() -> None:
-    """Restore kopf as it was; streams that run stay as they are until they end.
-
-    A call without an earlier `install` does nothing.
-    """
+def take_out() -> None:
+    """Restore kopf; see `uninstall`."""
     with _lock:
         for (owner, name), original in _originals.items():
             setattr(owner, name, original)
@@ -187,7 +147,7 @@ def _replacements(options: Options, *, strict: bool) -> tuple[object, ...]:
     )
 
 
-def _put_in(replacements: tuple[object, ...]) -> None:
+def _replace(replacements: tuple[object, ...]) -> None:
     for one, replacement in zip(_REPLACED, replacements, strict=True):
         _originals[one.owner, one.name] = getattr(one.owner, one.name)
         setattr(one.owner, one.name, replacement)

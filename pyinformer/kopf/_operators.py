@@ -16,22 +16,19 @@ from kopf._cogs.clients import auth
 from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._gate import Gate
-from pyinformer.kopf._listers import NO_INDEXES, Informers
+from pyinformer.kopf._listers import Informers
 from pyinformer.kopf._noted import Noted
 from pyinformer.kopf._scans import SharedScans
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.transport import SessionConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kopf._cogs.configs.configuration import OperatorSettings
     from kopf._cogs.structs.credentials import Vault
     from kopf._cogs.structs.references import Resource
     from kopf._core.intents.registries import OperatorRegistry
 
     from pyinformer.kopf._stream import Stream
-    from pyinformer.store import IndexFunction, Lister
 
 # kopf lists and watches everything at the same time; after an outage nothing may come later.
 _BUDGET: Final = RequestBudgetOptions(max_lists=32, attempts_per_second=1000.0, burst=1000)
@@ -139,19 +136,14 @@ def current_operator() -> Operator | None:
         return None if vault is None else _operators.get(vault)
 
 
-def lister(
-    api_version: str,
-    resource: str,
-    *,
-    indexes: Mapping[str, str | IndexFunction] = NO_INDEXES,
-) -> Lister[None]:
-    """Return the lister of a resource that the current operator watches; see `Informers.lister`.
+def operator_for_handlers() -> Operator:
+    """Return the operator of this context, for a function that handlers call.
 
     Raises:
-        LifecycleError: it is called outside of an operator, or install() was not called.
+        LifecycleError: there is none, or install() was not called.
     """
     operator = current_operator()
     if operator is None:
         reason = "lister() needs an operator: call it in a handler, such as @kopf.on.startup(),"
         raise LifecycleError(f"{reason} after pyinformer.kopf.install()")
-    return operator.informers.lister(api_version, resource, indexes=indexes)
+    return operator

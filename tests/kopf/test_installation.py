@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -150,3 +152,31 @@ def test_only_its_own_probe_is_not_logged() -> None:
 def test_a_lister_needs_an_operator() -> None:
     with pytest.raises(LifecycleError, match="call it in a handler"):
         pyinformer.kopf.lister("v1", "pods")
+
+
+_PROGRAM = """
+import logging
+import sys
+import kopf
+from kopf._cogs.clients import auth, watching
+del auth.authenticated  # as if kopf had renamed it
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+plain = watching.infinite_watch
+import pyinformer.kopf
+pyinformer.kopf.uninstall()
+pyinformer.kopf.install()
+print("plain" if watching.infinite_watch is plain else "changed")
+try:
+    pyinformer.kopf.install(strict=True)
+except pyinformer.errors.ConfigurationError as error:
+    print(error)
+"""
+
+
+def test_a_kopf_with_another_inside_stays_as_it_is() -> None:
+    command = [sys.executable, "-c", _PROGRAM]
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    warning, plain, error = output.splitlines()
+    assert warning.startswith("WARNING kopf stays as it is, without pyinformer: its inside is not")
+    assert plain == "plain"
+    assert "install a newer pyinformer" in error
