@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.errors import BadRequestError, ForbiddenError, NotFoundError, ProtocolError
+from pyinformer.errors import (
+    APIStatusError,
+    BadRequestError,
+    ProtocolError,
+    ServerError,
+    TooManyRequestsError,
+)
 from pyinformer.reflector._availability import served_beside
 from pyinformer.transport import read_bounded
 
@@ -71,7 +77,9 @@ async def other_resource_of(list_watch: ListWatch, kind: str) -> str:
         The other resource; empty if there is none, or discovery is refused.
 
     Raises:
-        InformerError: discovery could not be read now.
+        ServerError: discovery failed.
+        TooManyRequestsError: the server is overloaded.
+        TransportError: it was not reached.
 
     Cancellation:
         Safe; the connection is closed.
@@ -81,7 +89,9 @@ async def other_resource_of(list_watch: ListWatch, kind: str) -> str:
         return ""
     try:
         table = await served_beside(list_watch)
-    except (ForbiddenError, NotFoundError, ProtocolError):
+    except (ServerError, TooManyRequestsError):
+        raise
+    except (APIStatusError, ProtocolError):
         return ""
     having = [one.resource.resource for one in table if one.kind == kind]
     return "" if name in having or not having else having[0]

@@ -129,3 +129,19 @@ async def test_a_kind_that_no_other_resource_has_is_read_from_discovery_once(
         await running.until_watching(loads=2)
         await running.until_equal("example.com/v1", "readings")
     assert discoveries(server) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 406])
+async def test_a_server_that_refuses_discovery_is_followed(server: APIServer, status: int) -> None:
+    """A proxy may pass on the requests of one resource alone."""
+    server.register("example.com/v1", "Measurement", "readings")
+    server.create(an_object("example.com/v1", "Measurement", "a"))
+    server.faults.add(Fault(match=_is_discovery, status=status, times=None))
+    resource = GroupVersionResource.of("example.com/v1", "readings")
+    async with reflecting(server, resource=resource) as running:
+        await running.until_watching()
+        await running.until_equal("example.com/v1", "readings")
+
+
+def _is_discovery(request: RequestRecord) -> bool:
+    return request.path == "/apis/example.com/v1"
