@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 REPLACEMENT: Final = "(redacted)"
 _SHORTEST: Final = 6  # characters; shorter values may be ordinary words
+_PROBE: Final = 16  # characters; to search a long token prepares tables as long as itself
 _ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _KEPT_LOGINS: Final = 2  # a response may arrive after the login was renewed
@@ -54,7 +55,7 @@ def without_tokens(text: str) -> str:
 
 def _replaced(text: str, tokens: Iterable[str]) -> str:
     for token in tokens:
-        if token in text:
+        if token[:_PROBE] in text and token in text:
             text = text.replace(token, REPLACEMENT)
     return text
 
