@@ -18,7 +18,7 @@ from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
 from pyinformer.errors import InformerError, ListInconsistentError, ProtocolError
 from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._mass_delete import is_mass_delete
-from pyinformer.reflector._object_kind import kind_of, other_resource_of
+from pyinformer.reflector._object_kind import kind_of, wrong_kind_of
 from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
@@ -75,7 +75,9 @@ class Loader(Generic[V]):
         self._journal = journal
         self._audits = audits
         self._had_nameless = self._has_loaded = False
-        self._checked_kind = PARTIAL_OBJECT_METADATA.kind  # any resource may be sent as this
+        self._checked_kind = (
+            f"{PARTIAL_OBJECT_METADATA.kind}List"  # any resource may be sent as this
+        )
         self.pages = 0
         """How many pages of the current list were read completely."""
         self.distrust = False
@@ -203,7 +205,7 @@ class Loader(Generic[V]):
             what = f"list {self._codec.resource}"
             raise ListWithoutVersionError(what, "metadata.resourceVersion is missing")
         self._check_kind(page)
-        await self._refuse_other(page.kind.removesuffix("List"))
+        await self._refuse_other(page.kind)
         return page
 
     async def _feed(self, body: Body, splitter: ListSplitter, paging: Paging) -> None:
@@ -219,22 +221,22 @@ class Loader(Generic[V]):
         is_meant = page.api_version in {"", expected} or (
             is_partial and self._list_watch.metadata_only
         )
-        if not is_meant or not page.kind.endswith("List"):
+        is_custom = "." in self._codec.resource.group  # a definition may name any kind for lists
+        if not is_meant or not (is_custom or page.kind.endswith("List")):
             found = f"{page.api_version[:100]}/{page.kind[:100] or '(no kind)'}"
             reason = f"the server answered with {found} where a list of {expected} was expected"
             raise ProtocolError(f"list {self._codec.resource}", reason)
 
-    async def _refuse_other(self, kind: str) -> None:
+    async def _refuse_other(self, list_kind: str) -> None:
         """Refuse the objects of another resource; a kind that was accepted costs nothing again."""
-        if kind == self._checked_kind:
+        if list_kind == self._checked_kind:
             return
         resource = self._codec.resource
-        other = await other_resource_of(self._list_watch, kind)
-        if other:
-            self._codec.unlearn_kind(kind)
-            reason = f"the server answered with {kind} objects, which are of {other!r}"
-            raise ProtocolError(f"list {resource}", reason)
-        self._checked_kind = kind
+        wrong = await wrong_kind_of(self._list_watch, list_kind)
+        if wrong:
+            self._codec.unlearn_kind(list_kind.removesuffix("List"))
+            raise ProtocolError(f"list {resource}", f"the server answered with {wrong}")
+        self._checked_kind = list_kind
 
     async def load_initial_events(self, body: Body) -> tuple[LineSplitter, list[bytes]] | None:
         """Read a watch-list up to its end bookmark and pass what exists to the sink.
@@ -260,7 +262,7 @@ class Loader(Generic[V]):
         try:
             await self._read_initial_events(body, snapshot, splitter)
             if snapshot.objects and self._codec.gvk is not None:
-                await self._refuse_other(self._codec.gvk.kind)
+                await self._refuse_other(f"{self._codec.gvk.kind}List")
         except InformerError:
             await spread(snapshot.release())
             raise

@@ -63,18 +63,19 @@ async def kind_of(list_watch: ListWatch) -> str:
     return found.kind.removesuffix(_LIST) if is_list else ""
 
 
-async def other_resource_of(list_watch: ListWatch, kind: str) -> str:
-    """Return the name of another resource of the same group and version that has a kind.
+async def wrong_kind_of(list_watch: ListWatch, list_kind: str) -> str:
+    """Return what a list has in place of a resource's objects, by its kind.
 
-    Discovery is read only if the kind is not the singular of the resource's own name. What it does
-    not say is not held against the server: a definition may give its lists any kind.
+    Discovery is read only if the kind is not made of the singular of the resource's own name. What
+    it does not say is not held against the server: a definition may give its lists any kind.
 
     Args:
         list_watch: the resource.
-        kind: the kind of the objects that the server sent for it.
+        list_kind: the kind of the list that the server sent for it.
 
     Returns:
-        The other resource; empty if there is none, or discovery is refused.
+        The objects of another resource of the same group and version, or one object in place of a
+        list, in words; empty if it is neither, or discovery is refused.
 
     Raises:
         ServerError: discovery failed.
@@ -84,17 +85,28 @@ async def other_resource_of(list_watch: ListWatch, kind: str) -> str:
     Cancellation:
         Safe; the connection is closed.
     """
-    name, singular = list_watch.resource.resource, kind.lower()
+    name, kind = list_watch.resource.resource, list_kind.removesuffix(_LIST)
+    singular = kind.lower()
     if name in {f"{singular}s", f"{singular}es", f"{singular[:-1]}ies", singular}:
+        having = [name]
+    else:
+        having = await _resources_of(kind, list_watch)
+    if not having or (name in having and kind != list_kind):
         return ""
+    if kind == list_kind:
+        return f"one {kind[:100]}, not a list"
+    return f"{kind[:100]} objects, which are of {having[0]!r}"
+
+
+async def _resources_of(kind: str, list_watch: ListWatch) -> list[str]:
+    """Return the resources with a kind in a resource's group and version, if discovery is open."""
     try:
         table = await served_beside(list_watch)
     except (ServerError, TooManyRequestsError):
         raise
     except (APIStatusError, ProtocolError):
-        return ""
-    having = [one.resource.resource for one in table if one.kind == kind]
-    return "" if name in having or not having else having[0]
+        return []
+    return [one.resource.resource for one in table if one.kind == kind]
 
 
 def _named_in(answer: bytes) -> _Named:

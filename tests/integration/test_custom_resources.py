@@ -14,6 +14,7 @@ import pydantic
 import pytest
 
 import pyinformer
+from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing._polling import poll
 from tests.integration.servers import RealServer
 
@@ -198,6 +199,35 @@ async def test_a_resource_that_comes_back_as_another_kind_is_followed(
         assert found is not None
         edited = {**found.to_dict(), "spec": {"engine": "postgres"}}
         assert (await cluster.patch(found, edited)).gvk.kind == "Store"
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_a_definition_may_name_any_kind_for_its_lists(kube_apiserver: KubeAPIServer) -> None:
+    server = RealServer(kube_apiserver)
+    group = f"{secrets.token_hex(4)}.acme.io"
+    namespace = server.namespace()
+    definition = pyinformer.crd.custom_resource_definition(dataclass_model(group))
+    definition["spec"]["names"] |= {"listKind": "DatabaseCollection"}
+    body: JSONObject = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Database",
+        "metadata": {"namespace": namespace, "name": "a"},
+        "spec": {"engine": "mysql"},
+    }
+    server.api.create(definition)
+    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=100)
+    async with (
+        server.connect() as cluster,
+        pyinformer.SharedInformer(
+            cluster, f"{group}/v1", "databases", options=ReflectorOptions(use_watch_list=False)
+        ) as databases,
+    ):
+        await databases.start()
+        await databases.wait_for_cache_sync(timeout_seconds=100)
+
+        assert databases.lister.keys() == [f"{namespace}/a"]
+        assert (await databases.audit(timeout_seconds=100)).is_consistent
 
 
 _DEFINITIONS = "customresourcedefinitions"

@@ -143,5 +143,38 @@ async def test_a_server_that_refuses_discovery_is_followed(server: APIServer, st
         await running.until_equal("example.com/v1", "readings")
 
 
+def _other_list(kind: str, *items: JSONObject) -> Fault:
+    """Return a fault that answers lists with a kind behind the items, as for custom resources."""
+    body = {
+        "apiVersion": "example.com/v1",
+        "items": items,
+        "kind": kind,
+        "metadata": {"resourceVersion": "7"},
+    }
+    return Fault(match=is_load, body=json.encode(body), times=2)
+
+
+async def test_a_list_of_a_custom_resource_may_have_any_kind(server: APIServer) -> None:
+    """A CustomResourceDefinition may name any `listKind`."""
+    foo = an_object("example.com/v1", "Foo", "a", uid="u", resourceVersion="5")
+    server.faults.add(_other_list("FooCollection", foo))
+    resource = GroupVersionResource.of("example.com/v1", "foos")
+    async with reflecting(server, resource=resource) as running:
+        await until(lambda: running.sink.versions() == {"default/a": "5"})
+
+
+@pytest.mark.parametrize("kind", ["Foo", "Bar"])
+async def test_one_object_in_place_of_a_list_is_refused(server: APIServer, kind: str) -> None:
+    server.create(an_object("example.com/v1", "Foo", "a"))
+    resource = GroupVersionResource.of("example.com/v1", "foos")
+    async with reflecting(server, resource=resource) as running:
+        await running.until_watching()
+        server.faults.add(_other_list(kind))
+        running.reflector.request_relist("a test")
+        await until(lambda: f"one {kind}, not a list" in str(running.reflector.status()))
+        await running.until_watching(loads=2)
+        assert [words.split()[0] for words in running.sink.history["default/a"]] == ["add"]
+
+
 def _is_discovery(request: RequestRecord) -> bool:
     return request.path == "/apis/example.com/v1"

@@ -66,10 +66,13 @@ def check_kind(envelope: Envelope, what: str) -> None:
 
 
 def list_metadata(head: Envelope, tail: Envelope, what: str) -> ListMetadata:
-    """Merge the fields before and after the items; those after the items win."""
+    """Merge the fields before and after the items; those after the items win.
+
+    A kind after the items may be any, since that of a custom resource's list may be.
+    """
     kind = tail.kind or head.kind
     meta = tail.metadata or head.metadata
-    if not kind.endswith("List"):
+    if not kind:
         raise ProtocolError(what, f"kind {kind[:100]!r} is not that of a list")
     if meta is None:
         raise ProtocolError(what, "metadata is missing")
