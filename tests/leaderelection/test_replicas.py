@@ -1,0 +1,140 @@
+"""Four processes, one Lease, and the real kube-apiserver: who wrote while which replica led.
+
+The order is that of etcd, from the audit log: no clock decides. Durations are short here;
+`make soak` has those of Kubernetes' own components.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.election.audit import audit_flags, late_writes, requests, written
+from benchmarks.election.replicas import (
+    Durations,
+    Replicas,
+    competing,
+    go_command,
+    python_command,
+)
+from pyinformer.testing import KubeAPIServer, StaticToken
+from tests.soak import in_soak
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+pytestmark = [pytest.mark.real, pytest.mark.soak, pytest.mark.timeout(in_soak(1200, otherwise=400))]
+
+NAMES = tuple(f"replica-{number}" for number in range(4))
+# Between the end of a term and the next there is time for a write that a busy server still holds.
+DURATIONS = in_soak(
+    Durations(),
+    otherwise=Durations(lease_duration_seconds=6, renew_deadline_seconds=2, retry_period_seconds=1),
+)
+ROUNDS = in_soak(5, otherwise=1)
+WORK = 5
+
+
+@contextmanager
+def four(
+    folder: Path, commands: Mapping[str, Sequence[str]], *, build: bool
+) -> Iterator[tuple[KubeAPIServer, Replicas]]:
+    """Run a server that logs what it is asked, and the candidates."""
+    tokens = {name: f"token-of-{name}" for name in commands}
+    users = [StaticToken(token, name, ("system:masters",)) for name, token in tokens.items()]
+    flags = audit_flags(folder, list(commands))
+    with KubeAPIServer(build=build, tokens=users, extra_args=flags) as api:
+        replicas = Replicas(api, "shop", commands, tokens=tokens, durations=DURATIONS)
+        with competing(replicas):
+            yield api, replicas
+
+
+def work_goes_on(replicas: Replicas) -> None:
+    """Give the leader work, and wait until it is done."""
+    replicas.give_work(WORK)
+    replicas.wait_for_work()
+
+
+def labelled(folder: Path) -> Counter[str]:
+    """Count how often each key was written."""
+    found = written(requests(folder), "shop")
+    return Counter(one.name for one in found if one.name.startswith("work-"))
+
+
+def stop_and_continue(replicas: Replicas) -> None:
+    """Stop the leader until another one leads; the stopped one must see that it leads no more."""
+    leader = replicas.wait_for_leader()
+    replicas.signal(leader, signal.SIGSTOP)
+    replicas.wait_for_leader(but=leader)
+    work_goes_on(replicas)
+    replicas.signal(leader, signal.SIGCONT)
+    replicas.terminate(leader)
+    replicas.start(leader)
+
+
+def roll(replicas: Replicas) -> None:
+    """End and start each replica in turn."""
+    for name in NAMES:
+        replicas.terminate(name)
+        replicas.wait_for_leader(but=name)
+        replicas.start(name)
+        work_goes_on(replicas)
+
+
+@pytest.mark.slow
+def test_of_four_replicas_only_the_leader_writes_and_no_work_is_lost(
+    tmp_path: Path, kube_apiserver_build: bool
+) -> None:
+    """SIGKILL, SIGSTOP, rolling restarts, and a server that is away for longer than a term."""
+    commands = dict.fromkeys(NAMES, python_command())
+    with four(tmp_path, commands, build=kube_apiserver_build) as (api, replicas):
+        for _ in range(ROUNDS):
+            leader = replicas.wait_for_leader()
+            replicas.kill(leader)
+            replicas.give_work(WORK)
+            replicas.wait_for_leader(but=leader)
+            replicas.start(leader)
+            stop_and_continue(replicas)
+            roll(replicas)
+            api.kill()
+            api.restart()
+            replicas.wait_for_leader()
+            work_goes_on(replicas)
+
+    log = requests(tmp_path)
+    assert late_writes(log, "shop") == []
+    assert len({one.user for one in written(log, "shop")}) > 1
+    counts = labelled(tmp_path)
+    assert len(counts) == ROUNDS * WORK * (3 + len(NAMES))
+    assert set(counts.values()) == {1}
+
+
+@pytest.mark.slow
+def test_replicas_with_client_go_share_the_lease(
+    tmp_path: Path, kube_apiserver_build: bool
+) -> None:
+    """Each takes over from the other; of the writes of client-go, the server is the only judge."""
+    go = go_command()
+    if isinstance(go, str):
+        pytest.skip(go)
+    commands = dict.fromkeys(NAMES[:2], python_command()) | dict.fromkeys(NAMES[2:], go)
+    with four(tmp_path, commands, build=kube_apiserver_build) as (_, replicas):
+        for _ in range(ROUNDS):
+            for end in (replicas.terminate, replicas.kill):
+                led: set[bool] = set()
+                while len(led) < 2:
+                    leader = replicas.wait_for_leader()
+                    work_goes_on(replicas)
+                    led.add(leader in NAMES[:2])
+                    end(leader)
+                replicas.wait_for_leader()
+                replicas.start()
+
+    log = requests(tmp_path)
+    assert [one for one in late_writes(log, "shop") if one.user in NAMES[:2]] == []
+    assert len(labelled(tmp_path)) >= ROUNDS * WORK * 4
