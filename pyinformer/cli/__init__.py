@@ -1,4 +1,4 @@
-"""The command line: `pyinformer watch`, `get`, `demo`, `serve`, `scenes` and `crd`.
+"""The command line: `pyinformer watch`, `get`, `demo`, `serve`, `scenes`, `crd` and `fence`.
 
 Nothing is loaded before `main()` is called. Without the extra `cli`, it prints what to install.
 """

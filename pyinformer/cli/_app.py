@@ -329,3 +329,30 @@ def crd(
 
     with _exit_status_of_signals():
         raise typer.Exit(print_definitions(targets, output=sys.stdout, errors=sys.stderr))
+
+
+@app.command()
+def fence(
+    *,
+    lease: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease of the leader election.")
+    ],
+    service_account: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The account whose writes are checked.")
+    ],
+) -> None:
+    """Print an admission policy that lets only the leader's pod write, for `kubectl apply -f -`.
+
+    The server then refuses the account's writes and deletions from all pods but the one that holds
+    the Lease. Leases and Events are excepted.
+    """
+    from pyinformer.errors import InvalidArgumentError
+    from pyinformer.leaderelection import admission_policy_yaml
+
+    try:
+        text = admission_policy_yaml(lease=lease, service_account=service_account)
+    except InvalidArgumentError as error:
+        option = f"--{error.argument.replace('_', '-')}"
+        raise typer.BadParameter(error.reason, param_hint=option) from None
+    with _exit_status_of_signals():
+        print(text, end="")

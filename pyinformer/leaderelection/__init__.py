@@ -1,5 +1,6 @@
 """Leader election: of several replicas one leads, and a deposed one writes nothing."""
 
+from pyinformer.leaderelection._admission_policy import admission_policy_yaml
 from pyinformer.leaderelection._elector import Lead, LeaderElectionStatus, LeaderElector
 from pyinformer.leaderelection._lease import WrittenVersions
 from pyinformer.leaderelection._options import LeaderElection, LeaderElectionOptions
@@ -13,4 +14,5 @@ __all__ = [
     "LeaderElector",
     "Term",
     "WrittenVersions",
+    "admission_policy_yaml",
 ]

@@ -84,6 +84,7 @@ PUBLIC: dict[str, list[str]] = {
         "LeaderElector",
         "Term",
         "WrittenVersions",
+        "admission_policy_yaml",
     ],
     "pyinformer.blocking": [
         "BlockingCluster",

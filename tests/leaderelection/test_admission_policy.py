@@ -1,0 +1,147 @@
+"""The server's own fence on the real kube-apiserver: tokens of two pods, and one Lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from benchmarks.election.replicas import wait
+from pyinformer.errors import ForbiddenError
+from pyinformer.leaderelection import admission_policy_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import KubeAPIServer
+
+NAMESPACE = "fenced"
+ACCOUNT = "db-operator"
+PODS = ("db-operator-a", "db-operator-b")
+PLURALS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+LEASE: JSONObject = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"namespace": NAMESPACE, "name": "leader"},
+    "spec": {"leaseDurationSeconds": 15},
+}
+
+
+@pytest.fixture
+def api(kube_apiserver_session: KubeAPIServer) -> Iterator[KubeAPIServer]:
+    """A server with the account, its rights, and two pods."""
+    api = kube_apiserver_session
+    api.ensure_namespace(NAMESPACE)
+    metadata = {"namespace": NAMESPACE, "name": ACCOUNT}
+    api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    subject = {"kind": "ServiceAccount", "namespace": NAMESPACE, "name": ACCOUNT}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    api.create({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{NAMESPACE}-{ACCOUNT}"},
+        "subjects": [subject],
+        "roleRef": role,
+    })  # fmt: skip
+    for name in PODS:
+        api.create({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"namespace": NAMESPACE, "name": name},
+            "spec": {
+                "serviceAccountName": ACCOUNT,
+                "containers": [{"name": "main", "image": "registry.example.com/main:1"}],
+            },
+        })  # fmt: skip
+    yield api
+    api.close_connections()
+
+
+def token(api: KubeAPIServer, pod: str | None) -> str:
+    """Return a token of the account, bound to a pod or not."""
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": pod}
+    spec: JSONObject = {"expirationSeconds": 3600, **({"boundObjectRef": bound} if pod else {})}
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    return str(api.request("POST", path, body=body)["status"]["token"])
+
+
+def config_map(name: str) -> JSONObject:
+    """Return an object that is written."""
+    metadata = {"namespace": NAMESPACE, "name": name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def hold(api: KubeAPIServer, holder: str) -> None:
+    """Change the holder of the Lease."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/leader"
+    body = {"spec": {"holderIdentity": holder}}
+    api.request("PATCH", path, body=body, content_type="application/merge-patch+json")
+
+
+class Account:
+    """The account with the token of one pod."""
+
+    def __init__(self, api: KubeAPIServer, pod: str | None) -> None:
+        self.client = api.client(token(api, pod))
+        self._count = 0
+
+    def may_write(self) -> bool:
+        """Return whether the server accepts a new object."""
+        self._count += 1
+        metadata = {"namespace": NAMESPACE, "generateName": "probe-"}
+        try:
+            self.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        except ForbiddenError:
+            return False
+        return True
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+def test_only_the_pod_that_holds_the_lease_writes(api: KubeAPIServer) -> None:
+    """Objects, deletions and subresources; Leases and Events stay open to all replicas."""
+    api.create(LEASE)
+    first, second, unbound = (Account(api, pod) for pod in (*PODS, None))
+    hold(api, f"{PODS[0]}_1c6e")
+    text = admission_policy_yaml(
+        lease=f"{NAMESPACE}/leader", service_account=f"{NAMESPACE}/{ACCOUNT}"
+    )
+    policies = list(yaml.safe_load_all(text))
+    for document in policies:
+        api.create(document)
+    try:
+        wait(lambda: not second.may_write(), "the policy is in force")
+        assert first.may_write()
+        assert not unbound.may_write()
+        api.create(config_map("target"))  # another account is not fenced
+        with pytest.raises(ForbiddenError, match="db-operator-a_1c6e"):
+            second.client.delete("v1", "configmaps", "target", NAMESPACE)
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{PODS[0]}/status"
+        with pytest.raises(ForbiddenError):
+            second.client.request(
+                "PATCH",
+                path,
+                body={"status": {"message": "x"}},
+                content_type="application/merge-patch+json",
+            )
+        second.client.update(api.get("coordination.k8s.io/v1", "leases", "leader", NAMESPACE))
+
+        hold(api, f"{PODS[1]}_77aa")
+        wait(lambda: not first.may_write(), "the server saw the hand-over")
+        assert second.may_write()
+        hold(api, PODS[0])  # an identity of the pod's name alone
+        wait(lambda: not second.may_write(), "the server saw the hand-over")
+        assert first.may_write()
+        hold(api, "")
+        wait(lambda: not first.may_write(), "the server saw the release")
+    finally:
+        for document in policies:
+            api.delete(
+                document["apiVersion"], PLURALS[document["kind"]], document["metadata"]["name"]
+            )
