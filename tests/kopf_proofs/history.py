@@ -18,7 +18,7 @@ import kopf
 from pyinformer.errors import NotFoundError
 from pyinformer.testing._polling import poll
 from tests.integration.servers import WIDGETS
-from tests.kopf_proofs.operators import Operator
+from tests.kopf_proofs.operators import LAST_HANDLED, PROGRESS, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 _WIDGETS = (*WIDGETS.split("/"), "widgets")
-_LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
-_PROGRESS = re.compile(r"kopf\.zalando\.org/(?!last-handled)")
 _TIMES = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)?")
 _SETTLE_SECONDS = 100.0
 
@@ -164,12 +162,12 @@ class History(logging.Handler):
     def _is_settled(self, operator: Operator, name: str) -> bool:
         body = self._get(name)
         annotations = body["metadata"].get("annotations", {})
-        handled = json.loads(annotations.get(_LAST_HANDLED, "{}"))
+        handled = json.loads(annotations.get(LAST_HANDLED, "{}"))
         versions = {call.version for call in list(operator.calls)}
         return (
             handled.get("spec", {}) == body["spec"]
             and handled.get("metadata", {}).get("labels") == body["metadata"].get("labels")
-            and not any(map(_PROGRESS.match, annotations))
+            and not any(map(PROGRESS.match, annotations))
             and body["metadata"]["resourceVersion"] in versions
         )
 

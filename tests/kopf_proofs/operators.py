@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import re
 import threading
 import warnings
 from collections import Counter
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
+PROGRESS = re.compile(r"kopf\.zalando\.org/(?!last-handled)")
 STOP_SECONDS = 100.0
 READY_SECONDS = 100.0
 

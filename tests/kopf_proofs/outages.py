@@ -229,7 +229,7 @@ def expired_credentials(stage: Stage) -> Outcome:
 def definition_recreated(stage: Stage) -> Outcome:
     """A CustomResourceDefinition is deleted with its objects, and created again."""
     with APIServer() as api:
-        api.create(_DEFINITION)
+        api.create(DEFINITION)
         make_examples(api, names("before", 3))
         operator = Operator(api)
         operator.record_events(*KEX)
@@ -238,7 +238,7 @@ def definition_recreated(stage: Stage) -> Outcome:
             stage.wait(lambda: operator.count("LISTED") == 3)
             api.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
             stage.wait(lambda: len(operator.told("DELETED")) == 3)
-            api.create(_DEFINITION)
+            api.create(DEFINITION)
             make_examples(api, names("after", 3))
 
             def facts() -> tuple[Fact, ...]:
@@ -255,7 +255,7 @@ def definition_recreated(stage: Stage) -> Outcome:
 def definition_deleted_unseen(stage: Stage) -> Outcome:
     """As before, while the server cannot be reached."""
     with APIServer() as api:
-        api.create(_DEFINITION)
+        api.create(DEFINITION)
         make_examples(api, names("before", 3))
         operator = Operator(api)
         operator.record_events(*KEX)
@@ -264,7 +264,7 @@ def definition_deleted_unseen(stage: Stage) -> Outcome:
             stage.wait(lambda: operator.count("LISTED") == 3)
             with unreachable(api):
                 api.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
-                api.create(_DEFINITION)
+                api.create(DEFINITION)
                 make_examples(api, names("after", 3))
                 api.compact()
 
@@ -416,7 +416,7 @@ def rescan_fails(stage: Stage) -> Outcome:
             stage.wait(lambda: _watches(api, "customresourcedefinitions.apiextensions.k8s.io") > 0)
             struck = api.faults.struck
             api.faults.add(Fault(match=_is_discovery, status=500, times=_FAILURES))
-            api.create(_DEFINITION)
+            api.create(DEFINITION)
             stage.wait(lambda: api.faults.struck >= struck + _FAILURES or not operator.is_running)
             make_maps(api, names("new", 3))
             return observe((operator,), lambda: _creation_facts(operator), stage.wait)
@@ -471,7 +471,7 @@ def _definition(kind: str, plural: str, scope: str) -> dict[str, Any]:
     }
 
 
-_DEFINITION = _definition("KopfExample", "kopfexamples", "Namespaced")
+DEFINITION = _definition("KopfExample", "kopfexamples", "Namespaced")
 _PEERING = _definition("ClusterKopfPeering", "clusterkopfpeerings", "Cluster")
 
 

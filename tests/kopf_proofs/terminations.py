@@ -9,12 +9,12 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from pyinformer.testing import APIServer
+from pyinformer.testing._polling import poll
 from tests.kopf_proofs.outages import (
     PEERINGS,
     Outage,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _HANDLERS = Path(__file__).parent / "programs" / "handlers.py"
 _ROOT = Path(__file__).parents[2]
-_EXIT_SECONDS = 100.0
+_SECONDS = 100.0
 _NOISE = re.compile(r"Traceback|\[ERROR|was never retrieved|was destroyed|never awaited")
 
 
@@ -45,15 +45,19 @@ class Program:
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def has_printed(self, text: str) -> bool:
-        """Whether a line contains a text."""
-        return any(text in line for line in list(self.lines))
+    def wait_for(self, text: str) -> None:
+        """Wait until a line contains a text."""
+
+        def has_printed() -> bool:
+            return any(text in line for line in list(self.lines))
+
+        assert poll(has_printed, timeout_seconds=_SECONDS), self.lines
 
     def terminate(self) -> Outcome:
         """Send SIGTERM, wait for the end, and return how it was."""
         began = monotonic()
         self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(_EXIT_SECONDS)
+        code = self._process.wait(_SECONDS)
         seconds = monotonic() - began
         self._reader.join()
         noise = sum(bool(_NOISE.search(line)) for line in self.lines)
@@ -88,7 +92,7 @@ def idle(stage: Stage) -> Outcome:
     """Nothing happens."""
     with APIServer() as api, _kopf_run(api, stage, "--standalone") as program:
         make_maps(api, names("seen", 1))
-        assert stage.wait(lambda: program.has_printed("seen seen-0")), program.lines
+        program.wait_for("seen seen-0")
         return program.terminate()
 
 
@@ -98,7 +102,7 @@ def busy(stage: Stage) -> Outcome:
         make_maps(api, names("busy", 30))
         make_maps(api, names("accompanied", 10), labels={"daemon": "yes"})
         for name in (*(f"seen {one}" for one in names("busy", 30)), "accompanied accompanied-9"):
-            assert stage.wait(partial(program.has_printed, name)), program.lines
+            program.wait_for(name)
         return program.terminate()
 
 
@@ -108,9 +112,9 @@ def paused(stage: Stage) -> Outcome:
         serve_peering(api)
         make_maps(api, names("seen", 1))
         with _kopf_run(api, stage, "--peering", "default") as program:
-            assert stage.wait(lambda: program.has_printed("seen seen-0")), program.lines
+            program.wait_for("seen seen-0")
             pause(api)
-            assert stage.wait(lambda: not open_watches(api, "configmaps")), program.lines
+            assert poll(lambda: not open_watches(api, "configmaps"), timeout_seconds=_SECONDS)
             outcome = program.terminate()
             assert api.get(*PEERINGS, "default")["status"].keys() == {"a-rival"}
             return outcome
