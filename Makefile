@@ -109,7 +109,7 @@ soak: $(READY_TO_TEST)  ## long properties and storms, then MINUTES (60) of roll
 	  --timeout 3600 \
 	  $(PARALLEL) $(PYTEST_ARGS)
 	@$(BUILD_KUBE_APISERVER)
-	@echo "== the tests of kopf, with pyinformer under it and without"
+	@echo "== the end-to-end tests of kopf, with plain kopf"
 	@$(BIN)/python -m pytest -m "upstream and soak" --pyinformer-build-kube-apiserver \
 	  -n 2 $(PYTEST_ARGS)
 	@echo "== the real kube-apiserver: storms of full size"

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -54,12 +53,6 @@ def python() -> Path:
     if not isinstance(found, Path):
         raise OSError(found)
     return found
-
-
-def cannot_run() -> dict[str, str]:
-    """Return which tests cannot pass with the line, by the beginning of their ids, and why."""
-    reasons: dict[str, str] = tomllib.loads((_HERE / "cannot_run.toml").read_text())
-    return reasons
 
 
 def kubectl(folder: Path) -> str:
