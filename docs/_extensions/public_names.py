@@ -31,6 +31,7 @@ NAMESPACES = {
     "pyinformer.status": "pyinformer.status: frozen records",
     "pyinformer.config": "pyinformer.config: connections and their options",
     "pyinformer.blocking": "pyinformer.blocking: the blocking face",
+    "pyinformer.kopf": "pyinformer.kopf: kopf on pyinformer",
     "pyinformer.metrics": "pyinformer.metrics",
     "pyinformer.testing": "pyinformer.testing: the test kit",
 }

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.abc
 import public_names
 import stations
 from docutils.nodes import Element, document
@@ -202,4 +203,5 @@ def _look_up(target: str) -> object | None:
     if folders:
         return None
     ours = [module for path, module in sorted(sys.modules.items()) if path.startswith("pyinformer")]
-    return next((vars(one)[name] for one in ours if name in vars(one)), None)
+    # Modules of ours import the types of anyio for type checkers only.
+    return next((vars(one)[name] for one in [*ours, anyio.abc] if name in vars(one)), None)

@@ -9,6 +9,12 @@ One line at the top of the file of handlers is all:
 Needs the extra `pyinformer[kopf]`. Only this package imports kopf.
 """
 
+from importlib.util import find_spec
+
+if find_spec("kopf") is None:
+    _HINT = "pyinformer.kopf needs the package kopf: pip install 'pyinformer[kopf]'"
+    raise ModuleNotFoundError(_HINT, name="kopf")
+
 from pyinformer.kopf._functions import install, lister, uninstall
 from pyinformer.kopf._listers import Informers
 

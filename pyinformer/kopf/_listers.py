@@ -28,10 +28,10 @@ NO_INDEXES: Final[Mapping[str, str | IndexFunction]] = MappingProxyType({})
 
 @final
 class Informers:
-    """The caches of one operator, by resource; `memo.informers` in its handlers."""
+    """The listers of one operator; `memo.informers` in its handlers."""
 
-    def __init__(self) -> None:
-        self._caches: dict[GroupVersionResource, _Cache] = {}
+    def __init__(self, caches: StreamCaches) -> None:
+        self._caches = caches
 
     def lister(
         self,
@@ -57,7 +57,25 @@ class Informers:
         Raises:
             LifecycleError: a stream of the resource runs without one of the indexes.
         """
-        cache = self._cache_of(GroupVersionResource.of(api_version, resource))
+        return self._caches.lister(GroupVersionResource.of(api_version, resource), indexes)
+
+
+@final
+class StreamCaches:
+    """What the streams of one operator keep, by resource."""
+
+    def __init__(self) -> None:
+        self._caches: dict[GroupVersionResource, _Cache] = {}
+
+    def lister(
+        self, resource: GroupVersionResource, indexes: Mapping[str, str | IndexFunction]
+    ) -> Lister[None]:
+        """Return the lister of a resource, with these indexes.
+
+        Raises:
+            LifecycleError: a stream of the resource runs without one of the indexes.
+        """
+        cache = self._cache_of(resource)
         cache.add_indexes(indexes)
         return cache.lister
 

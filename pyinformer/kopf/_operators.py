@@ -16,7 +16,7 @@ from kopf._cogs.clients import auth
 from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._gate import Gate
-from pyinformer.kopf._listers import Informers
+from pyinformer.kopf._listers import Informers, StreamCaches
 from pyinformer.kopf._noted import Noted
 from pyinformer.kopf._scans import SharedScans
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
@@ -46,15 +46,17 @@ class Operator:
     def __init__(self, settings: OperatorSettings, registry: OperatorRegistry | None) -> None:
         self.settings: OperatorSettings = settings
         """Its settings."""
-        self.connection = SessionConnection(VaultSession(settings))
-        self.request_budget = RequestBudget(_BUDGET)
-        self.lineage = Lineage(attempt=self.request_budget.attempt)
-        self.watch_list_memory = WatchListMemory()
-        self.rng = random.Random()
+        self.connection: SessionConnection = SessionConnection(VaultSession(settings))
+        self.request_budget: RequestBudget = RequestBudget(_BUDGET)
+        self.lineage: Lineage = Lineage(attempt=self.request_budget.attempt)
+        self.watch_list_memory: WatchListMemory = WatchListMemory()
+        self.rng: random.Random = random.Random()
         self.gate: Gate = Gate()
         """What its handlers wait for before they begin."""
-        self.informers: Informers = Informers()
-        """The caches that its handlers read."""
+        self.caches: StreamCaches = StreamCaches()
+        """What its streams keep."""
+        self.informers: Informers = Informers(self.caches)
+        """The listers of its handlers."""
         self.streams: list[Stream] = []
         """The streams that are read now."""
         self.plain: int = 0
@@ -70,17 +72,17 @@ class Operator:
     def begin(self, stream: Stream) -> None:
         """Add a stream that begins."""
         self.streams.append(stream)
-        self.informers.join(stream)
+        self.caches.join(stream)
 
     def end(self, stream: Stream) -> None:
         """Remove a stream; a second call does nothing."""
         if stream in self.streams:
             self.streams.remove(stream)
-            self.informers.leave(stream)
+            self.caches.leave(stream)
 
     def needs_bodies(self, resource: Resource) -> bool:
         """Return whether a handler may have to receive a missed deletion with its body."""
-        if self._registry is None or self.informers.wants(resource):
+        if self._registry is None or self.caches.wants(resource):
             return True
         handlers = (self._registry._watching, self._registry._spawning)  # noqa: SLF001 - kopf's
         return any(each.has_handlers(resource=resource) for each in handlers)

@@ -5,7 +5,7 @@ Reads them without I/O.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -119,8 +119,8 @@ class GroupList(Struct, frozen=True):
     groups: list[Group] | None = None
 
 
-decode_resources = Decoder(ResourceList).decode
-decode_groups = Decoder(GroupList).decode
+decode_resources: Final[Callable[[bytes | str], ResourceList]] = Decoder(ResourceList).decode
+decode_groups: Final[Callable[[bytes | str], GroupList]] = Decoder(GroupList).decode
 
 
 def table_of(api_version: str, found: ResourceList) -> list[APIResource]:

@@ -180,3 +180,14 @@ def test_a_kopf_with_another_inside_stays_as_it_is() -> None:
     assert warning.startswith("WARNING kopf stays as it is, without pyinformer: its inside is not")
     assert plain == "plain"
     assert "install a newer pyinformer" in error
+
+
+def test_without_kopf_the_import_names_the_extra() -> None:
+    program = "import sys; sys.modules['kopf'] = None; import pyinformer.kopf"
+
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert "ModuleNotFoundError: pyinformer.kopf needs the package kopf" in ended.stderr
+    assert "pip install 'pyinformer[kopf]'" in ended.stderr
