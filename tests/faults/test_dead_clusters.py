@@ -220,7 +220,7 @@ class Pools:
 async def test_a_dead_cluster_of_a_pool_is_named_in_time_and_delays_no_other(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The check for the cause is quick, but on a busy machine its loop may not run for half a second.
+    # The check is quick, but on a busy machine its loop may not run for half a second.
     monkeypatch.setattr("pyinformer.cluster._pool._LAST_CHECK_SECONDS", IN_TIME_SECONDS / 2)
     with APIServer() as good:
         async with kind() as dead:
