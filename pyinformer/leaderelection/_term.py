@@ -6,7 +6,7 @@ late is still refused, since the guard reads the clocks itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from pyinformer.apimachinery import older, resource_version_is_well_formed
 from pyinformer.errors import FencedError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer.leaderelection._election import Tenure
+
+_SAME_MOMENT_SECONDS: Final = 0.1  # far less than what the clocks may part by
 
 
 @final
@@ -69,9 +71,16 @@ class Term:
         Raises:
             FencedError: another replica may lead.
         """
-        reason = self._tenure.why_shut(self._clock(), self._wall_clock())
+        reason = self._tenure.why_shut(*self._read_clocks())
         if reason:
             raise FencedError(lease=self.lease, reason=reason, has_ended=self.has_ended)
+
+    def _read_clocks(self) -> tuple[float, float]:
+        """Return both clocks of one moment: a thread may be suspended between two reads."""
+        while True:
+            before, wall, now = self._clock(), self._wall_clock(), self._clock()
+            if now - before < _SAME_MOMENT_SECONDS:
+                return now, wall
 
     def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
         """Call a function on the event loop when the term ends.

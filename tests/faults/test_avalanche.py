@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 INFORMERS = in_soak(200, otherwise=60)
 MOST_LISTS = RequestBudgetOptions().max_lists
 FAILURES = 2  # of each informer while the server is away
-WINDOW_SECONDS = 0.8 * 2**FAILURES  # what the next delay is drawn from: from 0.8 s on, it doubles
+LIST_SECONDS = 0.02  # how long the server delays each list
 LOADS = {"load", "page", "watch-list"}
 
 
@@ -239,7 +239,7 @@ async def test_when_history_is_lost_few_list_at_a_time(watch_list: bool) -> None
             api.create(config_map("ns-0", "lost"))  # else a position is as new as the server
             api.delete("v1", "configmaps", "lost", "ns-0")
             lists = ListsUnderWay(api)
-            api.faults.add(Fault(match=lists, delay_seconds=0.02, times=None))
+            api.faults.add(Fault(match=lists, delay_seconds=LIST_SECONDS, times=None))
             await asyncio.to_thread(api.restart, keep_history=False)
             await herd.is_back()
 
@@ -249,7 +249,8 @@ async def test_when_history_is_lost_few_list_at_a_time(watch_list: bool) -> None
             # On a busy machine a connection may survive the cut: its watch needs no list.
             assert INFORMERS * 0.9 <= len(loads) <= INFORMERS * 1.1
             arrived = [one.arrived_at for one in loads]
-            assert max(arrived) - min(arrived) >= WINDOW_SECONDS / 4
+            in_turn_seconds = (len(loads) - MOST_LISTS) * LIST_SECONDS / MOST_LISTS
+            assert max(arrived) - min(arrived) >= in_turn_seconds
             assert {one.status().reflector.loads for one in herd.informers} <= {1, 2}
 
 
