@@ -17,9 +17,17 @@ _LONGEST: Final = 16_384  # characters of one value: a name may have millions
 _AS_THEY_ARE: Final = (int, float, Lines, type(None))
 
 
-def get_logger(name: str) -> Logger:
-    """Return the logger of a name, such as `pyinformer.informer`."""
-    return Logger(logging.getLogger(name))
+def get_logger(module: str) -> Logger:
+    """Return the logger of a module's folder, such as `pyinformer.reflector`.
+
+    Users configure loggers by these names. A private module can move without their notice.
+    """
+    return Logger(logging.getLogger(".".join(module.split(".")[:2])))
+
+
+def logger_named(name: str) -> logging.Logger:
+    """Return a logger to filter or to listen to, the package's own or another library's."""
+    return logging.getLogger(name)
 
 
 @final

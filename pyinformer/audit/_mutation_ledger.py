@@ -17,7 +17,7 @@ from pyinformer.tasks import error_text
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, View
 
-_log = get_logger("pyinformer.audit")
+_log = get_logger(__name__)
 
 _MAX_REPORTS = 100
 _MAX_LOGGED = 1_000  # keys; beyond that, a key may be logged a second time

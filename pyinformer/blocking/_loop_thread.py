@@ -24,7 +24,7 @@ from pyinformer.blocking._calls import Call, Work, seconds_left
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks import Host, error_text, trace_text
 
-_log = get_logger("pyinformer.blocking")
+_log = get_logger(__name__)
 
 R = TypeVar("R")
 

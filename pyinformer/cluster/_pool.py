@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Cluster]]
 """Connects to the cluster of a name."""
 
-_log = get_logger("pyinformer.cluster")
+_log = get_logger(__name__)
 
 _LAST_CHECK_SECONDS: Final = 0.5  # a check is quick, but may start late on a busy loop
 _READY_GRACE_SECONDS: Final = 1.0  # ready() explains its timeout better than a cancellation does

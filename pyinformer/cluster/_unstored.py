@@ -16,7 +16,7 @@ _MAX_REPORTED: Final = 256  # a schema lacks a few; names in maps must not add u
 _MAX_PATHS: Final = 20
 _MAX_PATH_CHARS: Final = 200
 
-_log = get_logger("pyinformer.cluster")
+_log = get_logger(__name__)
 
 
 @final

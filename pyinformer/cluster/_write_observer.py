@@ -14,7 +14,7 @@ from pyinformer._logging import get_logger
 if TYPE_CHECKING:
     from pyinformer.apimachinery import GroupVersionResource, KubeObject
 
-_LOGGER = get_logger("pyinformer.cluster")
+_log = get_logger(__name__)
 
 
 class WriteObserver(Protocol):
@@ -91,7 +91,7 @@ class WriteObservers:
     def _failed(self, resource: GroupVersionResource, error: Exception) -> None:
         self.failures += 1
         # Neither its text nor its traceback's values: they may quote the object.
-        _LOGGER.error(
+        _log.error(
             "write observer failed",
             extra={"resource": str(resource), "error": type(error).__name__},
         )

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyinformer.informer import SharedInformer
     from pyinformer.sources import Request, RequestId, Source
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 _LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of failing keys
 _LINES_PER_SECOND: Final = 10.0

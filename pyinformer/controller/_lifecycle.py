@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyinformer.controller._engine import Engine
     from pyinformer.informer import SharedInformer, SharedInformerFactory
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 _CACHES_SECONDS = 2 * (DEFAULT_GRACE_SECONDS + 5.0)  # informers, then factories, with their hosts
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
     from pyinformer.sources import Reason, RequestId
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 _TOP: Final = 10  # keys in the status: one is enough to find a bug
 

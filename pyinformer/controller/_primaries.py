@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.sources import OwnedSource
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 _TRANSIENT: Final = (TransportError, ServerError, TooManyRequestsError)
 _FIRST_WAIT_SECONDS: Final = 0.2  # doubles: a server that restarts is back within seconds

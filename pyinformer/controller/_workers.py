@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyinformer.sources import Request
     from pyinformer.tasks import UserTask, UserTasks
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 _FORCED_SECONDS: Final = 0.25  # the grace period of a forced stop
 

@@ -44,7 +44,7 @@ from pyinformer.errors import (
 )
 from pyinformer.tasks import FailureLog, Host, Startable, error_text, repeats_text
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 _SWEEP_SECONDS: Final = 60.0  # series end after six minutes of silence; one more is harmless
 _ATTEMPTS: Final = 12  # upstream's; with these delays about five minutes

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
-_log = get_logger("pyinformer.informer")
+_log = get_logger(__name__)
 
 
 @final

@@ -19,7 +19,7 @@ from pyinformer.tasks import FailureLog, check_callable, error_text, name_of, re
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_log = get_logger("pyinformer.informer")
+_log = get_logger(__name__)
 
 _LOUD = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
 _LASTING_ATTEMPTS = 2  # one failed attempt is a reconnect; from the second on it is an outage

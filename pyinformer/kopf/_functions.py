@@ -18,7 +18,7 @@ from pyinformer.kopf._options import Options, resource_names
 if TYPE_CHECKING:
     from pyinformer.store import IndexFunction, Lister
 
-_log = get_logger("pyinformer.kopf")
+_log = get_logger(__name__)
 
 
 def install(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kopf._cogs.aiokits.aiotoggles import ToggleSet
 
-_log = get_logger("pyinformer.kopf")
+_log = get_logger(__name__)
 
 PERIOD_SECONDS: Final = 30.0
 """How often the gate is checked."""

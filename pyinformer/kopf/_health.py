@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import anyio
 import kopf
 
-from pyinformer._logging import get_logger
+from pyinformer._logging import get_logger, logger_named
 from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._gate import PERIOD_SECONDS
 from pyinformer.kopf._operators import current_operator, refuse, register
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
             ...
 
 
-_log = get_logger("pyinformer.kopf")
-PROBES: Final[logging.Logger] = get_logger("kopf.activities.probe").logger
+_log = get_logger(__name__)
+PROBES: Final[logging.Logger] = logger_named("kopf.activities.probe")
 """Where kopf logs each probe."""
 _ID: Final = "pyinformer"
 

@@ -27,7 +27,7 @@ from pyinformer.kopf._watching import watch_hook
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_log = get_logger("pyinformer.kopf")
+_log = get_logger(__name__)
 
 _OLDEST: Final = (1, 45)
 

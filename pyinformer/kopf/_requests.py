@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_log = get_logger("pyinformer.kopf")
+_log = get_logger(__name__)
 
 IN_STREAM: Final[ContextVar[bool]] = ContextVar("IN_STREAM", default=False)
 """Whether the task reads a stream of plain kopf, which has retries of its own."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyinformer.kopf._operators import Operator
     from pyinformer.reflector import ReflectorOptions
 
-_log = get_logger("pyinformer.kopf")
+_log = get_logger(__name__)
 _FORBIDDEN: Final = 403
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Watch = Callable[..., AsyncIterator[Bookmark | RawEvent]]
 
-_log = get_logger("pyinformer.kopf")
+_log = get_logger(__name__)
 
 
 def watch_hook(original: Watch, options: Options) -> Watch:

@@ -19,7 +19,7 @@ from pyinformer._printable import Lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_log = get_logger("pyinformer.leaderelection")
+_log = get_logger(__name__)
 
 MARGIN_SECONDS: Final = 1.0
 """How long before the end of the Lease the thread acts."""

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 Lead: TypeAlias = Callable[[Term], Awaitable[None]]
 """The work of a leader: called for each term; it runs until it is cancelled, at the term's end."""
 
-_log = get_logger("pyinformer.leaderelection")
+_log = get_logger(__name__)
 
 _LEASES: Final = GroupVersionResource.of("coordination.k8s.io/v1", "leases")
 _VERBS: Final = (

@@ -27,7 +27,7 @@ from pyinformer.tasks import Startable, error_text
 Check: TypeAlias = Callable[[], Sequence[str]]
 """Returns the problems, a line for each; empty if there are none."""
 
-_log = get_logger("pyinformer.operator")
+_log = get_logger(__name__)
 
 _PagesFor: TypeAlias = Literal["loopback", "all"]
 Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject]

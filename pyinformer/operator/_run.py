@@ -34,7 +34,7 @@ from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.tasks import Closable, close_on_exit, on_sigusr1
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 
 def check_no_loop() -> None:

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector._sink import Sink
     from pyinformer.transport import ListWatch
 
-_log = get_logger("pyinformer.reflector")
+_log = get_logger(__name__)
 
 _GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
 _RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector.machine import ReflectorMachine
     from pyinformer.reflector.machine.steps import LoadMode
 
-_log = get_logger("pyinformer.reflector")
+_log = get_logger(__name__)
 
 _CUT_OFF_ATTEMPTS = 3  # after some three seconds: a restart of the server is logged, a blip is not
 _RARE_SECONDS = 600.0  # a client that writes unreadable objects must not cause frequent audits

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyinformer.sources._source import SourceOptions
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyinformer.sources._request import Request
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 # Of all namespaces together; 60 MB where keys have 317 characters, as most kinds allow.
 MAX_LEFT_KEYS: Final = 100_000

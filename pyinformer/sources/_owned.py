@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyinformer.sources._predicates import PredicateFunction
     from pyinformer.sources._source import SourceInformer, SourceOptions
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 
 @final

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import KubeObject, View
 
-_log = get_logger("pyinformer.controller")
+_log = get_logger(__name__)
 
 
 @final

@@ -21,7 +21,7 @@ from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.tasks._failures import error_text
 from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
 
-_log = get_logger("pyinformer.tasks")
+_log = get_logger(__name__)
 
 Main: TypeAlias = Callable[[TaskGroup, Callable[[], None]], Awaitable[None]]
 """The main function of a host: called with the task group, and with a function to call when ready.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-_log = get_logger("pyinformer.tasks")
+_log = get_logger(__name__)
 
 _JOIN_SECONDS: Final = 1.0  # for a function that takes long; the thread is a daemon
 

@@ -16,7 +16,7 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.tasks._failures import error_text
 
-_log = get_logger("pyinformer.tasks")
+_log = get_logger(__name__)
 
 DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s for everything
 

@@ -19,7 +19,7 @@ from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._printable import printable
 
-_log = get_logger("pyinformer.tasks")
+_log = get_logger(__name__)
 
 _FRAMES = 4  # the blocking call and its callers
 

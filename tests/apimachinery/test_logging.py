@@ -68,6 +68,14 @@ def test_a_value_of_any_length_costs_a_line_of_bounded_length(
     assert caplog.messages[0].endswith("...")
 
 
+@pytest.mark.parametrize(
+    "module",
+    ["pyinformer.reflector", "pyinformer.reflector._loader", "pyinformer.reflector.guard._guard"],
+)
+def test_a_logger_has_the_name_of_the_folder(module: str) -> None:
+    assert get_logger(module).logger.name == "pyinformer.reflector"
+
+
 def test_a_line_names_the_module_that_wrote_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "pyinformer.tests")
     _log.error("one")

@@ -258,7 +258,7 @@ def test_a_mapping_that_raises_costs_no_other_key_and_is_named_once(
     source = WatchedSource(informer, mapping, name="watched", options=options)
     source.attach(noted)
 
-    with caplog.at_level(logging.ERROR, "pyinformer.controller"):
+    with caplog.at_level(logging.ERROR, "pyinformer.sources"):
         for name in ("a", "bad", "b"):
             informer.add(made(name))
         informer.update(made("bad", version=2))
@@ -327,7 +327,7 @@ def test_each_type_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -
     informer = FedInformer()
     informer.load()
     WatchedSource(informer, mapping).attach(Noted())
-    with caplog.at_level(logging.ERROR, "pyinformer.controller"):
+    with caplog.at_level(logging.ERROR, "pyinformer.sources"):
         for name in "abcd":
             informer.add(made(name))
 

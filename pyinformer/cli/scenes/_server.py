@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from pyinformer._logging import get_logger
+from pyinformer._logging import logger_named
 from pyinformer.apimachinery import JSONObject
 from pyinformer.cli.scenes._proxy import Proxy, Upstream, run_proxy
 from pyinformer.cluster import Cluster, connect
@@ -146,7 +146,7 @@ def capture_logs() -> Iterator[Counter[str]]:
     Yields:
         How often each line was logged; a line begins with its level.
     """
-    logger, counter = get_logger("pyinformer").logger, _LogCounter()
+    logger, counter = logger_named("pyinformer"), _LogCounter()
     propagated, logger.propagate = logger.propagate, False
     logger.addHandler(counter)
     try:

@@ -36,7 +36,7 @@ from pyinformer.tasks import (
     trace_text,
 )
 
-_log = get_logger("pyinformer.informer")
+_log = get_logger(__name__)
 
 _current_call: ContextVar[object] = ContextVar("pyinformer_current_call", default=None)
 """Marks what runs inside an awaited call: tasks and threads that the handler starts inherit it."""

@@ -19,7 +19,7 @@ from pyinformer.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyinformer.transport.config._credentials import ClientCertificate
 
-_log = get_logger("pyinformer.transport")
+_log = get_logger(__name__)
 
 _MARGIN_SECONDS: Final = 60.0  # a login must not expire while a request is on its way
 _MARGIN_SHARE: Final = 0.2  # of a short lifetime: a login of a minute is not renewed all the time

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     _Response: TypeAlias = aiohttp.ClientResponse | WatchResponse
 
-_log = get_logger("pyinformer.transport")
+_log = get_logger(__name__)
 
 Query = Sequence[tuple[str, str]]
 """Names and values of a URL's query, not yet quoted, in the order in which they are sent."""

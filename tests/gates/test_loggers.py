@@ -1,0 +1,65 @@
+"""Loggers have the names of folders, which users configure, never of private modules.
+
+A module that logs has `_log = get_logger(__name__)`, and its folder a row in
+docs/reference/logging.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pyinformer._logging import get_logger
+
+_ROOT: Final = Path(__file__).parents[2]
+_PAGE: Final = _ROOT / "docs/reference/logging.md"
+_ROW: Final = re.compile(r"^\| `(pyinformer\.\w+)` \| .+ \|$", re.MULTILINE)
+
+
+def logger_names(source: str) -> list[str]:
+    """Return how a module names its loggers: `_log = get_logger(__name__)` is the only way."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and node.value is not None
+        and "get_logger(" in ast.unparse(node.value)
+    ]
+
+
+def modules_that_log() -> dict[str, list[str]]:
+    """Return how each module of the package names its loggers, by the module's name."""
+    found = {
+        ".".join(path.relative_to(_ROOT).with_suffix("").parts): logger_names(path.read_text())
+        for path in sorted((_ROOT / "pyinformer").rglob("*.py"))
+    }
+    return {module: names for module, names in found.items() if names}
+
+
+def test_every_logger_is_named_after_its_folder() -> None:
+    others = {
+        module: names
+        for module, names in modules_that_log().items()
+        if names != ["_log = get_logger(__name__)"]
+    }
+
+    assert others == {}
+
+
+def test_the_page_lists_every_logger() -> None:
+    loggers = {get_logger(module).logger.name for module in modules_that_log()}
+
+    assert sorted(loggers) == _ROW.findall(_PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['_log = get_logger("pyinformer.x")', "LOG: Logger = get_logger(__name__)"],
+    ids=["by-text", "by-another-name"],
+)
+def test_another_way_to_name_a_logger_is_found(source: str) -> None:
+    assert logger_names(source) == [source.replace('"', "'")]
