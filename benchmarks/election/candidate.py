@@ -33,11 +33,11 @@ class Candidate:
         self.drain_seconds = 0.0
 
     async def lead(self, term: Term) -> None:
-        """Work until the term is over and then for the drain; a write that has begun is awaited."""
+        """Work until a refusal, or for the drain; a write that has begun is awaited."""
         drained = asyncio.Event()
         work = asyncio.create_task(self._work(term, drained))
         try:
-            await asyncio.Event().wait()
+            await asyncio.shield(work)
         finally:
             asyncio.get_running_loop().call_later(self.drain_seconds, drained.set)
             await work
@@ -45,11 +45,12 @@ class Candidate:
     async def _work(self, term: Term, drained: asyncio.Event) -> None:
         while not (drained.is_set() or term.has_ended):
             await asyncio.sleep(_CYCLE_PAUSE_SECONDS)
-            with contextlib.suppress(FencedError):
-                try:
-                    await self._cycle()
-                except InformerError as error:
-                    print(self._identity, error, file=sys.stderr, flush=True)
+            try:
+                await self._cycle()
+            except FencedError:
+                raise
+            except InformerError as error:
+                print(self._identity, error, file=sys.stderr, flush=True)
 
     async def _cycle(self) -> None:
         path = f"/api/v1/namespaces/{self._namespace}/configmaps"

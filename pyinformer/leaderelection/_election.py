@@ -290,6 +290,10 @@ class Election:
         if self.lease is not None and self.lease.uid == uid:
             self._vanish()
 
+    def end_term(self, reason: str) -> None:
+        """End the term without a release: the Lease may be taken again, by this replica too."""
+        self._end(reason)
+
     def check_expiry(self, now: float) -> None:
         """End the term if its time is over."""
         self._check_expiry(now)

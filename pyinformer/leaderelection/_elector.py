@@ -27,6 +27,7 @@ from pyinformer.apimachinery import FieldSelector, GroupVersionResource
 from pyinformer.errors import (
     APIStatusError,
     ConflictError,
+    FencedError,
     ForbiddenError,
     InformerError,
     InvalidTypeError,
@@ -259,7 +260,8 @@ class LeaderElector:
 
         Args:
             lead: called with the Term. At the end of the term it is cancelled once and awaited. It
-                must not return before: an elector whose work is done is of no use.
+                must not return before: an elector whose work is done is of no use. It may raise the
+                FencedError of a refusal: the replica is a standby again.
             task_status: notified when the elector runs.
 
         Raises:
@@ -268,7 +270,7 @@ class LeaderElector:
             ForbiddenError: the right to read or to write the Lease is missing; names the verbs.
             InvalidArgumentError: another living replica has the same identity.
             InvalidTypeError: `lead` is not a coroutine function.
-            Exception: what `lead` raised. The Lease is released before.
+            Exception: what else `lead` raised. The Lease is released before.
 
         Cancellation:
             Cancels `lead`, awaits its end while the Lease is renewed, releases the Lease, and then
@@ -384,6 +386,9 @@ class LeaderElector:
             self._wake = anyio.Event()
             if self._is_aborted:
                 return
+            # Work that has ended may have met the end of its term before this loop.
+            self._election.check_expiry(self._clock())
+            self._follow_term()
             self._follow_work()
             step = self._election.next_step(self._clock(), self._wall())
             self._follow_term()
@@ -558,6 +563,10 @@ class LeaderElector:
 
     def _work_ended(self, work: _Work) -> None:
         """Become a standby again, or release the Lease if this is the end."""
+        if work.error is not None and _is_refusal(work.error, self.lease):
+            work.error = None
+            self._election.end_term("its work gave up when it was refused")
+            self._follow_term()
         self._work = None
         if self._deadline is not None:
             self._deadline.set_deadline(None)
@@ -592,6 +601,13 @@ class LeaderElector:
         body = {"apiVersion": _LEASES.api_version, "kind": "Lease", "metadata": metadata}
         note = f"{self.identity} {text}"
         self._recorder.event(body, "LeaderElection", note, action=action)
+
+
+def _is_refusal(error: BaseException, lease: str) -> bool:
+    """Return whether an error says only that a term of this Lease does not allow something."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_refusal(one, lease) for one in error.exceptions)
+    return isinstance(error, FencedError) and error.lease == lease
 
 
 class _Work:

@@ -158,7 +158,7 @@ def test_without_the_server_work_stops_after_the_renew_deadline_and_resumes(worl
         await pause(sent + 9.9 - now())
         assert one.leads.is_set()
         one.terms[0].check()
-        await pause(0.1)
+        await pause(0.11)
         assert one.ended_at == [sent + 10.0]
         with pytest.raises(FencedError, match=r"last renewed 10\.0 s ago"):
             one.terms[0].check()
@@ -534,6 +534,107 @@ def test_a_stopped_process_is_fenced_when_it_continues(world: World) -> None:
         assert len(one.ended_at) == 1
         await one.stop()
         del two
+
+    world.run(scenario)
+
+
+def _raise(term: Term) -> None:
+    term.check()
+
+
+def _raise_group(term: Term) -> None:
+    """Raise what a task group raises."""
+    try:
+        term.check()
+    except FencedError as error:
+        raise ExceptionGroup("tasks", [ExceptionGroup("inner", [error]), error]) from None
+
+
+def _return(term: Term) -> None:
+    assert term.has_ended
+
+
+@pytest.mark.parametrize(
+    "meet",
+    [
+        pytest.param(_raise, id="raises"),
+        pytest.param(_raise_group, id="raises-in-a-group"),
+        pytest.param(_return, id="returns"),
+    ],
+)
+def test_work_that_meets_the_end_of_its_term_first_is_a_standby_again(
+    world: World, meet: Callable[[Term], None]
+) -> None:
+    async def scenario() -> None:
+        stopped = [0.0]
+        one = Replica(world, "one", clock=lambda: now() + stopped[0])
+        go_on = asyncio.Event()
+
+        async def lead(term: Term) -> None:
+            if not one.terms:
+                one.terms.append(term)
+                await go_on.wait()
+                meet(term)
+            else:
+                await one.lead(term)
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await pause(1)
+        stopped[0] = 20.0  # its clock continued, its loop did not
+        go_on.set()  # the work runs before the elector
+        await asyncio.wait(
+            [task, asyncio.create_task(one.leads.wait())], return_when="FIRST_COMPLETED"
+        )
+        assert one.leads.is_set()
+        assert [term.transitions for term in one.terms] == [0, 1]
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    world.run(scenario)
+
+
+def test_work_that_gives_up_while_the_guard_is_shut_begins_a_new_term(world: World) -> None:
+    async def scenario() -> None:
+        wall = [1000.0]
+        one = Replica(world, "one", wall_clock=lambda: wall[0] + now())
+        stepped = asyncio.Event()
+
+        async def lead(term: Term) -> None:
+            if not one.terms:
+                one.terms.append(term)
+                await stepped.wait()
+                term.check()
+            else:
+                await one.lead(term)
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await pause(1)
+        wall[0] += 5.0
+        stepped.set()
+        await asyncio.wait(
+            [task, asyncio.create_task(one.leads.wait())], return_when="FIRST_COMPLETED"
+        )
+        assert one.leads.is_set()
+        with pytest.raises(FencedError, match="gave up"):
+            one.terms[0].check()
+        one.terms[1].check()
+        assert one.terms[1].predecessor is None  # its caches may lack what the first term wrote
+        task.cancel()
+        await asyncio.wait([task])
+
+    world.run(scenario)
+
+
+def test_a_refusal_by_another_lease_ends_the_elector(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+
+        async def lead(_term: Term) -> None:
+            raise FencedError(lease="default/another", reason="its term has ended")
+
+        with pytest.raises(FencedError, match="default/another"):
+            await one.elector.run(lead)
 
     world.run(scenario)
 

@@ -67,14 +67,21 @@ def labelled(folder: Path) -> Counter[str]:
 
 
 def stop_and_continue(replicas: Replicas) -> None:
-    """Stop the leader until another one leads; the stopped one must see that it leads no more."""
+    """Stop the leader until another one leads; later it must lead again, in the same process."""
     leader = replicas.wait_for_leader()
+    stopped = replicas.processes[leader]
     replicas.signal(leader, signal.SIGSTOP)
     replicas.wait_for_leader(but=leader)
     work_goes_on(replicas)
     replicas.signal(leader, signal.SIGCONT)
-    replicas.terminate(leader)
-    replicas.start(leader)
+    for name in NAMES:
+        if name != leader:
+            replicas.terminate(name)
+    assert replicas.wait_for_leader() == leader
+    work_goes_on(replicas)
+    assert replicas.processes[leader] is stopped
+    assert stopped.poll() is None
+    replicas.start()
 
 
 def roll(replicas: Replicas) -> None:
@@ -110,7 +117,7 @@ def test_of_four_replicas_only_the_leader_writes_and_no_work_is_lost(
     assert late_writes(log, "shop") == []
     assert len({one.user for one in written(log, "shop")}) > 1
     counts = labelled(tmp_path)
-    assert len(counts) == ROUNDS * WORK * (3 + len(NAMES))
+    assert len(counts) == ROUNDS * WORK * (4 + len(NAMES))
     assert set(counts.values()) == {1}
 
 
