@@ -17,6 +17,8 @@ from pyinformer.errors import InformerError, InvalidArgumentError, StaleCacheErr
 from pyinformer.informer._core import core_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyinformer.informer._namespace_cache import NamespaceCache
     from pyinformer.informer._shared_informer import SharedInformer
 
@@ -26,7 +28,7 @@ _LOOK_SECONDS: Final = 0.05  # a notification would cost every event a call
 
 async def catch_up(
     informer: SharedInformer[Any], *, resource_version: str = "", timeout_seconds: float
-) -> None:
+) -> str:
     """Wait until an informer's cache holds what the server has at the time of the call.
 
     Args:
@@ -34,6 +36,10 @@ async def catch_up(
         resource_version: the newest write that matters, if it is known; then nothing is listed if
             the cache reaches it soon.
         timeout_seconds: how long to wait.
+
+    Returns:
+        A version at which any cache of these objects has everything that was waited for; empty if
+        versions of two objects do not compare.
 
     Raises:
         StaleCacheError: the cache did not catch up in time.
@@ -43,18 +49,19 @@ async def catch_up(
         Safe.
     """
     if resource_version and await _reaches(informer, resource_version):
-        return
+        return resource_version
     last_error = ""
     backoff = ExponentialBackoff(rng=random.Random())
     with anyio.move_on_after(timeout_seconds):
         while True:
             try:
-                for cache in core_of(informer).caches.all:
+                caches = core_of(informer).caches.all
+                for cache in caches:
                     await _catch_up(cache)
             except InformerError as error:
                 last_error = str(error)
             else:
-                return
+                return _furthest(caches)
             await anyio.sleep(backoff.next(anyio.current_time()))
     raise StaleCacheError(
         informer=informer.name,
@@ -72,6 +79,17 @@ async def _reaches(informer: SharedInformer[Any], resource_version: str) -> bool
     except (StaleCacheError, InvalidArgumentError):  # a selector excludes it, or it is not ordered
         return False
     return True
+
+
+def _furthest(caches: Iterable[NamespaceCache[Any]]) -> str:
+    """Return the position of the cache that is ahead of the others; "" if they do not compare."""
+    furthest = ""
+    for cache in caches:
+        if cache.reflector.version_order is not VersionOrder.GLOBAL:
+            return ""
+        if not furthest or older(furthest, cache.freshness.position):
+            furthest = cache.freshness.position
+    return furthest
 
 
 async def _catch_up(cache: NamespaceCache[Any]) -> None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
 WRITTEN_ANNOTATION: Final = "pyinformer.dev/written"
-"""What a leader that released its Lease wrote in its term."""
+"""What a leader that released its Lease, and the leaders before it, have written."""
+ALL_OTHERS: Final = "*"
+"""Stands for every resource that is not named."""
 
 _RELEASED_SECONDS: Final = 1  # as client-go: the duration of a Lease that is free
 _MAX_RESOURCES: Final = 256  # of one annotation; beyond that the successor lists
@@ -72,13 +74,25 @@ class LeaseRecord:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenVersions:
-    """What one leader wrote: its successor waits until its caches have it."""
+    """What one leader and those before it wrote: its successor waits until its caches have it."""
 
     transitions: int
-    """The term: the value of leaseTransitions."""
+    """The term of the last of them: the value of leaseTransitions."""
     versions: Mapping[str, str]
     """The highest resource version written, by resource (`deployments.v1.apps`); empty where it is
-    unknown, after a deletion for example."""
+    unknown, after a deletion for example. `*` stands for all resources that are not named: it is
+    there if an earlier leader has crashed."""
+
+    def version_of(self, resource: str) -> str | None:
+        """Return the version to wait for.
+
+        Args:
+            resource: the resource, such as `deployments.v1.apps`.
+
+        Returns:
+            Empty if it is unknown; None if no leader wrote that resource.
+        """
+        return self.versions.get(resource, self.versions.get(ALL_OTHERS))
 
 
 def read_lease(body: JSONObject) -> LeaseRecord:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, final
 
 from pyinformer.apimachinery import older, resource_version_is_well_formed
 from pyinformer.errors import FencedError
-from pyinformer.leaderelection._lease import WrittenVersions
+from pyinformer.leaderelection._lease import ALL_OTHERS, WrittenVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyinformer.leaderelection._election import Tenure
 
@@ -46,7 +46,9 @@ class Term:
         self._wall_clock = wall_clock
         self._cut_offs: dict[int, Callable[[], None]] = {}
         self._registered = 0
-        self._versions: dict[str, str] = {}
+        before = tenure.predecessor
+        unknown = {ALL_OTHERS: ""}  # it was not released, or by a program that does not name them
+        self._versions: dict[str, str] = unknown if before is None else dict(before.versions)
 
     @property
     def transitions(self) -> int:
@@ -55,7 +57,7 @@ class Term:
 
     @property
     def predecessor(self) -> WrittenVersions | None:
-        """What the last leader wrote; None if it did not release the Lease cleanly."""
+        """What earlier leaders wrote; None if the last one did not release the Lease cleanly."""
         return self._tenure.predecessor
 
     @property
@@ -111,14 +113,26 @@ class Term:
             resource: the resource, such as `deployments.v1.apps`.
             resource_version: of the object after it; empty if it is unknown.
         """
-        known = self._versions.get(resource)
+        known = self._versions.get(resource, self._versions.get(ALL_OTHERS))
         if known == "" or not resource_version_is_well_formed(resource_version):
             self._versions[resource] = ""
         elif known is None or older(known, resource_version):
             self._versions[resource] = resource_version
 
+    def record_caught_up(self, versions: Mapping[str, str]) -> None:
+        """Record that the caches have everything that earlier leaders wrote of some resources.
+
+        The successor waits for these versions. Without the call it waits for what this term's
+        predecessor named, or has to list if the predecessor has crashed.
+
+        Args:
+            versions: by resource, such as `deployments.v1.apps`, a version that such a cache has
+                reached; empty if versions do not compare.
+        """
+        self._versions.update(versions)
+
     def written(self) -> WrittenVersions:
-        """Return what was written in it."""
+        """Return what was written in it and before it."""
         return WrittenVersions(transitions=self.transitions, versions=dict(self._versions))
 
     def cut_off_writes(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
+from pyinformer.apimachinery import older
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import InformerError
@@ -154,7 +155,7 @@ class ElectedControllers(Startable):
         Cancellation:
             Stops the controllers in order; takes effect when every reconcile has ended.
         """
-        await self._catch_up(term.predecessor)
+        term.record_caught_up(await self._catch_up(term.predecessor))
         controllers = self._make()
         group = ControllerGroup(*controllers)
         take_back = term.on_end(group.lifecycle.skip_drain_nowait)
@@ -178,28 +179,33 @@ class ElectedControllers(Startable):
                 await anyio.sleep(_LOOK_SECONDS)
             self._group, self.controllers = None, ()
 
-    async def _catch_up(self, written: WrittenVersions | None) -> None:
-        """Wait until the caches hold what earlier leaders wrote."""
+    async def _catch_up(self, written: WrittenVersions | None) -> dict[str, str]:
+        """Wait until the caches hold what earlier leaders wrote; return which versions that are."""
         failures: list[InformerError] = []
+        reached: dict[str, str] = {}
 
-        async def one(informer: SharedInformer[Any], version: str) -> None:
+        async def one(informer: SharedInformer[Any], resource: str, version: str) -> None:
             """Wait for one cache."""
             try:
-                await catch_up(
+                found = await catch_up(
                     informer,
                     resource_version=version,
                     timeout_seconds=self._barrier_timeout_seconds,
                 )
             except InformerError as error:
                 failures.append(error)
+            else:
+                reached[resource] = _later(reached.get(resource, found), found)
 
         async with anyio.create_task_group() as waiting:
             for informer in self._factory.informers:
-                version = "" if written is None else _awaited(written, informer)
+                resource = str(informer.scope.resource)
+                version = "" if written is None else written.version_of(resource)
                 if version is not None and informer.state is not ReflectorState.ABSENT:
-                    waiting.start_soon(one, informer, version)
+                    waiting.start_soon(one, informer, resource, version)
         if failures:
             raise failures[0]
+        return reached
 
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
@@ -220,6 +226,8 @@ class ElectedControllers(Startable):
         return ControllerGroupStatus(controllers=(), watchdog=Watchdog().statistics(), abandoned=())
 
 
-def _awaited(written: WrittenVersions, informer: SharedInformer[Any]) -> str | None:
-    """Return the version to wait for, "" for a list, and None if there is nothing to wait for."""
-    return written.versions.get(str(informer.scope.resource))
+def _later(first: str, second: str) -> str:
+    """Return the version that is ahead; "" if one of them is unknown."""
+    if not (first and second):
+        return ""
+    return second if older(first, second) else first

@@ -119,6 +119,23 @@ def test_a_cache_that_does_not_catch_up_in_time_is_an_error(world: World) -> Non
     world.run(scenario)
 
 
+def test_it_returns_the_position_of_the_namespace_that_is_ahead(world: World) -> None:
+    async def scenario() -> None:
+        cluster = _another_process(world)
+        informer = world.factory.informer("v1", "configmaps", namespaces=["default", "shop"])
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        made = await cluster.create(_map("c"))
+        found = await catch_up(informer, timeout_seconds=60)
+        assert found == made.metadata.resource_version
+        assert informer.observed_resource_version != found  # the other namespace was quiet
+        known = await catch_up(informer, resource_version="1", timeout_seconds=60)
+        assert known == "1"
+        await informer.aclose()
+
+    world.run(scenario)
+
+
 def test_cancelled_while_waiting_it_leaves_nothing(world: World) -> None:
     async def scenario() -> None:
         informer = world.factory.informer("v1", "configmaps")

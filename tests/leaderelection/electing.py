@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import ForbiddenError, TransportError
 from pyinformer.leaderelection import LeaderElector, Term
+from pyinformer.testing.world._memory_connection import MemoryBody
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from pyinformer.leaderelection import LeaderElectionOptions
@@ -33,6 +34,7 @@ class Line:
         self.watch_is_forbidden = False
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
+        self._watches: list[tuple[str, MemoryBody]] = []
 
     @property
     def config(self) -> ClusterConfig:
@@ -77,7 +79,22 @@ class Line:
             return self._refused(path)
         now = asyncio.get_running_loop().time()
         self.calls.append((now, "WATCH" if options.get("watch") else "LIST", path))
-        return self._beyond.stream(path, query, **options)
+        return self._followed(path, query, options)
+
+    @asynccontextmanager
+    async def _followed(
+        self, path: str, query: Query, options: Mapping[str, Any]
+    ) -> AsyncIterator[Body]:
+        async with self._beyond.stream(path, query, **options) as body:
+            if isinstance(body, MemoryBody) and options.get("watch"):
+                self._watches.append((path, body))
+            yield body
+
+    def hold(self, plural: str, *, held: bool) -> None:
+        """Hold the events of a resource back from this replica, or release them."""
+        for path, body in self._watches:
+            if path.endswith(f"/{plural}"):
+                body.hold(held=held)
 
     @asynccontextmanager
     async def _refused(self, path: str) -> AsyncIterator[Body]:

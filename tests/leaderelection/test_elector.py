@@ -229,6 +229,7 @@ def test_a_release_names_what_was_written_in_the_term(world: World) -> None:
 
         async def lead(term: Term) -> None:
             made.append((await one.cluster.create(_map("a"))).metadata.resource_version)
+            term.record_caught_up({"configmaps.v1": made[0]})
             made.append((await one.cluster.create(_map("b"))).metadata.resource_version)
             await one.lead(term)
 
@@ -240,11 +241,14 @@ def test_a_release_names_what_was_written_in_the_term(world: World) -> None:
         assert lease.holder == ""
         written = written_in(lease)
         assert written is not None
-        assert written.versions == {"configmaps.v1": made[1]}
+        assert written.versions == {"*": "", "configmaps.v1": made[1]}
         two.start()
         await two.leads.wait()
         assert two.terms[0].predecessor == written
         await two.stop()
+        inherited = written_in(read_lease(await _body(world)))
+        assert inherited is not None
+        assert inherited.versions == written.versions
 
     world.run(scenario)
 
@@ -254,7 +258,8 @@ def test_a_deletion_has_no_version_to_wait_for(world: World) -> None:
         one = Replica(world, "one")
 
         async def lead(term: Term) -> None:
-            await one.cluster.create(_map("a"))
+            made = await one.cluster.create(_map("a"))
+            term.record_caught_up({"configmaps.v1": made.metadata.resource_version})
             await one.cluster.delete("v1", "configmaps", "default/a")
             await one.lead(term)
 
@@ -264,7 +269,27 @@ def test_a_deletion_has_no_version_to_wait_for(world: World) -> None:
         await asyncio.wait([task])
         written = written_in(read_lease(await _body(world)))
         assert written is not None
-        assert written.versions == {"configmaps.v1": ""}
+        assert written.versions == {"*": "", "configmaps.v1": ""}
+
+    world.run(scenario)
+
+
+def test_writes_prove_nothing_about_a_predecessor_that_is_unknown(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+
+        async def lead(term: Term) -> None:
+            await one.cluster.create(_map("a"))
+            await one.lead(term)
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await one.leads.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        written = written_in(read_lease(await _body(world)))
+        assert written is not None
+        assert written.version_of("configmaps.v1") == ""
+        assert written.version_of("secrets.v1") == ""
 
     world.run(scenario)
 

@@ -214,6 +214,46 @@ def test_after_a_crash_a_term_begins_with_a_list_of_identities(world: World) -> 
     world.run(scenario)
 
 
+@pytest.mark.parametrize("deletes", [False, True], ids=["creates", "deletes"])
+def test_a_term_waits_for_writes_of_the_term_before_last(world: World, *, deletes: bool) -> None:
+    """One writes and crashes; two leads, writes nothing and releases; three's cache is late."""
+
+    async def scenario() -> None:
+        one, two, three = (_Replica(world, name) for name in ("one", "two", "three"))
+        await one.run.start()
+        await until(lambda: one.leads)
+        may_lead = asyncio.Event()
+        three.line.before = lambda method: _pass(may_lead if method == "PUT" else None)
+        async with two.run, three.run:
+            three.line.hold("configmaps", held=True)
+            if deletes:
+                await one.cluster.delete("v1", "configmaps", "default/a")
+            else:
+                await one.cluster.create(_map("late"))
+            one.line.is_down = True
+            closing = asyncio.create_task(one.run.aclose())
+            await until(lambda: two.leads)
+            await closing
+            await two.run.aclose()
+            may_lead.set()
+            await until(lambda: three.run.elector is not None and three.run.elector.is_leading)
+            await pause(20)
+            assert not three.leads
+            assert three.reconciled == []
+            three.line.hold("configmaps", held=False)
+            await until(lambda: three.leads)
+            key = "default/a" if deletes else "default/late"
+            cached = three.app.cached(three.cluster, "v1", "configmaps", key)
+            assert (cached is None) is deletes
+
+    world.run(scenario)
+
+
+async def _pass(gate: asyncio.Event | None) -> None:
+    if gate is not None:
+        await gate.wait()
+
+
 def test_required_rights_include_the_lease(world: World) -> None:
     async def scenario() -> None:
         one = _Replica(world, "one")
