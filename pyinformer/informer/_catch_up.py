@@ -96,9 +96,9 @@ async def _catch_up(cache: NamespaceCache[Any]) -> None:
     """Wait until the cache of one namespace holds what the server has now."""
     reflector = cache.reflector
     if reflector.version_order is not VersionOrder.GLOBAL:
-        loads = reflector.status().loads
+        begun = reflector.loads_begun  # one under way may have been answered before the writes
         reflector.request_relist("the cache has to catch up with the server")
-        while reflector.status().loads == loads:  # noqa: ASYNC110 - as below
+        while reflector.last_complete_load <= begun:  # noqa: ASYNC110 - as below
             await anyio.sleep(_LOOK_SECONDS)
         return
     listed: dict[str, tuple[str, str]] = {}

@@ -308,6 +308,16 @@ class Reflector(Generic[V]):
         """Return the latest complete loads, the oldest first; from any thread."""
         return self._relists.records()
 
+    @property
+    def loads_begun(self) -> int:
+        """How many loads have sent their first request."""
+        return self._relists.begun
+
+    @property
+    def last_complete_load(self) -> int:
+        """Which of the loads that have begun was complete last, counted from 1; 0 if none was."""
+        return self._relists.last_complete
+
     def tombstone_version(self, key: str) -> str:
         """Return the version of the latest remembered deletion under a key, or an empty text."""
         return self._guard.tombstone_version(key)

@@ -63,9 +63,14 @@ class RelistLog:
         self._records: deque[RelistRecord] = deque(maxlen=_RECORDS_KEPT)
         self._before = self._reason = ""
         self._epoch = 0
+        self.begun: int = 0
+        """How many loads have sent their first request."""
+        self.last_complete: int = 0
+        """Which of them was complete last, counted from 1; 0 if none was."""
 
     def begin(self, reason: str) -> None:
         """Record that a load sends its first request, and why."""
+        self.begun += 1
         self._before, self._epoch = self._guard.position, self._guard.epoch
         self._reason = reason if self._before else ""
 
@@ -76,6 +81,7 @@ class RelistLog:
             mode: the request that was used.
             broke: how the load proved another history; empty if it did not.
         """
+        self.last_complete = self.begun
         reason = f"the server's history is another: {broke}" if broke else self._reason
         is_reset = bool(broke) or self._guard.epoch != self._epoch
         self._records.append(

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from pyinformer.errors import StaleCacheError
-from pyinformer.informer import SharedInformer, catch_up
+from pyinformer.informer import SharedInformer, SharedInformerFactory, catch_up
+from pyinformer.informer._core import core_of
+from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line, pause
 
@@ -115,6 +117,31 @@ def test_a_cache_that_does_not_catch_up_in_time_is_an_error(world: World) -> Non
             await catch_up(informer, timeout_seconds=10)
         world._connection.hold(held=False)
         await informer.aclose()
+
+    world.run(scenario)
+
+
+def test_without_an_order_a_list_that_was_sent_before_proves_nothing(world: World) -> None:
+    async def scenario() -> None:
+        cluster = _another_process(world)
+        line = cluster.connection
+        factory = SharedInformerFactory(cluster, options=ReflectorOptions(order="opaque"))
+        informer = factory.informer("v1", "configmaps")
+        await informer.start()
+        await informer.wait_for_cache_sync()
+        line.holds_new = True
+        core_of(informer).caches.all[0].reflector.request_relist("a test")
+        await pause(5)  # the server has answered
+        await world.cluster.create(_map("c"))
+        waiting = asyncio.create_task(catch_up(informer, timeout_seconds=60))
+        await pause(5)
+        line.hold("configmaps", held=False)
+        await pause(5)
+        assert not waiting.done()
+        line.hold("configmaps", held=False)
+        assert await waiting == ""
+        assert informer.lister.get("default/c") is not None
+        await factory.aclose()
 
     world.run(scenario)
 

@@ -34,7 +34,8 @@ class Line:
         self.watch_is_forbidden = False
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
-        self._watches: list[tuple[str, MemoryBody]] = []
+        self.holds_new = False
+        self._bodies: list[tuple[str, MemoryBody]] = []
 
     @property
     def config(self) -> ClusterConfig:
@@ -86,13 +87,14 @@ class Line:
         self, path: str, query: Query, options: Mapping[str, Any]
     ) -> AsyncIterator[Body]:
         async with self._beyond.stream(path, query, **options) as body:
-            if isinstance(body, MemoryBody) and options.get("watch"):
-                self._watches.append((path, body))
+            if isinstance(body, MemoryBody):
+                body.hold(held=self.holds_new)
+                self._bodies.append((path, body))
             yield body
 
     def hold(self, plural: str, *, held: bool) -> None:
-        """Hold the events of a resource back from this replica, or release them."""
-        for path, body in self._watches:
+        """Hold the lists and events of a resource back from this replica, or release them."""
+        for path, body in self._bodies:
             if path.endswith(f"/{plural}"):
                 body.hold(held=held)
 
