@@ -23,7 +23,6 @@ from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._clock import lease_time, wall_time
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import FieldSelector, GroupVersionResource
 from pyinformer.errors import (
     APIStatusError,
     ConflictError,
@@ -34,9 +33,11 @@ from pyinformer.errors import (
     LifecycleError,
     NotFoundError,
 )
+from pyinformer.leaderelection._announcements import Announcements
 from pyinformer.leaderelection._deadline_thread import MARGIN_SECONDS, DeadlineThread
 from pyinformer.leaderelection._election import Election, Finished, Read, Tenure, Wait, Write
-from pyinformer.leaderelection._lease import LeaseRecord, read_lease
+from pyinformer.leaderelection._lease import LeaseRecord
+from pyinformer.leaderelection._lease_requests import LeaseRequests
 from pyinformer.leaderelection._lease_watch import LeaseSink
 from pyinformer.leaderelection._options import (
     LeaderElectionOptions,
@@ -48,14 +49,7 @@ from pyinformer.leaderelection._term import Term
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import Reflector, ReflectorState
 from pyinformer.tasks import Host, LoopOwner, UserTask, UserTasks, check_callable, error_text
-from pyinformer.transport import (
-    CURRENT_GUARD,
-    Connection,
-    ConnectionOptions,
-    ConnectionProtocol,
-    ListWatch,
-    NetworkConnection,
-)
+from pyinformer.transport import CURRENT_GUARD, NetworkConnection
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -68,11 +62,9 @@ Lead: TypeAlias = Callable[[Term], Awaitable[None]]
 
 _log = get_logger(__name__)
 
-_LEASES: Final = GroupVersionResource.of("coordination.k8s.io/v1", "leases")
 _VERBS: Final = (
     "get, create and update on leases.coordination.k8s.io (list and watch spare requests)"
 )
-_CLOSE_SECONDS: Final = 5.0
 
 
 @final
@@ -176,60 +168,41 @@ class LeaderElector:
         self._cluster = cluster
         self._name, self._namespace = name, namespace
         self._ends_process = ends_process
-        self._on_new_leader = on_new_leader
-        self._recorder = recorder
-        self._metrics = metrics
-        self._labels = {"name": name}
-        is_networked = isinstance(cluster.connection, NetworkConnection)
-        self._is_virtual = not is_networked and clock is None
-        # Without a network, time is that of the loop, from the first run on.
-        self._clock: Callable[[], float] = clock or (lease_time if is_networked else float)
-        self._wall: Callable[[], float] = wall_clock or wall_time
-        self._keeps_wall_clock = wall_clock is not None
-        self._loop = LoopOwner(f"the elector of {self.lease}")
-        self._election = Election(
+        self._given_clock, self._given_wall_clock = clock, wall_clock
+        self._rng = rng or random.Random()
+        self._announcements = Announcements(
             name,
             namespace,
             identity=identity,
-            options=self.options,
-            rng=rng or random.Random(),
+            on_new_leader=on_new_leader,
+            recorder=recorder,
+            metrics=metrics,
         )
-        self._tasks = UserTasks()
-        self._lead: Lead
-        self._work: _Work | None = None
-        self._expiry: asyncio.TimerHandle | None = None
-        self._deadline: DeadlineThread | None = None
-        self._connection: ConnectionProtocol
-        self._reflector: Reflector | None = None
-        self._wake = anyio.Event()
-        self._ended = anyio.Event()
-        self._is_running = self._is_stopping = self._is_aborted = False
-        self._failure: BaseException | None = None
-        self._known_holder: str | None = None
-        self._terms = 0
-        self._last_error = ""
-        self._forbidden_at: float | None = None
+        self._loop = LoopOwner(f"the elector of {self.lease}")
+        self._run: _Run | None = None
+        self._earlier_terms = 0
 
     @property
     def is_leading(self) -> bool:
         """Whether its term is valid and the leader's work runs."""
-        return self._work is not None and not self._work.term.has_ended
+        return self._run is not None and self._run.is_leading
 
     def status(self) -> LeaderElectionStatus:
         """Return its state; from any thread."""
-        lease, work = self._election.lease, self._work
-        ago = None if work is None else max(0.0, self._clock() - work.tenure.renewed_at)
+        run = self._run
+        lease = None if run is None else run.election.lease
+        ago = None if run is None else run.renewed_seconds
         return LeaderElectionStatus(
             lease=self.lease,
             identity=self.identity,
             is_leading=self.is_leading,
             holder="" if lease is None else lease.holder,
             transitions=0 if lease is None else lease.transitions,
-            terms=self._terms,
+            terms=self._earlier_terms + (0 if run is None else run.terms),
             renewed_seconds=ago,
             is_overdue=ago is not None and ago > self.options.lease_duration_seconds,
-            is_watching=not self._election.is_polling,
-            last_error=self._last_error,
+            is_watching=run is not None and not run.election.is_polling,
+            last_error="" if run is None else run.last_error,
         )
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
@@ -252,8 +225,8 @@ class LeaderElector:
 
         Nothing of that work may leave any more.
         """
-        self._is_aborted = True
-        self._wake.set()
+        if self._run is not None:
+            self._run.abort()
 
     async def run(self, lead: Lead, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Compete for the Lease, and call a function for each term, until cancelled.
@@ -277,14 +250,119 @@ class LeaderElector:
             takes effect. A second cancellation does not wait.
         """
         check_callable(lead, "lead(term)", 1)
-        if self._is_running:
+        if self._run is not None and not self._run.has_ended:
             raise LifecycleError(f"the elector of {self.lease} runs already")
         self._loop.claim()
-        self._is_running, self._lead = True, lead
-        self._open()
+        run = self._new_run(lead)
+        if self._run is not None:
+            self._earlier_terms += self._run.terms
+        self._run = run
+        await run.run(task_status)
+
+    def _new_run(self, lead: Lead) -> _Run:
+        """Return one that knows nothing of earlier ones: their work may still be ending."""
+        name, namespace, options = self._name, self._namespace, self.options
+        is_networked = isinstance(self._cluster.connection, NetworkConnection)
+        # Without a network, time is that of the loop.
+        system_clock = lease_time if is_networked else asyncio.get_running_loop().time
+        clock = self._given_clock or system_clock
+        deadline = DeadlineThread(self.lease, clock, ends_process=self._ends_process)
+        return _Run(
+            self.lease,
+            lead,
+            election=Election(
+                name, namespace, identity=self.identity, options=options, rng=self._rng
+            ),
+            requests=LeaseRequests(
+                self._cluster, name, namespace, timeout_seconds=options.request_timeout_seconds
+            ),
+            announcements=self._announcements,
+            options=options,
+            clock=clock,
+            wall_clock=self._given_wall_clock or (wall_time if is_networked else clock),
+            deadline=deadline if is_networked else None,
+        )
+
+
+@final
+class _Run:
+    """One run of an elector; the listener of its watch.
+
+    Args:
+        lease: the Lease, `namespace/name`.
+        lead: the leader's work.
+        election: decides.
+        requests: sends what the election decides.
+        announcements: of changes.
+        options: the durations.
+        clock: the lease clock.
+        wall_clock: Unix time in seconds.
+        deadline: watches the work, unless time is virtual.
+    """
+
+    def __init__(
+        self,
+        lease: str,
+        lead: Lead,
+        *,
+        election: Election,
+        requests: LeaseRequests,
+        announcements: Announcements,
+        options: LeaderElectionOptions,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        deadline: DeadlineThread | None,
+    ) -> None:
+        self.lease = lease
+        self.election = election
+        self.terms = 0
+        self.last_error = ""
+        self.has_ended = False
+        self._lead = lead
+        self._requests = requests
+        self._announcements = announcements
+        self._options = options
+        self._clock, self._wall = clock, wall_clock
+        self._deadline = deadline
+        self._tasks = UserTasks()
+        self._work: _Work | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._reflector: Reflector | None = None
+        self._started = anyio.Event()
+        self._wake = anyio.Event()
+        self._ended = anyio.Event()
+        self._abort_scope = anyio.CancelScope()
+        self._is_stopping = False
+        self._failure: BaseException | None = None
+        self._forbidden_at: float | None = None
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether its term is valid and the leader's work runs."""
+        work = self._work
+        return work is not None and not work.term.has_ended
+
+    @property
+    def renewed_seconds(self) -> float | None:
+        """How long ago the last good renewal of its term was sent; None while no work runs."""
+        work = self._work
+        return None if work is None else max(0.0, self._clock() - work.tenure.renewed_at)
+
+    def abort(self) -> None:
+        """End at once; see LeaderElector.abort."""
+        self._abort_scope.cancel()
+
+    async def run(self, task_status: TaskStatus[None]) -> None:
+        """Run until cancelled; see LeaderElector.run.
+
+        Cancellation:
+            As that of LeaderElector.run.
+        """
         host = Host(f"the elector of {self.lease}", self._main)
         try:
+            self._open()
             await host.start()
+            self._started.set()
             task_status.started()
             await self._wait_ended()
         finally:
@@ -294,51 +372,34 @@ class LeaderElector:
             raise self._failure
 
     def on_watched(self, lease: LeaseRecord) -> None:
-        """Take a version of the Lease that the watch shows; called by the watch."""
+        """Take a version of the Lease that the watch shows."""
         try:
-            self._election.on_watched(lease, self._clock())
+            self.election.on_watched(lease, self._clock())
         except InformerError as error:
             self._fail(error)
         self._changed()
 
     def on_watched_deletion(self, uid: str) -> None:
-        """Take the deletion of a Lease that the watch shows; called by the watch."""
-        self._election.on_watched_deletion(uid, self._clock())
+        """Take the deletion of a Lease that the watch shows."""
+        self.election.on_watched_deletion(uid, self._clock())
         self._changed()
 
     def _open(self) -> None:
-        cluster = self._cluster
-        if self._is_virtual:
-            self._clock = asyncio.get_running_loop().time
-            if not self._keeps_wall_clock:
-                self._wall = self._clock
-        self._connection = cluster.connection
-        if isinstance(cluster.connection, Connection):
-            # Of its own: no other request may delay a renewal, or wait for a connection before it.
-            options = ConnectionOptions(
-                connect_timeout_seconds=self.options.request_timeout_seconds
-            )
-            self._connection = Connection(cluster.config, options=options)
-        self._election.is_polling = True
-        self._metrics.set("leader_election_master_status", 0.0, self._labels)
-        if not self._is_virtual:
-            self._deadline = DeadlineThread(
-                self.lease, self._clock, ends_process=self._ends_process
-            )
+        self.election.is_polling = True
+        self._announcements.waits()
+        if self._deadline is not None:
             self._deadline.start()
 
     async def _close(self, host: Host) -> None:
         try:
             await host.aclose()
         finally:
-            self._is_running = False
+            self.has_ended = True
             if self._expiry is not None:
                 self._expiry.cancel()
             if self._deadline is not None:
                 self._deadline.stop()
-            if self._connection is not self._cluster.connection:
-                with anyio.move_on_after(_CLOSE_SECONDS):
-                    await self._connection.aclose()
+            await self._requests.aclose()
 
     async def _wait_ended(self) -> None:
         try:
@@ -348,13 +409,18 @@ class LeaderElector:
             self._wake.set()
             with anyio.CancelScope(shield=True):
                 await self._ended.wait()
+            if self._failure is not None:  # the cancellation has precedence
+                text = error_text(self._failure)
+                _log.error("the elector of %s was stopped, and has failed: %s", self.lease, text)
             raise
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         try:
-            group.start_soon(self._watch)
             ready()
-            await self._elect()
+            await self._started.wait()  # a start that is cancelled has sent nothing
+            group.start_soon(self._watch)
+            with self._abort_scope:
+                await self._elect()
         except (APIStatusError, InformerError) as error:
             self._failure = error
         finally:
@@ -362,35 +428,30 @@ class LeaderElector:
             self._ended.set()
 
     async def _watch(self) -> None:
-        list_watch = ListWatch(
-            self._connection,
-            _LEASES,
-            namespace=self._namespace,
-            field_selector=FieldSelector.parse(f"metadata.name={self._name}"),
-        )
         self._reflector = Reflector(
-            list_watch, LeaseSink(self), on_change=self._watch_changed, metrics=NO_METRICS
+            self._requests.list_watch(),
+            LeaseSink(self),
+            on_change=self._watch_changed,
+            metrics=NO_METRICS,
         )
         await self._reflector.run()
 
     def _watch_changed(self) -> None:
         reflector = self._reflector
         watches = reflector is not None and reflector.state is ReflectorState.WATCHING
-        if self._election.is_polling is watches:
-            self._election.is_polling = not watches
+        if self.election.is_polling is watches:
+            self.election.is_polling = not watches
             self._wake.set()
 
     async def _elect(self) -> None:
         """Do what the election says, until the Lease is released."""
         while True:
             self._wake = anyio.Event()
-            if self._is_aborted:
-                return
             # Work that has ended may have met the end of its term before this loop.
-            self._election.check_expiry(self._clock())
+            self.election.check_expiry(self._clock())
             self._follow_term()
             self._follow_work()
-            step = self._election.next_step(self._clock(), self._wall())
+            step = self.election.next_step(self._clock(), self._wall())
             self._follow_term()
             match step:
                 case Finished():
@@ -409,11 +470,10 @@ class LeaderElector:
 
     async def _send(self, request: Read | Write) -> None:
         """Send one request for the Lease, and report how it ended."""
-        election = self._election
+        election = self.election
         slow_before = election.slow_renewals
         try:
-            raw = await self._request(request)
-            lease = read_lease(msgspec.json.decode(raw, type=dict))
+            lease = await self._requests.send(request)
         except ConflictError:
             election.on_conflict(self._clock())
         except NotFoundError as error:
@@ -424,39 +484,27 @@ class LeaderElector:
         except (InformerError, TimeoutError, msgspec.DecodeError) as error:
             self._failed(error)
         else:
-            self._last_error, self._forbidden_at = "", None
+            self.last_error, self._forbidden_at = "", None
             try:
                 election.on_lease(lease, self._clock())
             except InformerError as error:
                 self._fail(error)
-        for _ in range(election.slow_renewals - slow_before):
-            self._metrics.increment("leader_election_slowpath_total", self._labels)
-
-    async def _request(self, request: Read | Write) -> bytes:
-        collection = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
-        path, method, body = f"{collection}/{self._name}", "GET", None
-        if isinstance(request, Write):
-            method, body = "PUT", msgspec.json.encode(request.body)
-            if request.creates:
-                path, method = collection, "POST"
-        seconds = self.options.request_timeout_seconds
-        async with asyncio.timeout(seconds):  # also where a connection has no deadlines
-            return await self._connection.request(method, path, body=body, timeout_seconds=seconds)
+        self._announcements.renewed_slowly(election.slow_renewals - slow_before)
 
     def _failed(self, error: Exception) -> None:
         """Record a request that failed; give up if the right to send it is missing for long."""
         now = self._clock()
-        self._election.on_failure(now)
+        self.election.on_failure(now)
         text = str(error) if isinstance(error, InformerError) else error_text(error)
-        if text != self._last_error:
-            self._last_error = text
+        if text != self.last_error:
+            self.last_error = text
             _log.warning("the Lease %s: %s", self.lease, text)
         if not isinstance(error, ForbiddenError):
             self._forbidden_at = None
             return
         if self._forbidden_at is None:
             self._forbidden_at = now  # a server that starts refuses what it grants a bit later
-        elif now - self._forbidden_at >= self.options.renew_deadline_seconds:
+        elif now - self._forbidden_at >= self._options.renew_deadline_seconds:
             self._fail(error.with_hint(f"leader election needs {_VERBS}"))
 
     def _fail(self, error: BaseException) -> None:
@@ -469,17 +517,12 @@ class LeaderElector:
         """Follow a change of the Lease or of the term, also while a request is under way."""
         self._follow_term()
         self._wake.set()
-        lease = self._election.lease
-        holder = "" if lease is None else lease.holder
-        if holder and holder != self._known_holder:
-            self._known_holder = holder
-            _log.info("the Lease %s: the leader is %s", self.lease, holder)
-            if self._on_new_leader is not None:
-                self._on_new_leader(holder)
+        lease = self.election.lease
+        self._announcements.holder_is("" if lease is None else lease.holder)
 
     def _follow_term(self) -> None:
         """Begin the work of a new term; end that of a term that is over."""
-        tenure, work = self._election.tenure, self._work
+        tenure, work = self.election.tenure, self._work
         if work is not None and work.tenure.ended and not work.is_over:
             self._end_term(work)
         if tenure is None:
@@ -492,38 +535,34 @@ class LeaderElector:
         left_seconds = max(0.0, tenure.valid_until - self._clock())
         self._expiry = loop.call_later(left_seconds, self._check_expiry)
         if self._deadline is not None:
-            duration = self.options.lease_duration_seconds
+            duration = self._options.lease_duration_seconds
             self._deadline.set_deadline(tenure.renewed_at + duration - MARGIN_SECONDS)
 
     def _check_expiry(self) -> None:
         self._expiry = None
-        self._election.check_expiry(self._clock())
+        self.election.check_expiry(self._clock())
         self._changed()
 
     def _begin_term(self, tenure: Tenure) -> None:
         term = Term(self.lease, tenure, clock=self._clock, wall_clock=self._wall)
         self._work = work = _Work(term, tenure)
-        self._terms += 1
-        self._election.is_candidate = False
-        self._metrics.set("leader_election_master_status", 1.0, self._labels)
-        _log.info("%s leads: it holds the Lease %s", self.identity, self.lease)
-        self._record_event("became leader", "BecomeLeader")
+        self.terms += 1
+        self.election.is_candidate = False
+        self._announcements.leads(self._uid())
         name = f"leader of {self.lease}, term {term.transitions}"
         work.task = self._tasks.spawn(name, self._call(work))
 
     def _end_term(self, work: _Work) -> None:
         """End the work of a term that is over: nothing of it may leave any more."""
         work.is_over = True
-        reason = work.tenure.ended
-        _log.warning("%s leads no more: %s (Lease %s)", self.identity, reason, self.lease)
-        self._metrics.set("leader_election_master_status", 0.0, self._labels)
+        self._announcements.leads_no_more(work.tenure.ended)
         work.term.cut_off_writes()
         self._cancel(work)
 
     def _cancel(self, work: _Work) -> None:
         if not work.is_cancelled:
             work.is_cancelled = True
-            work.give_up_at = self._clock() + self.options.end_timeout_seconds
+            work.give_up_at = self._clock() + self._options.end_timeout_seconds
             work.task.cancel_once()
 
     async def _call(self, work: _Work) -> None:
@@ -546,13 +585,13 @@ class LeaderElector:
         """Follow a request to stop, and the end of the work."""
         work = self._work
         if work is None:
-            if self._is_stopping and not self._election.is_releasing:
-                self._election.is_candidate = False
-                self._election.release(self._clock(), None)
+            if self._is_stopping and not self.election.is_releasing:
+                self.election.is_candidate = False
+                self.election.release(self._clock(), None)
         elif work.task.done:
             self._work_ended(work)
         elif self._clock() >= work.give_up_at:
-            seconds = self.options.end_timeout_seconds
+            seconds = self._options.end_timeout_seconds
             reason = f"did not end within {seconds:g} s after it was cancelled, and still runs"
             raise LifecycleError(
                 f"the work of the leader of {self.lease} {reason}: it must not suppress"
@@ -565,22 +604,21 @@ class LeaderElector:
         """Become a standby again, or release the Lease if this is the end."""
         if work.error is not None and _is_refusal(work.error, self.lease):
             work.error = None
-            self._election.end_term("its work gave up when it was refused")
+            self.election.end_term("its work gave up when it was refused")
             self._follow_term()
         self._work = None
         if self._deadline is not None:
             self._deadline.set_deadline(None)
-        self._record_event("stopped leading", "StopLeading")
+        self._announcements.has_stopped(self._uid())
         if work.error is not None:
             self._fail(work.error)
         elif not work.is_cancelled:
             reason = "lead() returned before its term has ended: it must run until it is cancelled"
             self._fail(LifecycleError(f"the leader of {self.lease}: {reason}"))
         if not self._is_stopping:
-            self._election.is_candidate = True
+            self.election.is_candidate = True
             return
-        self._metrics.set("leader_election_master_status", 0.0, self._labels)
-        self._election.release(self._clock(), work.term.written())
+        self.election.release(self._clock(), work.term.written())
         work.term.cut_off_writes()  # of tasks that the work has left behind
 
     async def _abandon(self) -> None:
@@ -591,16 +629,9 @@ class LeaderElector:
             work.term.cut_off_writes()
             await work.task.stop(0.0)
 
-    def _record_event(self, text: str, action: str) -> None:
-        lease = self._election.lease
-        if self._recorder is None:
-            return
-        metadata = {"name": self._name, "namespace": self._namespace}
-        if lease is not None and lease.uid:
-            metadata["uid"] = lease.uid
-        body = {"apiVersion": _LEASES.api_version, "kind": "Lease", "metadata": metadata}
-        note = f"{self.identity} {text}"
-        self._recorder.event(body, "LeaderElection", note, action=action)
+    def _uid(self) -> str:
+        lease = self.election.lease
+        return "" if lease is None else lease.uid
 
 
 def _is_refusal(error: BaseException, lease: str) -> bool:

@@ -134,7 +134,8 @@ async def test_a_restart_of_the_server_ends_no_term(server: Server) -> None:
     async with server.connect() as cluster, _Elected(cluster, namespace).running() as one:
         await until(one.leads.is_set)
         await asyncio.to_thread(server.restart)
-        tenure = one.elector._election.tenure
+        assert one.elector._run is not None
+        tenure = one.elector._run.election.tenure
         assert tenure is not None
         before = tenure.renewed_at
         await until(lambda: tenure.renewed_at > before)

@@ -689,7 +689,132 @@ def test_an_elector_runs_once_at_a_time_and_again_later(world: World) -> None:
             await one.elector.run(one.lead)
         await one.stop()
 
+        async def fail(_term: Term) -> None:
+            raise ValueError("a bug")
+
+        with pytest.raises(ValueError, match="a bug"):
+            await one.elector.run(fail)
+        one.start()
+        await one.leads.wait()
+        one.terms[1].check()
+        assert one.elector.is_leading
+        assert one.elector.status().terms == 3
+        await one.stop()
+        assert (await _body(world))["spec"]["holderIdentity"] == ""
+
     world.run(scenario)
+
+
+def test_a_run_after_one_that_was_aborted_waits_for_its_own_lease(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        began_at = now()
+        one.elector.abort()
+        assert one.task is not None
+        await asyncio.wait([one.task])
+        with pytest.raises(FencedError, match="the elector was stopped"):
+            one.terms[0].check()
+        assert (await _body(world))["spec"]["holderIdentity"] == "one"
+        one.start()
+        await one.leads.wait()
+        assert now() >= began_at + 15.0  # what it left behind may still run
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_an_abort_does_not_wait_for_a_request(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        hangs = asyncio.Event()
+
+        async def hang(method: str) -> None:
+            if method == "PUT":
+                hangs.set()
+                await asyncio.Event().wait()
+
+        one.line.before = hang
+        one.start()
+        await hangs.wait()
+        began_at = now()
+        one.elector.abort()
+        assert one.task is not None
+        await asyncio.wait([one.task])
+        assert now() == began_at
+        assert not one.elector.is_leading
+
+    world.run(scenario)
+
+
+def test_cancelled_at_any_step_of_its_start_it_leaves_no_holder_behind() -> None:
+    for steps in range(40):
+        with World(virtual_time=True) as world:
+            world.run(lambda w=world, n=steps: _cancelled_after(w, n))  # type: ignore[misc]
+
+
+async def _cancelled_after(world: World, steps: int) -> None:
+    one, two = Replica(world, "one"), Replica(world, "two")
+    one.start()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await one.stop()
+    two.start()
+    await two.leads.wait()
+    assert now() < 0.1, f"cancelled after {steps} steps"
+    await two.stop()
+
+
+def test_a_callback_that_raises_is_logged_and_nothing_is_skipped(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        def refuse(_holder: str) -> None:
+            raise ValueError("a bug of the callback")
+
+        one, two = Replica(world, "one", on_new_leader=refuse), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(5)
+        await one.cluster.patch(
+            await one.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator"),
+            _held_by(await _body(world), "intruder"),
+        )
+        await pause(30)
+        assert len(one.ended_at) == 1
+        await two.stop()
+        await one.leads.wait()
+        await one.stop()
+
+    world.run(scenario)
+    assert "on_new_leader" in caplog.text
+    assert "ValueError" in caplog.text
+
+
+def test_what_cancelled_work_raises_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+
+        async def lead(_term: Term) -> None:
+            one.leads.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise ValueError("a bug of the clean-up")
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await one.leads.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert (await _body(world))["spec"]["holderIdentity"] == ""
+
+    world.run(scenario)
+    assert "was stopped, and has failed: ValueError" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -719,9 +844,8 @@ def test_lead_must_be_a_coroutine_function(world: World) -> None:
 
 def test_status_says_who_leads(world: World) -> None:
     async def scenario() -> None:
-        one, two = Replica(world, "one"), Replica(world, "two")
         heard: list[str] = []
-        two.elector._on_new_leader = heard.append
+        one, two = Replica(world, "one"), Replica(world, "two", on_new_leader=heard.append)
         one.start()
         await one.leads.wait()
         two.start()

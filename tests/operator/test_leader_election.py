@@ -150,11 +150,13 @@ def test_a_deposed_replica_writes_nothing_and_is_a_standby_again(world: World) -
             await until(lambda: one.reconciled)
             elector = one.run.elector
             assert elector is not None
-            elector._connection = _Dead()  # type: ignore[assignment]
+            assert elector._run is not None
+            requests = elector._run._requests
+            requests.connection = _Dead()  # type: ignore[assignment]
             await until(lambda: two.leads)
             assert isinstance(one.errors[0], asyncio.CancelledError)
             assert one.run.controllers == ()
-            elector._connection = one.line
+            requests.connection = one.line
             one.go_on = None
             await pause(5)
             assert [key for _, key in one.reconciled] == ["default/a"]

@@ -1,0 +1,110 @@
+"""What an elector announces: log lines, metrics, Kubernetes Events and the user's callback.
+
+Nothing here decides anything, and an error of the callback is logged, and does not end a term.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from pyinformer._logging import get_logger
+from pyinformer.tasks import error_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.controllerutil import EventRecorder
+    from pyinformer.metrics import Metrics
+
+_STATUS: Final = "leader_election_master_status"
+_SLOW: Final = "leader_election_slowpath_total"
+
+_log = get_logger(__name__)
+
+
+@final
+class Announcements:
+    """Announces changes of one elector.
+
+    Args:
+        name: the name of the Lease.
+        namespace: its namespace.
+        identity: the name of this replica.
+        on_new_leader: called with the holder's identity whenever another one is seen.
+        recorder: where Kubernetes Events are recorded.
+        metrics: where client-go's metrics go.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        identity: str,
+        on_new_leader: Callable[[str], None] | None,
+        recorder: EventRecorder | None,
+        metrics: Metrics,
+    ) -> None:
+        self._lease = f"{namespace}/{name}"
+        self._name, self._namespace = name, namespace
+        self._identity = identity
+        self._on_new_leader = on_new_leader
+        self._recorder = recorder
+        self._metrics = metrics
+        self._labels = {"name": name}
+        self._holder = ""
+
+    def waits(self) -> None:
+        """Announce that this replica does not lead."""
+        self._metrics.set(_STATUS, 0.0, self._labels)
+
+    def leads(self, uid: str) -> None:
+        """Announce that a term of this replica has begun.
+
+        Args:
+            uid: of the Lease.
+        """
+        self._metrics.set(_STATUS, 1.0, self._labels)
+        _log.info("%s leads: it holds the Lease %s", self._identity, self._lease)
+        self._record("became leader", "BecomeLeader", uid)
+
+    def leads_no_more(self, reason: str) -> None:
+        """Announce that a term of this replica is over; its work may still be ending."""
+        self.waits()
+        _log.warning("%s leads no more: %s (Lease %s)", self._identity, reason, self._lease)
+
+    def has_stopped(self, uid: str) -> None:
+        """Announce that the work of a term has ended.
+
+        Args:
+            uid: of the Lease; empty if it does not exist.
+        """
+        self.waits()
+        self._record("stopped leading", "StopLeading", uid)
+
+    def renewed_slowly(self, times: int) -> None:
+        """Count renewals that needed a read."""
+        for _ in range(times):
+            self._metrics.increment(_SLOW, self._labels)
+
+    def holder_is(self, holder: str) -> None:
+        """Announce the holder of the Lease, if it is another one than before."""
+        if not holder or holder == self._holder:
+            return
+        self._holder = holder
+        _log.info("the Lease %s: the leader is %s", self._lease, holder)
+        if self._on_new_leader is None:
+            return
+        try:
+            self._on_new_leader(holder)
+        except Exception as error:  # noqa: BLE001 - the fence of a user's callback
+            _log.error("on_new_leader of the Lease %s raised %s", self._lease, error_text(error))
+
+    def _record(self, text: str, action: str, uid: str) -> None:
+        if self._recorder is None:
+            return
+        metadata = {"name": self._name, "namespace": self._namespace}
+        if uid:
+            metadata["uid"] = uid
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        self._recorder.event(body, "LeaderElection", f"{self._identity} {text}", action=action)

@@ -1,0 +1,89 @@
+"""The requests for one Lease, on a connection of their own.
+
+No other request may delay a renewal, or wait for a connection before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+import msgspec
+
+from pyinformer.apimachinery import FieldSelector, GroupVersionResource
+from pyinformer.leaderelection._election import Read, Write
+from pyinformer.leaderelection._lease import LeaseRecord, read_lease
+from pyinformer.transport import Connection, ConnectionOptions, ConnectionProtocol, ListWatch
+
+if TYPE_CHECKING:
+    from pyinformer.cluster import Cluster
+
+_LEASES: Final = GroupVersionResource.of("coordination.k8s.io/v1", "leases")
+_CLOSE_SECONDS: Final = 5.0
+
+
+@final
+class LeaseRequests:
+    """Sends what an election decides.
+
+    Args:
+        cluster: where the Lease is.
+        name: the name of the Lease.
+        namespace: its namespace.
+        timeout_seconds: how long one request may take.
+    """
+
+    def __init__(
+        self, cluster: Cluster, name: str, namespace: str, *, timeout_seconds: float
+    ) -> None:
+        self.connection: ConnectionProtocol = cluster.connection
+        """Their connection; without a network it is that of the cluster."""
+        self._is_own = isinstance(cluster.connection, Connection)
+        if self._is_own:
+            options = ConnectionOptions(connect_timeout_seconds=timeout_seconds)
+            self.connection = Connection(cluster.config, options=options)
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._name, self._namespace = name, namespace
+        self._timeout_seconds = timeout_seconds
+
+    async def send(self, request: Read | Write) -> LeaseRecord:
+        """Send one request; return the Lease of the response.
+
+        Raises:
+            APIStatusError: the server refuses it.
+            InformerError: it was not answered.
+            TimeoutError: it was not answered in time.
+            DecodeError: the response is not a JSON object.
+
+        Cancellation:
+            Safe; whether a write was carried out is unknown.
+        """
+        path, method, body = f"{self._collection}/{self._name}", "GET", None
+        if isinstance(request, Write):
+            method, body = "PUT", msgspec.json.encode(request.body)
+            if request.creates:
+                path, method = self._collection, "POST"
+        seconds = self._timeout_seconds
+        async with asyncio.timeout(seconds):  # also where a connection has no deadlines
+            raw = await self.connection.request(method, path, body=body, timeout_seconds=seconds)
+        return read_lease(msgspec.json.decode(raw, type=dict))
+
+    def list_watch(self) -> ListWatch:
+        """Return the list and the watch of the Lease."""
+        return ListWatch(
+            self.connection,
+            _LEASES,
+            namespace=self._namespace,
+            field_selector=FieldSelector.parse(f"metadata.name={self._name}"),
+        )
+
+    async def aclose(self) -> None:
+        """Close the connection, if it is their own.
+
+        Cancellation:
+            Takes effect at once.
+        """
+        if self._is_own:
+            with anyio.move_on_after(_CLOSE_SECONDS):
+                await self.connection.aclose()
