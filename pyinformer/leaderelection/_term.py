@@ -6,16 +6,21 @@ late is still refused, since the guard reads the clocks itself.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import older, resource_version_is_well_formed
 from pyinformer.errors import FencedError
 from pyinformer.leaderelection._lease import ALL_OTHERS, WrittenVersions
+from pyinformer.tasks import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyinformer.leaderelection._election import Tenure
+
+_log = get_logger(__name__)
 
 _SAME_MOMENT_SECONDS: Final = 0.1  # far less than what the clocks may part by
 
@@ -45,7 +50,7 @@ class Term:
         self._clock = clock
         self._wall_clock = wall_clock
         self._cut_offs: dict[int, Callable[[], None]] = {}
-        self._registered = 0
+        self._numbers = count()
         before = tenure.predecessor
         unknown = {ALL_OTHERS: ""}  # it was not released, or by a program that does not name them
         self._versions: dict[str, str] = unknown if before is None else dict(before.versions)
@@ -85,20 +90,20 @@ class Term:
                 return now, wall
 
     def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
-        """Call a function on the event loop when the term ends.
+        """Call a function when the term ends; from any thread.
 
         Args:
-            cut_off: called once; at once if the term has ended already.
+            cut_off: called once, in the thread that ends the term; at once if it has ended already.
+                What it raises is logged.
 
         Returns:
             A function that takes it back.
         """
-        if self._tenure.ended:
-            cut_off()
-            return lambda: None
-        self._registered += 1
-        number = self._registered
+        number = next(self._numbers)
         self._cut_offs[number] = cut_off
+        # Registered first, checked then: another thread may end the term in between.
+        if self._tenure.ended:
+            self._cut_off(number)
 
         def take_back() -> None:
             """Forget the function."""
@@ -137,9 +142,18 @@ class Term:
 
     def cut_off_writes(self) -> None:
         """Cut off the writes that are under way: the term has ended."""
-        while self._cut_offs:
-            _, cut_off = self._cut_offs.popitem()
+        for number in tuple(self._cut_offs):
+            self._cut_off(number)
+
+    def _cut_off(self, number: int) -> None:
+        """Call one function, unless another thread has called it or has taken it back."""
+        cut_off = self._cut_offs.pop(number, None)
+        if cut_off is None:
+            return
+        try:
             cut_off()
+        except Exception as error:  # noqa: BLE001 - a fence: the other writes are cut off, too
+            _log.error("cutting off a write of %s raised %s", self.lease, error_text(error))
 
     def __repr__(self) -> str:
         state = f"ended: {self._tenure.ended}" if self._tenure.ended else "valid"
