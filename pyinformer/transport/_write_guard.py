@@ -25,10 +25,10 @@ class WriteGuard(Protocol):
         ...
 
     def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
-        """Call a function on the event loop when nothing may leave any more.
+        """Call a function when nothing may leave any more; from any thread.
 
         Args:
-            cut_off: called once; at once if nothing may leave already.
+            cut_off: called once, in any thread; at once if nothing may leave already.
 
         Returns:
             A function that takes it back.

@@ -169,6 +169,28 @@ async def test_a_request_is_cut_off_when_the_term_ends() -> None:
         await is_closed.wait()
 
 
+async def test_a_request_of_another_thread_is_cut_off_in_its_own_loop() -> None:
+    """The elector runs in one loop; a blocking cluster has its own, in another thread."""
+
+    async def serve(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"}")
+        arrived.set()
+        await reader.read()
+
+    async def write(port: int) -> None:
+        with guarded(guard):
+            async with _cluster_at(f"http://127.0.0.1:{port}") as cluster:
+                await cluster.connection.request("POST", "/api/v1/x", body=b"{}")
+
+    guard, arrived = Guard(), asyncio.Event()
+    async with _listening(serve) as port:
+        writing = asyncio.create_task(asyncio.to_thread(asyncio.run, write(port), debug=True))
+        await arrived.wait()
+        guard.shut()
+        with pytest.raises(FencedError, match="may have carried out"):
+            await writing
+
+
 async def test_what_is_still_in_the_socket_never_leaves() -> None:
     """A peer that reads slowly gets a part of the body, and not its end."""
     body = b"x" * ((1 << 20) - 1)

@@ -31,6 +31,8 @@ class Fence:
     def __init__(self, guard: WriteGuard, scope: asyncio.Timeout) -> None:
         self._guard = guard
         self._scope = scope
+        self._loop = asyncio.get_running_loop()
+        self._is_over = False
         self._transport: asyncio.Transport | None = None
         self.refusal: FencedError | None = None
         """Why the body did not leave."""
@@ -63,7 +65,19 @@ class Fence:
         self._transport = transport
 
     def cut_off(self) -> None:
-        """End the request, and drop what has not left yet."""
+        """End the request, and drop what has not left yet; from any thread."""
+        if _running_loop() is self._loop:
+            self._cut_off()
+        elif not self._loop.is_closed():  # the term may end in another thread
+            self._loop.call_soon_threadsafe(self._cut_off)
+
+    def end(self) -> None:
+        """Record that the request has ended: another one may use its connection."""
+        self._is_over = True
+
+    def _cut_off(self) -> None:
+        if self._is_over:
+            return
         transport = self._transport
         if transport is not None:
             found = transport.get_extra_info("socket")
@@ -71,7 +85,7 @@ class Fence:
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_UNSENT)
             transport.abort()
         if not self._scope.expired():
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            self._scope.reschedule(self._loop.time())
 
     def error(self) -> FencedError:
         """Return the error of a write that was cut off."""
@@ -114,8 +128,16 @@ async def _fenced(guard: WriteGuard) -> AsyncIterator[Fence]:
                     raise
                 raise fence.refusal from error
             finally:
+                fence.end()
                 take_back()
     except TimeoutError as error:
         if not scope.expired():
             raise
         raise fence.error() from error
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:  # this thread has none
+        return None
