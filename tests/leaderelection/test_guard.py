@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trustme
 
 from pyinformer.cluster import Cluster, WriteOptions, connect
 from pyinformer.controller import Controller
@@ -227,6 +229,52 @@ async def test_what_is_still_in_the_socket_never_leaves() -> None:
     assert received[0] < len(body)
 
 
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_process_that_was_stopped_sends_no_more_of_a_body(scheme: str) -> None:
+    """It continues with a socket that takes the rest before the timer of the term's end fires."""
+    body = b"x" * (16 << 20)  # more than the kernel takes
+    begun, read_on = asyncio.Event(), asyncio.Event()
+    received = bytearray()
+
+    async def serve(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        received.extend(await reader.read(1000))
+        begun.set()
+        await read_on.wait()
+        while len(received) < len(body) and (piece := await reader.read(1 << 20)):
+            received.extend(piece)
+
+    tls = None
+    if scheme == "https":
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    guard = Guard(announces=False)
+    async with (
+        _listening(serve, tls=tls) as port,
+        _cluster_at(f"{scheme}://127.0.0.1:{port}") as cluster,
+    ):
+        with guarded(guard):
+            writing = asyncio.create_task(
+                cluster.connection.request("POST", "/api/v1/x", body=body)
+            )
+            await begun.wait()
+            guard.shut()
+            read_on.set()
+            with pytest.raises(FencedError, match="may have carried out"):
+                await writing
+    assert len(received) < len(body)
+
+
+async def test_a_connection_that_carried_a_guarded_write_may_carry_others() -> None:
+    with APIServer() as server:
+        async with connect(server=server.url) as cluster:
+            with guarded(Guard()) as guard:
+                await cluster.create(_map("guarded"))
+            guard.shut()
+            await cluster.create(_map("not-guarded"))
+            assert _writes(server) == ["POST", "POST"]
+
+
 @pytest.mark.parametrize("announces", [True, False], ids=["the-end-is-announced", "it-is-not"])
 async def test_a_connect_held_by_a_proxy_until_after_expiry_delivers_no_body(
     tmp_path: Path, announces: bool
@@ -299,6 +347,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 @asynccontextmanager
 async def _listening(
     serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
+    *,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[int]:
     """Listen on a free port, and end the connections with the block."""
     tasks: set[asyncio.Task[None]] = set()
@@ -316,7 +366,7 @@ async def _listening(
 
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # of its connections, too
-    listener = await asyncio.start_server(connected, sock=listening)
+    listener = await asyncio.start_server(connected, sock=listening, ssl=tls)
     try:
         yield listener.sockets[0].getsockname()[1]
     finally:
@@ -329,7 +379,7 @@ async def _listening(
 def _cluster_at(url: str) -> Cluster:
     from pyinformer.transport import ClusterConfig
 
-    return Cluster(ClusterConfig(server=url, source="test"))
+    return Cluster(ClusterConfig(server=url, source="test", verify_tls=False))
 
 
 async def test_writes_are_recorded_with_what_is_known_of_them() -> None:

@@ -10,6 +10,7 @@ import math
 import socket
 from typing import TYPE_CHECKING, Final, final
 
+from pyinformer.transport.http._guarded_socket import GuardedSocket
 from pyinformer.transport.http._resolver import Resolver
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Dialer:
     def new_socket(self, address: AddrInfoType) -> socket.socket:
         """Make a socket with keepalive; options that the system lacks keep its default."""
         family, kind, protocol, _, _ = address
-        sock = socket.socket(family, kind, protocol)
+        sock = GuardedSocket(family, kind, protocol)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for names, value in self._socket_options:
             for name in names:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from pyinformer.errors import FencedError, InformerError
 from pyinformer.transport._write_guard import CURRENT_GUARD
+from pyinformer.transport.http._guarded_socket import socket_of
 
 if TYPE_CHECKING:
     from aiohttp.payload import BytesPayload
 
     from pyinformer.transport._write_guard import WriteGuard
+    from pyinformer.transport.http._guarded_socket import GuardedSocket
 
 _DROP_UNSENT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what the kernel holds
 
@@ -34,6 +36,7 @@ class Fence:
         self._loop = asyncio.get_running_loop()
         self._is_over = False
         self._transport: asyncio.Transport | None = None
+        self._socket: GuardedSocket | None = None
         self.refusal: FencedError | None = None
         """Why the body did not leave."""
 
@@ -57,12 +60,30 @@ class Fence:
         Raises:
             FencedError: it may not; kept as the `refusal`.
         """
+        self._check_leaving()
+        self._transport = transport
+        self._socket = socket_of(transport)
+        if self._socket is not None:
+            self._socket.fence = self
+
+    def before_send(self) -> None:
+        """Let the socket send now what the event loop has kept.
+
+        Raises:
+            ConnectionAbortedError: it may not. The event loop drops what it has kept.
+        """
+        try:
+            self._check_leaving()
+        except FencedError as error:
+            self._drop_unsent()
+            raise ConnectionAbortedError(error.reason) from error
+
+    def _check_leaving(self) -> None:
         try:
             self._guard.check()
         except FencedError as error:
-            self.refusal = error
+            self.refusal = self._error(error)
             raise
-        self._transport = transport
 
     def cut_off(self) -> None:
         """End the request, and drop what has not left yet; from any thread."""
@@ -74,33 +95,39 @@ class Fence:
     def end(self) -> None:
         """Record that the request has ended: another one may use its connection."""
         self._is_over = True
-
-    def _cut_off(self) -> None:
-        if self._is_over:
-            return
-        transport = self._transport
-        if transport is not None:
-            found = transport.get_extra_info("socket")
-            if found is not None and not transport.is_closing():
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_UNSENT)
-            transport.abort()
-        if not self._scope.expired():
-            self._scope.reschedule(self._loop.time())
+        if self._socket is not None and self._socket.fence is self:
+            self._socket.fence = None
 
     def error(self) -> FencedError:
         """Return the error of a write that was cut off."""
         try:
             self._guard.check()
         except FencedError as error:
-            return FencedError(
-                lease=error.lease,
-                reason=error.reason,
-                may_have_left=self._transport is not None,
-                has_ended=error.has_ended,
-            )
+            return self._error(error)
+        return self._error(FencedError(lease="", reason="its term has ended"))
+
+    def _error(self, error: FencedError) -> FencedError:
         return FencedError(
-            lease="", reason="its term has ended", may_have_left=self._transport is not None
+            lease=error.lease,
+            reason=error.reason,
+            may_have_left=self._transport is not None,
+            has_ended=error.has_ended,
         )
+
+    def _cut_off(self) -> None:
+        if self._is_over:
+            return
+        if self._transport is not None:
+            self._drop_unsent()
+            self._transport.abort()
+        if not self._scope.expired():
+            self._scope.reschedule(self._loop.time())
+
+    def _drop_unsent(self) -> None:
+        transport = self._transport
+        found = None if transport is None else transport.get_extra_info("socket")
+        if found is not None and found.fileno() >= 0:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_UNSENT)
 
 
 def fence_of(method: str) -> AbstractAsyncContextManager[Fence | None]:
