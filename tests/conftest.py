@@ -52,6 +52,10 @@ def _threads() -> set[threading.Thread]:
 
 def pytest_configure() -> None:
     """Prepare this process, and Hypothesis, for the tests."""
+    # Tests name hosts that do not exist; the proxy of a developer's machine would answer for them.
+    for scheme in ("http", "https"):
+        os.environ.pop(f"{scheme}_proxy", None)
+        os.environ.pop(f"{scheme}_proxy".upper(), None)
     # A script's background job ignores SIGINT, and its children inherit that. A signal that is
     # handled is reset to its default in a child.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -33,6 +33,7 @@ async def connect(
     impersonate_user: str | None = None,
     impersonate_groups: Sequence[str] = (),
     kubeconfig_policy: KubeconfigPolicy = "trusted",
+    trust_env: bool = True,
     name: str = "",
     options: ConnectionOptions | None = None,
     write_options: WriteOptions | None = None,
@@ -56,6 +57,8 @@ async def connect(
         kubeconfig_policy: `data-only` is for a kubeconfig that another party wrote, a tenant for
             example: entries in use that run a command, name a file of this host, or name another
             host than the server are refused. `trusted` allows all that kubectl does.
+        trust_env: False ignores HTTPS_PROXY, HTTP_PROXY and NO_PROXY, which otherwise apply as for
+            kubectl; the `proxy-url` of a kubeconfig takes precedence over them.
         name: what to call the cluster beside other clusters, such as `prod`; requests carry it.
         options: the bounds of the connection.
         write_options: the rate of writes, and how long a busy server is retried.
@@ -63,7 +66,8 @@ async def connect(
 
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
-        ConfigurationError: what was found cannot be used.
+        ConfigurationError: what was found cannot be used; or the environment names a proxy that
+            is not an HTTP proxy.
         InvalidArgumentError: more than one of kubeconfig, server and config was given, or groups
             to impersonate without a user, or the policy `data-only` without a kubeconfig.
 
@@ -81,6 +85,8 @@ async def connect(
             impersonate_uid=None,
             impersonate_extra=(),
         )
+    if not trust_env:
+        found = replace(found, trust_env=False)
     async with Cluster(
         found,
         name=name,

@@ -13,6 +13,7 @@ from pyinformer.transport.config._credentials import (
     TokenFileCredentials,
 )
 from pyinformer.transport.config._kubeconfig import KubeconfigPolicy
+from pyinformer.transport.config._proxy_environment import with_environment_proxy
 from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "find_config",
     "impersonation_headers",
     "in_cluster_config",
+    "with_environment_proxy",
 ]

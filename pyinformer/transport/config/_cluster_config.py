@@ -41,7 +41,10 @@ class ClusterConfig:
     """The name that the server's certificate must have. None: the URL's host."""
 
     proxy_url: str | None = field(default=None, repr=False)  # it may hold a password
-    """An HTTP proxy. None: no proxy; environment variables are not consulted."""
+    """An HTTP proxy. None: that of the environment, if `trust_env`."""
+
+    trust_env: bool = True
+    """Whether HTTPS_PROXY, HTTP_PROXY and NO_PROXY apply, by the rules of kubectl."""
 
     credentials: Credentials = field(default_factory=NoCredentials, repr=False)
     """What authenticates requests beside a client certificate."""

@@ -8,6 +8,7 @@ wait except the one for a watch's next event has a deadline.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +31,11 @@ from pyinformer.errors import (
 from pyinformer.tasks import LoopOwner
 from pyinformer.transport._rbac_hint import needed_rule
 from pyinformer.transport._status import NO_SERVER_BEHIND, status_error
-from pyinformer.transport.config import ClusterConfig, impersonation_headers
+from pyinformer.transport.config import (
+    ClusterConfig,
+    impersonation_headers,
+    with_environment_proxy,
+)
 from pyinformer.transport.http._authenticator import Authenticator
 from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
 from pyinformer.transport.http._dialer import Dialer
@@ -97,11 +102,12 @@ class Connection:
         options: its limits.
 
     Raises:
-        ConfigurationError: a certificate of the configuration cannot be read.
+        ConfigurationError: a certificate of the configuration cannot be read, or the environment
+            names a proxy that cannot be used.
     """
 
     def __init__(self, config: ClusterConfig, *, options: ConnectionOptions | None = None) -> None:
-        self._config = config
+        self._config = config = with_environment_proxy(config, os.environ)
         self._options = options or ConnectionOptions()
         self._authenticator = Authenticator(config)
         remember_tokens(self, proxy_login(config))  # the proxy may quote it in its answer
@@ -126,7 +132,7 @@ class Connection:
 
     @property
     def config(self) -> ClusterConfig:
-        """The configuration as given."""
+        """The configuration as given, with the proxy of the environment if there is one."""
         return self._config
 
     def claim_loop(self) -> None:
