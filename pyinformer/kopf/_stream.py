@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, final
 
@@ -17,13 +18,13 @@ from kopf._cogs.clients import errors, watching
 from pyinformer._clock import wall_time
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource
-from pyinformer.errors import ConnectionEndedError, InternalError
+from pyinformer.errors import ConnectionEndedError
 from pyinformer.kopf._delivery import Delivery
 from pyinformer.kopf._forbidden import Refusal
 from pyinformer.kopf._known import KnownKeys, KnownObjects
 from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
-from pyinformer.reflector import Reflector
-from pyinformer.tasks import Host
+from pyinformer.reflector import Reflector, ReflectorState
+from pyinformer.tasks import Host, error_text
 from pyinformer.transport import ListWatch
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Stream:
         self._delivery = Delivery(self.known, self, is_observer=paused is None)
         self._reflector: Reflector[None] | None = None
         self._host: Host | None = None
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._selectors = ("", "", "")
         self._is_outdated = False
         self._pause: asyncio.Future[None] | None = None
@@ -137,7 +138,7 @@ class Stream:
         Raises:
             APIForbiddenError: kopf's: an observer's stream was refused before its first list.
             LoginError: kopf's: no credentials are left.
-            InternalError: the reflector has failed.
+            BaseException: what the reflector has raised.
 
         Cancellation:
             Safe; the reflector is stopped, and its connection closed.
@@ -153,13 +154,14 @@ class Stream:
                     self._pause = pause
                     pause.add_done_callback(lambda _: self.wake())
                     await self._begin()
-                    while not pause.done() and not self._is_outdated:
+                    while not pause.done():
                         event = self._delivery.take()
-                        if event is None:
-                            self._check()
-                            await self._wait()
-                        else:
+                        if event is not None:
                             yield watching.Bookmark.LISTED if event == "LISTED" else event
+                        elif self._needs_another_reflector():
+                            break
+                        else:
+                            await self._wait()
                     await self._interrupt()
         finally:
             if reader is not None:
@@ -181,29 +183,33 @@ class Stream:
 
     async def _begin(self) -> None:
         """Begin to report, from what a running reflector knows, or with a new reflector."""
-        self._is_outdated = False
-        if self._host is not None and self._delivery.can_replay:
+        if self._is_following and not self._is_outdated and self._delivery.can_replay:
             self._delivery.replay()
             return
         await self._stop()
+        self._is_outdated = False
         self._delivery.resume()
         self._reflector = reflector = self._new_reflector()
-        self._host = Host(f"the stream of {self.name}", self._run)
-        self._failure = None
+        self._host = Host(f"the stream of {self.name}", partial(self._run, reflector))
         await self._host.start()
         reflector.journal.note(f"kopf's stream of {self.name}")
 
     async def _interrupt(self) -> None:
-        """Stop reporting for a pause, or for new selectors."""
-        self._delivery.pause()
+        """Stop reporting for a pause, or stop a reflector that needs a successor."""
         self.refusal.observe(None, self._now())  # nothing is requested, so nothing is refused
+        if self._pause is not None and self._pause.done():
+            self._delivery.pause()
         if self._is_outdated or not self._stays_warm:
             await self._stop()
 
     async def _stop(self) -> None:
+        """Stop the reflector; a failure that the reader has not received is only logged."""
         host, self._host = self._host, None
         if host is not None:
             await host.aclose()
+        failure, self._failure = self._failure, None
+        if failure is not None and not isinstance(failure, ConnectionEndedError):
+            _log.warning("the stream of %s failed as it ended: %s", self.name, error_text(failure))
 
     def _abandon(self, _: object) -> None:
         """Stop everything: the reader's task has ended."""
@@ -213,13 +219,24 @@ class Stream:
         if self._host is not None and self._host.is_running:
             self._host.task_group.cancel_scope.cancel()
 
-    async def _run(self, _: TaskGroup, ready: Callable[[], None]) -> None:
+    @property
+    def _is_following(self) -> bool:
+        """Whether the reflector runs; other code may cancel its task.
+
+        An operator of kopf that ends cancels all younger tasks of its loop, not only its own.
+        """
+        reflector = self._reflector
+        return reflector is not None and reflector.state is not ReflectorState.STOPPED
+
+    async def _run(
+        self, reflector: Reflector[None], _: TaskGroup, ready: Callable[[], None]
+    ) -> None:
         ready()
-        if self._reflector is None:
-            raise InternalError("a stream runs without a reflector")
         try:
-            await self._reflector.run()
-        except Exception as error:  # noqa: BLE001 - the reader raises it, or uses plain kopf
+            await reflector.run()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the reader raises it, or uses plain kopf
             self._failure = error
             self.wake()
 
@@ -253,13 +270,22 @@ class Stream:
             self.wake()
         return reflector_options(self._settings, self._operator.rng)
 
-    def _check(self) -> None:
-        """Raise what kopf has to receive as an error, if there is anything."""
-        if self._failure is not None:
-            if isinstance(self._failure, ConnectionEndedError) and self._failure.__cause__:
-                raise self._failure.__cause__
-            raise self._failure
+    def _needs_another_reflector(self) -> bool:
+        """Return whether its reflector has ended or its selectors have changed.
+
+        Raises:
+            BaseException: what kopf has to receive as an error.
+        """
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            if isinstance(failure, ConnectionEndedError) and failure.__cause__:
+                raise failure.__cause__
+            raise failure
+        if not self._is_following:
+            _log.warning("%s: its task was cancelled by other code; it lists again", self.name)
+            return True
         self._check_rights()
+        return self._is_outdated
 
     def _check_rights(self) -> None:
         error = None if self._reflector is None else self._reflector.last_error

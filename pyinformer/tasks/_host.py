@@ -146,7 +146,8 @@ class Host(Startable):
         """Start and wait until the main function is ready.
 
         Raises:
-            LifecycleError: it was started before; a host runs once.
+            LifecycleError: it was started before, since a host runs once; or other code, such as
+                the end of the loop, has cancelled its task.
             Exception: whatever the main function raised before it was ready, bare.
 
         Cancellation:
@@ -156,6 +157,7 @@ class Host(Startable):
             raise LifecycleError(f"{self.name} was started before; make a new one")
         self._ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(), name=f"pyinformer host of {self.name}")
+        self._task.add_done_callback(self._ended)
         try:
             await asyncio.wait((self._ready,))
         except asyncio.CancelledError:
@@ -163,6 +165,8 @@ class Host(Startable):
             if self._ready.done() and not self._ready.cancelled():
                 self._ready.exception()  # marked as retrieved: the cancellation has precedence
             raise
+        if self._ready.cancelled():
+            raise LifecycleError(f"{self.name} was cancelled by other code before it was ready")
         self._ready.result()
 
     async def wait_ready(self) -> None:
@@ -199,7 +203,7 @@ class Host(Startable):
                     group.cancel_scope.cancel()
                 await self._main(group, self._set_ready)
                 group.cancel_scope.cancel()
-        except asyncio.CancelledError:  # the loop itself is ending
+        except asyncio.CancelledError:  # by other code, such as the end of the loop
             if self._ready is not None:
                 self._ready.cancel()
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - raised by start or aclose
@@ -207,6 +211,12 @@ class Host(Startable):
         finally:
             self._closing = True
             self._set_ready()
+
+    def _ended(self, _: asyncio.Task[None]) -> None:
+        """Release the starter of a task that was cancelled before its first step."""
+        self._closing = True
+        if self._ready is not None:
+            self._ready.cancel()
 
     def _set_ready(self) -> None:
         if self._ready is not None and not self._ready.done():

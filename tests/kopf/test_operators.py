@@ -37,6 +37,7 @@ from tests.kopf.operators import (
     remove,
     settings_of,
 )
+from tests.kopf.streams import vault_of
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -427,6 +428,39 @@ async def test_two_operators_of_two_servers_may_share_their_settings(server: API
             other.accept_again()
             await until(lambda: others.types_of("z") == [None, "DELETED"])
     assert mine.types_of("z") == []
+
+
+@pytest.mark.parametrize("younger", ["watch", "reflector"])
+async def test_the_end_of_one_operator_does_not_stop_the_streams_of_another(
+    server: APIServer, younger: str
+) -> None:
+    """An operator of kopf that ends cancels every task of its loop that is younger than itself."""
+    mine, others, settings = Events(), Events(), settings_of()
+    with APIServer() as other:
+        put(other, "z")
+        vault, registry = vault_of(other), registry_of(other, others)
+        arguments: dict[str, Any] = {"standalone": True, "clusterwide": True, "vault": vault}
+        second = kopf.operator(registry=registry, settings=settings_of(), **arguments)
+        async with operating(registry_of(server, mine), settings):
+            await until(lambda: len(mine.seen) == 2 and pod_watches(server) == 1)
+            task = asyncio.create_task(second)
+            await until(lambda: len(others.seen) == 1)
+            if younger == "reflector":
+                settings.watching.label_selectors["pods"] = "team!=x"
+            before = len(server.requests)
+            server.end_watches()
+            await until(lambda: pod_watches(server, since=before))
+            task.cancel()  # its stop flag would make kopf wait 5 s for the tasks of the other
+            await asyncio.wait({task})
+            await vault.close()
+            remove(server, "a")
+            put(server, "c")
+            await until(lambda: mine.types_of("c") and "DELETED" in mine.types_of("a"))
+
+
+def pod_watches(server: APIServer, *, since: int = 0) -> int:
+    """Return how many watches of pods have begun."""
+    return sum(one.verb == "watch" and one.resource == "pods" for one in server.requests[since:])
 
 
 async def test_a_handler_that_changes_its_body_changes_nothing_else(server: APIServer) -> None:

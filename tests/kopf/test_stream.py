@@ -13,6 +13,7 @@ from kopf._cogs.structs.credentials import LoginError
 from kopf._cogs.structs.references import Resource
 
 import pyinformer.kopf
+from pyinformer.kopf._operators import operator_of
 from pyinformer.testing import APIServer, Fault, Token
 from tests.kopf.operators import put, remove, settings_of
 from tests.kopf.streams import PODS, reading, vault_of
@@ -279,6 +280,89 @@ async def test_a_stream_that_is_left_suspended_ends_with_its_task(server: APISer
     await until(lambda: len(asyncio.all_tasks()) == 1)
     await kept[0].aclose()  # type: ignore[attr-defined]  # a generator
     await vault.close()
+
+
+def cancel_from_outside() -> None:
+    """Cancel the task of the stream, as an operator that ends does to every younger task."""
+    (task,) = (one for one in asyncio.all_tasks() if "host of the stream" in one.get_name())
+    task.cancel()
+
+
+async def test_a_stream_whose_task_is_cancelled_lists_again(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reading(server) as stream:
+        await stream.until_events(*FIRST)
+        cancel_from_outside()
+        remove(server, "a")
+        await stream.until_events(*FIRST, ("DELETED", "a"), (None, "b"), "LISTED")
+        put(server, "c")
+        await until(lambda: stream.events[-1] == ("ADDED", "c"))
+    assert "cancelled by other code; it lists again" in caplog.text
+
+
+async def test_an_observer_whose_task_is_cancelled_loses_nothing(server: APIServer) -> None:
+    async with reading(server, is_observer=True) as stream:
+        await stream.until_events(("ADDED", "a"), ("ADDED", "b"), "LISTED")
+        cancel_from_outside()
+        put(server, "c")
+        await until(lambda: ("ADDED", "c") in stream.events)
+
+
+async def test_a_warm_stream_that_is_cancelled_in_a_pause_lists_after_it(
+    server: APIServer,
+) -> None:
+    pyinformer.kopf.uninstall()
+    pyinformer.kopf.install(warm_while_paused=True)
+    async with reading(server) as stream:
+        await stream.until_events(*FIRST)
+        await stream.toggle.turn_to(True)
+        cancel_from_outside()
+        remove(server, "a")
+        await stream.toggle.turn_to(False)
+        await stream.until_events(*FIRST, ("DELETED", "a"), (None, "b"), "LISTED")
+
+
+class Abort(BaseException):
+    """What a program raises to end itself, not as an error."""
+
+
+class Selectors:
+    """Selectors of the user's, which raise."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def collect(self, resource: Resource) -> list[str]:
+        raise self._error
+
+
+async def test_what_is_not_an_error_ends_a_stream_as_in_kopf(server: APIServer) -> None:
+    async with reading(server) as stream:
+        await stream.until_events(*FIRST)
+        await until(lambda: server.open_watches == 1)
+        stream.settings.watching.label_selectors = Selectors(Abort())  # type: ignore[assignment]
+        server.end_watches()
+        await asyncio.wait({stream.task})
+        assert isinstance(stream.task.exception(), Abort)
+
+
+async def test_a_failure_of_a_stream_that_is_left_is_logged(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    vault = vault_of(server)
+    auth.vault_var.set(vault)
+    settings: Any = settings_of()
+    stream: Any = watching.infinite_watch(settings=settings, resource=PODS, namespace=None)
+    await anext(stream)
+    await until(lambda: server.open_watches == 1)
+    settings.watching.label_selectors = Selectors(ValueError("no selectors"))
+    (found,) = operator_of(settings).streams
+    server.end_watches()
+    await until(lambda: found.state == "stopped")
+    await stream.aclose()
+    await vault.close()
+    assert "failed as it ended: ValueError" in caplog.text
 
 
 async def test_a_stream_outside_of_an_operator_is_plain_kopf(

@@ -214,6 +214,24 @@ async def test_a_start_cancelled_before_the_first_step_leaves_nothing_running() 
     assert scope.cancelled_caught
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_host_that_others_cancel_at_its_start_fails(has_begun: bool) -> None:
+    """Its starter was not cancelled, and must not look so."""
+    host = Host("test", Slow(ready_after_seconds=100.0))
+    starting = asyncio.create_task(host.start())
+    await asyncio.sleep(0)  # the host's task is made and has not run
+    if has_begun:
+        await settle()
+    (task,) = (one for one in asyncio.all_tasks() if one.get_name() == "pyinformer host of test")
+
+    task.cancel()
+
+    with pytest.raises(LifecycleError, match="cancelled by other code"):
+        await starting
+    await host.wait_ready()
+    await host.aclose()
+
+
 async def test_an_error_during_a_cancelled_start_is_not_reported_as_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
