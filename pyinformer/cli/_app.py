@@ -86,11 +86,26 @@ def _exit_status_of_signals() -> Iterator[None]:
         detach_closed_pipes()
         raise typer.Exit(status_of_write_error(error)) from None
     except KeyboardInterrupt as interruption:
-        if reader_has_closed(sys.stdout):
-            detach_closed_pipes()
-            raise typer.Exit(CLOSED_PIPE) from None
-        number = interruption.number if isinstance(interruption, Terminated) else signal.SIGINT
-        raise typer.Exit(SIGNALLED + number) from None
+        raise _exit_after(interruption) from None
+    except BaseExceptionGroup as group:  # a signal may interrupt a task, within its task group
+        cause = _interruption_in(group)
+        if cause is None:
+            raise
+        raise _exit_after(cause) from None
+
+
+def _interruption_in(error: BaseException) -> KeyboardInterrupt | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_interruption_in, error.exceptions)), None)
+    return error if isinstance(error, KeyboardInterrupt) else None
+
+
+def _exit_after(interruption: KeyboardInterrupt) -> typer.Exit:
+    if reader_has_closed(sys.stdout):
+        detach_closed_pipes()
+        return typer.Exit(CLOSED_PIPE)
+    number = interruption.number if isinstance(interruption, Terminated) else signal.SIGINT
+    return typer.Exit(SIGNALLED + number)
 
 
 @final

@@ -11,9 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer
 
 import pyinformer
 from pyinformer.cli import main
+from pyinformer.cli._app import _exit_status_of_signals
+from pyinformer.cli._shutdown import Terminated
 from tests.cli.command_line import here
 from tests.programs import running
 
@@ -47,6 +50,27 @@ def test_it_says_which_version_it_is() -> None:
     done = subprocess.run([*_COMMAND, "--version"], capture_output=True, text=True, check=True)
 
     assert done.stdout == f"pyinformer {version('pyinformer')}\n"
+
+
+@pytest.mark.parametrize(
+    ("interruption", "status"),
+    [
+        pytest.param(Terminated(signal.SIGTERM), 143, id="SIGTERM"),
+        pytest.param(KeyboardInterrupt(), 130, id="ctrl-c"),
+    ],
+)
+def test_a_signal_that_interrupts_a_task_within_task_groups_has_its_exit_status(
+    interruption: KeyboardInterrupt, status: int
+) -> None:
+    with pytest.raises(typer.Exit) as ended, _exit_status_of_signals():
+        raise BaseExceptionGroup("", [BaseExceptionGroup("", [OSError(), interruption])])
+
+    assert ended.value.exit_code == status
+
+
+def test_errors_of_task_groups_are_not_taken_for_signals() -> None:
+    with pytest.raises(ExceptionGroup), _exit_status_of_signals():
+        raise ExceptionGroup("", [ValueError()])
 
 
 @pytest.mark.parametrize(
