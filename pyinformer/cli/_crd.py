@@ -15,6 +15,7 @@ from typing import TextIO
 import yaml
 
 from pyinformer.apimachinery import JSONObject
+from pyinformer.cli.output import ReadableDumper
 from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.operator import Operator, custom_resource_definition
 
@@ -35,17 +36,10 @@ def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:
     except InformerError as error:
         print(f"cannot print a definition: {error}", file=errors)
         return 1
-    yaml.dump_all(found, output, _Dumper, sort_keys=False, allow_unicode=True, explicit_start=True)
+    yaml.dump_all(
+        found, output, ReadableDumper, sort_keys=False, allow_unicode=True, explicit_start=True
+    )
     return 0
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes repeated values in full: people read them, and not all programs know aliases."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Return True, so that no alias is written."""
-        del data
-        return True
 
 
 def _definitions(target: str) -> Iterator[JSONObject]:

@@ -31,6 +31,7 @@ class GetForm(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
+    YAML = "yaml"
     NAME = "name"
 
 

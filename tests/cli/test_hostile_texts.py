@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from pyinformer.cli._app import _PrintableFormatter
 from tests.cli.command_line import here
@@ -37,7 +38,7 @@ def _event(number: int, text: str) -> JSONObject:
     }
 
 
-@pytest.mark.parametrize("form", ["table", "wide", "name", "json"])
+@pytest.mark.parametrize("form", ["table", "wide", "name", "json", "yaml"])
 def test_names_and_messages_of_tenants_stay_in_their_lines(apiserver: APIServer, form: str) -> None:
     for number, text in enumerate(STORABLE):
         apiserver.create(_role(text))
@@ -47,10 +48,12 @@ def test_names_and_messages_of_tenants_stay_in_their_lines(apiserver: APIServer,
         done = here("get", resource, "--server", apiserver.url, *chosen)
         assert done.exit_code == 0, done.output
         for line in done.output.splitlines():
-            assert_shown_safely(line)
-            assert not line.startswith(FORGED)
-        if form == "json":
-            items = json.loads(done.stdout)["items"]
+            assert line.isprintable()
+            assert not line.startswith(FORGED)  # a YAML block keeps its lines, indented
+            if form != "yaml":
+                assert_shown_safely(line)
+        if form in {"json", "yaml"}:
+            items = (json.loads if form == "json" else yaml.safe_load)(done.stdout)["items"]
             assert len(items) == len(STORABLE)  # and as data they are what they are
             if resource == _ROLES:
                 assert {one["metadata"]["name"] for one in items} == set(STORABLE)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from pyinformer.cli._completion import complete_context
 from pyinformer.testing import Token
@@ -260,7 +261,7 @@ def test_no_secret_is_shown_unless_it_is_asked_for(server: APIServer) -> None:
     at = ("--server", server.url)
     shown = here("get", "secrets", "s", *at, "-o", "json", "--show-secrets")
     assert json.loads(shown.stdout)["data"] == {"password": "SElEREVO"}
-    texts = [here("get", "secret", *at, "-o", form).stdout for form in _EVERY_FORM]
+    texts = [here("get", "secret", *at, "-o", form).stdout for form in (*_EVERY_FORM, "yaml")]
     with ExitStack() as stack:
         of_each = [
             (form, stack.enter_context(program("watch", "secret", *at, "-o", form)))
@@ -286,11 +287,15 @@ def test_get_reads_by_name_and_by_index(server: APIServer) -> None:
     one = here("get", "pods", "other", *at, "-o", "json")
     all_of_them = here("get", "po", *at, "-A", "-o", "json")
     some = here("get", "pods", "other", "nope", "web-default", *at, "-o", "name")
+    as_yaml = here("get", "po", *at, "-A", "-o", "yaml")
+    one_as_yaml = here("get", "pods", "other", *at, "-o", "yaml")
     light = here("get", "pods", *at, "--metadata-only", "-o", "wide")
 
     assert (by_index.stdout, by_index.exit_code) == ("pod/other\n", 0)
     assert json.loads(one.stdout)["metadata"]["name"] == "other"
     assert len(json.loads(all_of_them.stdout)["items"]) == 4
+    assert yaml.safe_load(as_yaml.stdout) == json.loads(all_of_them.stdout)
+    assert yaml.safe_load(one_as_yaml.stdout) == json.loads(one.stdout)
     assert (some.stdout, some.exit_code) == ("pod/other\npod/web-default\n", 1)
     assert some.stderr == "pyinformer get: there is no 'nope' in pods.v1 in default\n"
     assert light.stdout.splitlines()[0].split() == ["NAME", "AGE", "LABELS"]
@@ -307,6 +312,8 @@ def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: 
     ("arguments", "status", "words"),
     [
         pytest.param(["get", "podz"], 1, "does not serve 'podz'; it serves pods", id="near-name"),
+        pytest.param(["get", "pods,cm"], 1, "run the command once for each", id="several"),
+        pytest.param(["get", "all"], 1, "'all' is not a resource; run", id="all"),
         pytest.param(["watch", "v1/podz"], 1, "does not serve podz.v1", id="in-full"),
         pytest.param(
             ["get", "pod/web"], 1, "the full name of a resource must look like", id="kubectls-form"

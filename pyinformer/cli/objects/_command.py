@@ -35,7 +35,7 @@ class DisplayOptions:
     """The options that control how objects are printed."""
 
     form: str = "table"
-    """`table`, `wide`, `json` or `name`."""
+    """`table`, `wide`, `json`, `yaml` or `name`."""
     shows_secrets: bool = False
     metadata_only: bool = False
 

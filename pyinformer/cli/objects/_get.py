@@ -1,6 +1,6 @@
 """`pyinformer get`: print the existing objects once, from a synced cache.
 
-The output is a table, JSON or names, of all cached objects or of those that a filter selects.
+The output is a table, JSON, YAML or names, of all cached objects or of those that a filter selects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyinformer.cli._shutdown import Shutdown
 from pyinformer.cli.objects._command import DisplayOptions
 from pyinformer.cli.objects._printer import in_chunks
 from pyinformer.cli.objects._session import Session
-from pyinformer.cli.output import Output, json_line, shown, table_of
+from pyinformer.cli.output import Output, json_line, shown, table_of, yaml_document, yaml_item
 from pyinformer.informer import SharedInformer
 from pyinformer.tasks import WorkerThreads
 
@@ -108,6 +108,8 @@ class Get:
     def _text(self, objects: Sequence[Object], found: Session) -> Iterator[str]:
         if self._display.form == "json":
             return self._json(objects)
+        if self._display.form == "yaml":
+            return self._yaml(objects)
         if self._display.form == "name":
             return (f"{name_of(obj)}\n" for obj in objects)
         layout = replace(self._display.layout(found), now=wall_time())
@@ -124,6 +126,15 @@ class Get:
             item = msgspec.json.encode(shown(obj, shows_secrets)).decode()
             yield f"{',' if number else ''}\n{printable_json(item)}"
         yield "\n]}\n"
+
+    def _yaml(self, objects: Sequence[Object]) -> Iterator[str]:
+        """Yield the same as YAML."""
+        bodies = (shown(obj, self._display.shows_secrets) for obj in objects)
+        if len(self._filter.names) == 1:
+            yield from map(yaml_document, bodies)
+            return
+        yield "apiVersion: v1\nkind: List\nitems:" + ("\n" if objects else " []\n")
+        yield from map(yaml_item, bodies)
 
     def _write(self, texts: Iterator[str]) -> None:
         try:

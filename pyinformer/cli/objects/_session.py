@@ -30,6 +30,7 @@ from pyinformer.errors import (
     TLSVerificationError,
     TooManyRequestsError,
     TransportError,
+    UnknownResourceError,
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.reflector import ReflectorState
@@ -66,6 +67,7 @@ _CLUSTER_SCOPED: Final = frozenset(
 
 
 _VERSION: Final = re.compile(r"(?:[^/]+/)?v\d+(?:(?:alpha|beta)\d+)?")
+_ONE_AT_A_TIME: Final = "run the command once for each resource, such as pods"
 
 
 class CommandError(Exception):
@@ -257,6 +259,8 @@ async def _resource(
     cluster: Cluster, name: str, errors: Output
 ) -> tuple[GroupVersionResource, bool]:
     """Return the resource of a name, and whether it is namespaced."""
+    if "," in name:
+        raise CommandError(f"{name!r} names several resources; {_ONE_AT_A_TIME}")
     if "/" in name:  # a full name: it works without the right to read discovery
         api_version, _, plural = name.rpartition("/")
         if not _VERSION.fullmatch(api_version):
@@ -265,7 +269,12 @@ async def _resource(
                 f" {name!r}; names of objects are separate arguments"
             )
         return GroupVersionResource.of(api_version, plural), plural not in _CLUSTER_SCOPED
-    found, *others = await _retrying(lambda: cluster.discovery.find(name), cluster, errors)
+    try:
+        found, *others = await _retrying(lambda: cluster.discovery.find(name), cluster, errors)
+    except UnknownResourceError as error:
+        if name == "all":
+            raise CommandError(f"'all' is not a resource; {_ONE_AT_A_TIME}") from error
+        raise
     if others:
         also = ", ".join(one.qualified_name for one in others)
         taken = f"{found.resource.api_version}/{found.resource.resource}"
