@@ -38,6 +38,7 @@ from pyinformer.apimachinery._resource_version import (
     older,
     resource_version_is_well_formed,
 )
+from pyinformer.apimachinery._roles import check_role_name, roles_yaml
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
@@ -85,6 +86,7 @@ __all__ = [
     "check_choice",
     "check_flag",
     "check_integer",
+    "check_role_name",
     "check_seconds",
     "check_view",
     "compare_resource_versions",
@@ -104,6 +106,7 @@ __all__ = [
     "redacted_change",
     "redacted_words",
     "resource_version_is_well_formed",
+    "roles_yaml",
     "stored_bytes",
     "view_path",
 ]

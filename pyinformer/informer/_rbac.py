@@ -6,20 +6,16 @@ followed everywhere; both need a ClusterRole.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, roles_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-_GROUP: Final = "rbac.authorization.k8s.io"
 _VERBS: Final = ("list", "watch")
 _NAMESPACES: Final = GroupVersionResource.of("v1", "namespaces")
-_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9:]*[a-z0-9])?")
 
 
 class ResourceAccess(NamedTuple):
@@ -58,29 +54,8 @@ def rbac_yaml(needs: Iterable[ResourceAccess], *, name: str, service_account: st
     Raises:
         InvalidArgumentError: Kubernetes does not accept a name.
     """
-    if not _NAME.fullmatch(name):
-        raise InvalidArgumentError(
-            "name", f"must be a name that Kubernetes accepts for a role, got {name!r}"
-        )
-    account = _account(service_account)
-    documents: list[JSONObject] = []
-    for namespace, resources in sorted(_by_place(needs).items()):
-        documents.append(_role(name, namespace, resources))
-        if account:
-            documents.append(_binding(name, namespace, *account))
-    import yaml  # noqa: PLC0415 - 15 ms of an import, for a text that few programs need
-
-    return yaml.safe_dump_all(documents, sort_keys=False) if documents else ""
-
-
-def _account(service_account: str | None) -> tuple[str, str] | None:
-    if service_account is None:
-        return None
-    namespace, _, name = service_account.partition("/")
-    if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
-        reason = f"must be 'namespace/name', as in 'shop/watcher', got {service_account!r}"
-        raise InvalidArgumentError("service_account", reason)
-    return namespace, name
+    rules = {namespace: _rules(targets) for namespace, targets in _by_place(needs).items()}
+    return roles_yaml(rules, name=name, service_account=service_account)
 
 
 def _by_place(needs: Iterable[ResourceAccess]) -> Mapping[str, set[_Target]]:
@@ -110,7 +85,7 @@ def _without(found: set[_Target], granted: set[_Target]) -> set[_Target]:
     }
 
 
-def _role(name: str, namespace: str, targets: Iterable[_Target]) -> JSONObject:
+def _rules(targets: Iterable[_Target]) -> list[JSONObject]:
     groups: dict[str, list[str]] = {}
     names: dict[tuple[str, str], list[str]] = {}
     for group, resource, only in sorted(targets):
@@ -121,24 +96,8 @@ def _role(name: str, namespace: str, targets: Iterable[_Target]) -> JSONObject:
     rules = [_rule(group, resources) for group, resources in groups.items()]
     for (group, resource), those in names.items():
         rules.append({**_rule(group, [resource]), "resourceNames": those})
-    kind = "Role" if namespace else "ClusterRole"
-    return {**_head(kind, name, namespace), "rules": rules}
+    return rules
 
 
 def _rule(group: str, resources: list[str]) -> JSONObject:
     return {"apiGroups": [group], "resources": resources, "verbs": [*_VERBS]}
-
-
-def _binding(name: str, namespace: str, account_namespace: str, account: str) -> JSONObject:
-    kind = "Role" if namespace else "ClusterRole"
-    subject = {"kind": "ServiceAccount", "namespace": account_namespace, "name": account}
-    return {
-        **_head(f"{kind}Binding", name, namespace),
-        "roleRef": {"apiGroup": _GROUP, "kind": kind, "name": name},
-        "subjects": [subject],
-    }
-
-
-def _head(kind: str, name: str, namespace: str) -> JSONObject:
-    where = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": {**where, "name": name}}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 import pyinformer
 from pyinformer.cluster import Cluster, WriteOptions
@@ -261,9 +262,15 @@ def test_required_rights_include_the_lease(world: World) -> None:
         one = _Replica(world, "one")
         async with one.run:
             text = one.run.required_rbac(name="db", service_account="ops/db")
-        assert 'resourceNames: ["db-operator"]' in text
-        assert 'verbs: ["get", "list", "update", "watch"]' in text
-        assert "configmaps" in text
+        roles = [one for one in yaml.safe_load_all(text) if one["kind"].endswith("Role")]
+        assert [one["metadata"]["name"] for one in roles] == ["db", "db-leader-election"]
+        assert roles[0]["rules"][0]["resources"] == ["configmaps"]
+        assert roles[1]["rules"][1] == {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["db-operator"],
+            "verbs": ["get", "list", "update", "watch"],
+        }
 
     world.run(scenario)
 
