@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import older
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controllerutil import EventRecorder
-from pyinformer.errors import InformerError
+from pyinformer.errors import InformerError, InternalError
 from pyinformer.informer import SharedInformer, SharedInformerFactory, catch_up
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.reflector import ReflectorState
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.leaderelection import LeaderElection, Term, WrittenVersions
     from pyinformer.metrics import Metrics
+
+_log = get_logger(__name__)
 
 _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
@@ -88,8 +91,10 @@ class ElectedControllers(Startable):
         )
         """The elector."""
         self._ended = anyio.Event()
+        self._failure: InformerError | None = None
+        self._title = f"the leader election of {name}"
         self._host = Host(
-            f"the leader election of {name}",
+            self._title,
             self._main,
             grace_seconds=durations.end_timeout_seconds
             + durations.renew_deadline_seconds
@@ -113,6 +118,7 @@ class ElectedControllers(Startable):
         """
         await self._factory.start()
         await self._factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
+        await self._recorder.start()
         await self._host.start()
 
     async def wait_ended(self) -> None:
@@ -127,7 +133,7 @@ class ElectedControllers(Startable):
         """Stop in order: controllers, the release of the Lease, caches. A second call only waits.
 
         Raises:
-            InformerError: why it had ended.
+            InformerError: why it had ended; raised by the first call only.
 
         Cancellation:
             Takes effect when everything has ended, which the options bound.
@@ -135,13 +141,23 @@ class ElectedControllers(Startable):
         try:
             await self._host.aclose()
         finally:
-            await self._factory.aclose()
+            try:
+                await self._recorder.aclose()
+            finally:
+                await self._factory.aclose()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     async def _main(self, _group: TaskGroup, ready: Callable[[], None]) -> None:
+        ready()
         try:
-            async with self._recorder:
-                ready()
-                await self.elector.run(self.lead)
+            await self.elector.run(self.lead)
+        except InternalError:
+            raise
+        except InformerError as error:  # it names the cure, and is not a crash
+            self._failure = error
+            _log.error("%s has ended: %s", self._title, error)
         finally:
             self._ended.set()
 

@@ -11,7 +11,7 @@ import yaml
 
 import pyinformer
 from pyinformer.cluster import Cluster, WriteOptions
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import ForbiddenError, InvalidArgumentError
 from pyinformer.operator import OperatorRun
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line, now, pause
@@ -290,5 +290,41 @@ def test_events_tell_who_leads(world: World) -> None:
         await one.run.aclose()
 
     world.run(scenario)
-    notes = sorted(event["note"] for event in world.list("events.k8s.io/v1", "events", "default"))
-    assert notes == ["one became leader", "one stopped leading"]
+    assert _notes(world) == ["one became leader", "one stopped leading"]
+
+
+def test_the_event_of_an_end_is_written_by_a_slow_server_too(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        await one.run.start()
+        await until(lambda: one.leads)
+        await pause(5)
+        one.line.before = lambda method: pause(2.0 if method == "POST" else 0.0)
+        await one.run.aclose()
+
+    world.run(scenario)
+    assert _notes(world) == ["one became leader", "one stopped leading"]
+    assert "dropped" not in caplog.text
+
+
+def _notes(world: World) -> list[str]:
+    return sorted(event["note"] for event in world.list("events.k8s.io/v1", "events", "default"))
+
+
+def test_what_ends_the_election_is_raised_and_is_not_a_crash(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        one.line.is_forbidden = True
+        await one.run.start()
+        elected = one.run._elected
+        assert elected is not None
+        await elected.wait_ended()
+        with pytest.raises(ForbiddenError, match="leader election needs get, create and update"):
+            await one.run.aclose()
+
+    world.run(scenario)
+    assert "crashed" not in caplog.text
