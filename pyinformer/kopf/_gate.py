@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, final
 from pyinformer._logging import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable, Sequence
 
-    from kopf._cogs.aiokits.aiotoggles import ToggleSet
+    from kopf._cogs.aiokits.aiotoggles import Toggle, ToggleSet
+
+    from pyinformer.kopf._stream import Stream
 
 _log = get_logger(__name__)
 
@@ -24,39 +26,60 @@ _MOST_NAMES: Final = 5
 
 @final
 class Gate:
-    """The gate before the handlers of one operator."""
+    """The gate before the handlers of one operator.
 
-    def __init__(self) -> None:
+    Args:
+        streams: those that the operator reads, now and later.
+    """
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
         self.toggles: ToggleSet | None = None
         """kopf's toggles; None before kopf has created them."""
         self.paused: ToggleSet | None = None
         """Is on while the operator is paused by its peers, which rightly closes the gate."""
-        self.stuck: tuple[str, ...] = ()
-        """What blocks the gate, if nothing has moved for a whole period."""
-        self._before: frozenset[str] = frozenset()
+        self._streams = streams
+        self._before: frozenset[Toggle] = frozenset()
+        self._lasting: frozenset[Toggle] = frozenset()
         self._blocked_seconds = 0.0
+
+    @property
+    def stuck(self) -> tuple[str, ...]:
+        """What has blocked the gate for a whole period and still does, by name.
+
+        A resource whose list comes in without errors is not among it: a large one takes its time.
+        """
+        coming = {_toggle_name(one) for one in self._streams if not one.last_error}
+        return _first(set(_names(self._lasting & self._blockers())) - coming)
 
     def check(self) -> None:
         """Log what blocks the gate, if anything does; called once in each period."""
-        names = self._blockers()
-        if not names:
-            self._before, self._blocked_seconds, self.stuck = frozenset(), 0.0, ()
+        blockers = self._blockers()
+        self._lasting, self._before = self._before & blockers, blockers
+        if not blockers:
+            self._blocked_seconds = 0.0
             return
         self._blocked_seconds += PERIOD_SECONDS
-        self.stuck = _first(names) if names == self._before else ()
-        self._before = names
         _log.warning(
             "the handlers wait for %d indexed resources and objects, for up to %.0f s: %s",
-            len(names),
+            len(blockers),
             self._blocked_seconds,
-            ", ".join(_first(names)),
+            ", ".join(_first(_names(blockers))),
         )
 
-    def _blockers(self) -> frozenset[str]:
+    def _blockers(self) -> frozenset[Toggle]:
         if self.toggles is None or (self.paused is not None and self.paused.is_on()):
             return frozenset()
-        return frozenset(each.name or "unnamed" for each in self.toggles if each.is_off())
+        return frozenset(each for each in self.toggles if each.is_off())
 
 
-def _first(names: Collection[str]) -> tuple[str, ...]:
+def _toggle_name(stream: Stream) -> str:
+    """Return how kopf calls the toggle of an indexed resource in a namespace."""
+    return f"{stream.resource}@{stream.namespace}"
+
+
+def _names(toggles: Iterable[Toggle]) -> Iterable[str]:
+    return (each.name or "unnamed" for each in toggles)
+
+
+def _first(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names)[:_MOST_NAMES])

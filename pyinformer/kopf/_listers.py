@@ -149,8 +149,8 @@ class _Cache:
     @property
     def staleness(self) -> str:
         """Why the cache may be behind the server; empty while it follows the server."""
-        errors = (f"{each.name}: {each.last_error}" for each in self._streams.values())
-        return next((text for text in errors if not text.endswith(": ")), "")
+        failing = (each for each in self._streams.values() if each.last_error)
+        return next((f"{each.name}: {each.last_error}" for each in failing), "")
 
     def check(self, namespace: str | None) -> None:
         """Raise if the cache cannot be read for a namespace, or for all of them if None.

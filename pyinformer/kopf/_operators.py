@@ -51,14 +51,14 @@ class Operator:
         self.lineage: Lineage = Lineage(attempt=self.request_budget.attempt)
         self.watch_list_memory: WatchListMemory = WatchListMemory()
         self.rng: random.Random = random.Random()
-        self.gate: Gate = Gate()
-        """What its handlers wait for before they begin."""
         self.caches: StreamCaches = StreamCaches()
         """What its streams keep."""
         self.informers: Informers = Informers(self.caches)
         """The listers of its handlers."""
         self.streams: list[Stream] = []
         """The streams that are read now."""
+        self.gate: Gate = Gate(self.streams)
+        """What its handlers wait for before they begin."""
         self.plain: int = 0
         """How many streams are plain kopf."""
         self.noted: Noted = Noted()
@@ -97,10 +97,14 @@ def register(settings: OperatorSettings, registry: OperatorRegistry) -> Operator
     """Record the operator that begins in this context, and return it.
 
     A vault may be used again by an operator in another event loop, which shares nothing.
+
+    Raises:
+        LookupError: no operator begins in this context.
     """
-    operator = Operator(settings, registry)
+    operator, vault = Operator(settings, registry), auth.vault_var.get()
     with _lock:
-        _operators[auth.vault_var.get()] = operator
+        _operators[vault] = operator
+        _refused.discard(vault)
     return operator
 
 
@@ -119,9 +123,14 @@ def operator_of(settings: OperatorSettings) -> Operator:
 
 
 def refuse() -> None:
-    """Keep the streams of the operator of this context on plain kopf."""
+    """Keep the streams of the operator of this context on plain kopf; without one, do nothing.
+
+    A stream outside of an operator is plain kopf in any case.
+    """
+    vault = auth.vault_var.get(None)
     with _lock:
-        _refused.add(auth.vault_var.get())
+        if vault is not None:
+            _refused.add(vault)
 
 
 def is_refused() -> bool:

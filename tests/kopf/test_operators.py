@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+from kopf._cogs.aiokits.aiotoggles import ToggleSet
 from kopf.testing import KopfRunner
 
 import kopf
@@ -214,6 +215,22 @@ async def test_handlers_have_listers_with_indexes(server: APIServer) -> None:
     assert listed[2] == ("a", ["a", "b"])
 
 
+async def test_a_lister_names_the_stream_that_is_behind_the_server(server: APIServer) -> None:
+    found, settings = captured(registry := registry_of(server, Events())), settings_of()
+    settings.networking.error_backoffs = [0.05] * 1000
+    async with operating(registry, settings):
+        await until(lambda: found and sum(one.has_listed for one in found[0].streams) == 2)
+        lister = found[0].informers.lister("v1", "pods")
+        await until(lambda: server.open_watches == 2)
+        server.faults.add(Fault(resource="pods", status=500, times=None))
+        server.end_watches()
+        await until(lambda: lister.staleness)
+        assert lister.staleness.startswith("pods.v1 in all namespaces: watch pods.v1: 500")
+        server.faults.clear()
+        put(server, "c")
+        await until(lambda: "default/c" in lister and not lister.staleness)
+
+
 async def test_a_lister_of_keys_alone_names_the_cure(server: APIServer) -> None:
     registry = registry_of(server)
 
@@ -281,7 +298,7 @@ async def test_the_endpoint_is_red_while_a_stream_is_refused(server: APIServer) 
     settings = settings_of()
     settings.networking.error_backoffs = (0.01,)
     server.faults.add(Fault(resource="pods", status=403, times=None))
-    found = captured(registry)
+    found, gate = captured(registry), ToggleSet(all)
     async with (
         operating(registry, settings, liveness_endpoint=endpoint),
         aiohttp.ClientSession() as session,
@@ -293,8 +310,13 @@ async def test_the_endpoint_is_red_while_a_stream_is_refused(server: APIServer) 
         assert problem.startswith("pods.v1 in all namespaces: list pods.v1: 403")
         server.faults.clear()
         await until(lambda: not _red(found[0]))
-        found[0].gate.stuck = ("pods@None",)
-        assert _red(found[0]) == ["the handlers wait for pods@None"]
+        blocked = await gate.make_toggle(name="the index")
+        found[0].gate.toggles = gate
+        found[0].gate.check()
+        found[0].gate.check()
+        assert _red(found[0]) == ["the handlers wait for the index"]
+        await gate.drop_toggle(blocked)
+        assert not _red(found[0])
 
 
 def _red(operator: Operator) -> list[str]:

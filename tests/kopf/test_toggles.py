@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import pytest
-from kopf._cogs.aiokits.aiotoggles import ToggleSet
+from hypothesis import given
+from hypothesis import strategies as st
+from kopf._cogs.aiokits.aiotoggles import Toggle, ToggleSet
 
 import pyinformer.kopf
 from pyinformer.kopf._gate import Gate
-from tests.waiting import until
+from tests.waiting import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyinformer.kopf._stream import Stream
 
 
 @pytest.fixture
@@ -67,18 +73,89 @@ async def test_waiters_pass_when_the_last_toggle_goes() -> None:
     assert toggles.is_on()
 
 
+def exactly_one(states: Iterable[bool]) -> bool:
+    """Return whether one state is on; kopf has no such set, but allows it."""
+    return sum(states) == 1
+
+
 @pytest.mark.usefixtures("_installed")
-async def test_a_set_of_any_flips_with_its_members() -> None:
+@pytest.mark.parametrize("fn", [all, any, exactly_one])
+@given(
+    changes=st.lists(
+        st.tuples(st.sampled_from(["make", "drop", "drops"]), st.booleans()), max_size=12
+    )
+)
+def test_waiters_are_notified_exactly_when_a_change_flips_the_state(
+    fn: Callable[[Iterable[bool]], bool], changes: list[tuple[str, bool]]
+) -> None:
+    async def play() -> None:
+        toggles, states = ToggleSet(fn), dict[Toggle, bool]()
+        toggles._condition = condition = Counting()
+        for what, is_first in changes:
+            was_on, before = toggles.is_on(), condition.notifications
+            picked = list(states)[: 1 if what == "drop" else 2][:: 1 if is_first else -1]
+            if what == "make":
+                states[await toggles.make_toggle(is_first)] = is_first
+            elif what == "drops":
+                await toggles.drop_toggles(picked)
+            elif picked:
+                await toggles.drop_toggle(picked[0])
+            if what != "make":
+                states = {one: on for one, on in states.items() if one not in picked}
+            assert list(toggles) == list(states)
+            assert toggles.is_on() == fn(states.values())
+            assert (condition.notifications > before) == (toggles.is_on() != was_on)
+
+    asyncio.run(play())
+
+
+@pytest.mark.usefixtures("_installed")
+async def test_a_set_of_any_wakes_its_waiters_at_each_flip() -> None:
     toggles = ToggleSet(any)
     waiter = asyncio.create_task(toggles.wait_for(True))
     toggle = await toggles.make_toggle()
-    await until(lambda: True)
+    await settle()
     assert not waiter.done()
     await toggle.turn_to(True)
     await waiter
     off = asyncio.create_task(toggles.wait_for(False))
+    await settle()
+    assert not off.done()
     await toggles.drop_toggle(toggle)
     await off
+
+
+@pytest.mark.usefixtures("_installed")
+@pytest.mark.parametrize(("fn", "most"), [(all, 4), (any, 1)])
+async def test_a_change_reads_few_toggles_however_many_there_are(
+    fn: Callable[[Iterable[bool]], bool], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 indexed objects are 20,000 changes, and each must not read 10,000 toggles."""
+    reads = Counter[str]()
+
+    def read(toggle: Toggle) -> bool:
+        reads["all"] += 1
+        return toggle._state
+
+    monkeypatch.setattr(Toggle, "is_on", read)
+    toggles = ToggleSet(fn)
+    made = [await toggles.make_toggle() for _ in range(300)]
+    for toggle in made:
+        reads.clear()
+        await toggles.drop_toggle(toggle)
+        assert reads["all"] <= most
+
+
+@pytest.mark.usefixtures("_installed")
+async def test_toggles_outlive_the_line() -> None:
+    toggles = ToggleSet(all)
+    first, second, third = [await toggles.make_toggle() for _ in range(3)]
+    pyinformer.kopf.uninstall()
+    fourth = await toggles.make_toggle()
+    await toggles.drop_toggle(first)
+    await toggles.drop_toggles([second, fourth])
+    assert list(toggles) == [third]
+    assert not toggles.is_on()
 
 
 @pytest.mark.usefixtures("_installed")
@@ -98,9 +175,18 @@ async def test_a_cancelled_change_changes_nothing() -> None:
     assert list(toggles) == [kept]
 
 
-async def gate_of(*names: str) -> Gate:
+@dataclass
+class Listing:
+    """A stream whose list comes in, perhaps with errors."""
+
+    resource: str
+    namespace: str | None = None
+    last_error: str = ""
+
+
+async def gate_of(*names: str, streams: Sequence[Listing] = ()) -> Gate:
     """Return a gate that these toggles block."""
-    gate = Gate()
+    gate = Gate(cast("Sequence[Stream]", streams))
     gate.toggles = ToggleSet(all)
     for name in names:
         await gate.toggles.make_toggle(name=name)
@@ -119,19 +205,50 @@ async def test_a_gate_is_stuck_if_nothing_moves_for_a_period(
     assert gate.stuck == ("nodes@None", "pods@None")
 
 
-async def test_a_gate_that_moves_is_not_stuck() -> None:
+async def test_only_what_has_not_moved_is_stuck() -> None:
     gate = await gate_of("a", "b")
     assert gate.toggles is not None
     gate.check()
-    first = next(iter(gate.toggles))
+    (first,) = (each for each in gate.toggles if each.name == "a")
     await gate.toggles.drop_toggle(first)
+    await gate.toggles.make_toggle(name="c")
     gate.check()
-    assert not gate.stuck
-    gate.check()
-    assert len(gate.stuck) == 1
+    assert gate.stuck == ("b",)
     await gate.toggles.drop_toggles(list(gate.toggles))
+    assert not gate.stuck
     gate.check()
     assert not gate.stuck
+
+
+async def test_what_comes_and_goes_does_not_hide_what_is_stuck() -> None:
+    gate = await gate_of("secrets@None")
+    assert gate.toggles is not None
+    for number in range(3):
+        passing = await gate.toggles.make_toggle(name=str(number))
+        gate.check()
+        assert gate.stuck == (() if number == 0 else ("secrets@None",))
+        await gate.toggles.drop_toggle(passing)
+
+
+async def test_two_objects_of_one_name_are_two() -> None:
+    gate = await gate_of("a")
+    assert gate.toggles is not None
+    gate.check()
+    await gate.toggles.drop_toggles(list(gate.toggles))
+    await gate.toggles.make_toggle(name="a")
+    gate.check()
+    assert not gate.stuck
+
+
+async def test_a_long_list_is_stuck_only_if_it_fails() -> None:
+    pods, secrets = Listing("pods"), Listing("secrets", "shop")
+    gate = await gate_of("pods@None", "secrets@shop", "an object", streams=[pods, secrets])
+    gate.check()
+    gate.check()
+    found = [gate.stuck]
+    for secrets.last_error in ("403 Forbidden", ""):
+        found.append(gate.stuck)
+    assert found == [("an object",), ("an object", "secrets@shop"), ("an object",)]
 
 
 async def test_a_paused_operator_may_have_a_closed_gate(caplog: pytest.LogCaptureFixture) -> None:
@@ -149,6 +266,6 @@ async def test_a_paused_operator_may_have_a_closed_gate(caplog: pytest.LogCaptur
 
 
 def test_a_gate_without_toggles_is_open() -> None:
-    gate = Gate()
+    gate = Gate([])
     gate.check()
     assert not gate.stuck
