@@ -298,12 +298,11 @@ class Stream:
             text = str(error)
             status: object = {"kind": "Status", "message": text, "code": _FORBIDDEN}
             raise errors.APIForbiddenError(status, status=_FORBIDDEN, headers={})  # type: ignore[arg-type]
-        if not self.refusal.is_logged:
-            self.refusal.is_logged = True
+        if self.refusal.warns(patience, now):
             _log.warning(
                 "%s: forbidden for %.0f s: %s; it is tried again every minute, and the liveness"
                 " probe fails meanwhile",
                 self.name,
-                patience,
+                self.refusal.seconds(now),
                 error,
             )

@@ -1,0 +1,32 @@
+"""A stream without rights: from when on it is refused, and when that is logged."""
+
+from __future__ import annotations
+
+from pyinformer.errors import ForbiddenError, ServerError
+from pyinformer.kopf._forbidden import Refusal
+
+NO = ForbiddenError(status=403)
+
+
+def test_it_begins_with_the_first_refusal_and_ends_with_a_success() -> None:
+    refusal = Refusal()
+    assert not refusal.lasts(0.0, 1.0)
+    assert refusal.observe(NO, 10.0)
+    assert not refusal.observe(NO, 20.0)
+    assert not refusal.observe(ServerError(status=500), 21.0)
+    assert [refusal.lasts(15.0, now) for now in (24.0, 25.0)] == [False, True]
+    assert refusal.seconds(25.0) == 15.0
+    assert not refusal.observe(None, 30.0)
+    assert not refusal.lasts(0.0, 31.0)
+    assert refusal.seconds(31.0) == 0.0
+    assert refusal.observe(NO, 40.0)
+
+
+def test_it_is_logged_after_the_patience_and_then_every_five_minutes() -> None:
+    refusal = Refusal()
+    refusal.observe(NO, 0.0)
+    warned = [now for now in range(0, 1000, 10) if refusal.warns(50.0, now)]
+    assert warned == [50, 350, 650, 950]
+    refusal.observe(None, 1000.0)
+    refusal.observe(NO, 1010.0)
+    assert [refusal.warns(50.0, now) for now in (1050.0, 1060.0)] == [False, True]
