@@ -47,7 +47,8 @@ class Noted:
     """What the first scan and the fetch of one operator have shown."""
 
     def __init__(self) -> None:
-        self._groups: frozenset[str] | None = frozenset()
+        self._has_scanned = False
+        self._groups: frozenset[str] | None = None
         self._resources: frozenset[tuple[str, str, str]] = frozenset()
         self._namespaces: set[str] = set()
 
@@ -58,6 +59,7 @@ class Noted:
             groups: what was scanned: the API groups of all handlers, or None for every group.
             found: the resources that the server serves.
         """
+        self._has_scanned = True
         self._groups = None if groups is None else frozenset(groups)
         self._resources = frozenset((one.group, one.version, one.plural) for one in found)
 
@@ -72,14 +74,15 @@ class Noted:
             return False
         if NAMESPACES.check(resource):
             return obj.metadata.uid in self._namespaces
-        return CRDS.check(resource) and self._has_scanned(obj)
+        return CRDS.check(resource) and self._has_scanned and self._has_definition(obj)
 
-    def _has_scanned(self, definition: KubeObject[None]) -> bool:
+    def _has_definition(self, definition: KubeObject[None]) -> bool:
         try:
             spec = _decode(definition.raw).spec
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        if self._groups is not None and spec.group not in self._groups:
-            return self._resources != frozenset()  # no handler is meant
+        is_relevant = self._groups is None or spec.group in self._groups
+        if not is_relevant:  # kopf scans only the groups of its handlers
+            return True
         served = [one.name for one in spec.versions if one.served]
         return all((spec.group, name, spec.names.plural) in self._resources for name in served)

@@ -75,7 +75,7 @@ async def keepalive(
 
 def _period_seconds(lifetime_seconds: float) -> float:
     """Return when the next keep-alive is due: some seconds before the last one expires."""
-    return max(1.0, lifetime_seconds - random.uniform(5.0, 10.0))
+    return max(1.0, lifetime_seconds - random.randint(5, 10))
 
 
 async def _leave(farewell: Awaitable[None]) -> None:

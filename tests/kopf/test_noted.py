@@ -74,4 +74,8 @@ def test_definitions_of_groups_without_handlers_are_not_news() -> None:
 
 
 def test_before_the_first_scan_everything_is_news() -> None:
-    assert not Noted().has(CRDS, definition(v1=True))
+    noted = Noted()
+    assert not noted.has(CRDS, definition(v1=True))
+    noted.scanned({"kopf.dev"}, [])
+    assert noted.has(CRDS, definition("other.dev", v1=True))
+    assert not noted.has(CRDS, definition("kopf.dev", v1=True))
