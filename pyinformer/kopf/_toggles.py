@@ -103,5 +103,5 @@ def _ordered(toggles: ToggleSet) -> _OrderedToggles:
     if isinstance(members, _OrderedToggles):
         return members
     ordered = _OrderedToggles((each, None) for each in toggles)
-    toggles._toggles = ordered  # type: ignore[assignment]  # noqa: SLF001 - as good as a set
+    toggles._toggles = ordered  # type: ignore[assignment]  # noqa: SLF001 - it has the methods of a set
     return ordered
