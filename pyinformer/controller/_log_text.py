@@ -12,6 +12,7 @@ from pyinformer._printable import printable
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import (
     ConflictError,
+    FencedError,
     InvalidTypeError,
     ModelMismatchError,
     ReconcileTimeoutError,
@@ -44,25 +45,29 @@ def text_of(error: BaseException, shown: LogExceptions = "classes") -> str:
 def outlook_of(outcome: Outcome) -> str:
     """Return what happens next; a RetryAfter is not counted as a failure."""
     if outcome.after_seconds is None:
+        if outcome.error is not None and isinstance(only_cause(outcome.error), FencedError):
+            return "the next leader reconciles it"
         return "not retried until something changes"
     again = f"retry in {outcome.after_seconds:.3f} s"
     return f"failure {outcome.failures}, {again}" if outcome.failures else again
 
 
 def level_of(error: BaseException) -> int:
-    """Return the log level: conflicts and RetryAfter are a part of normal work."""
+    """Return the log level: conflicts, RetryAfter and lost terms are a part of normal work."""
     return logging.INFO if is_expected(error) else logging.WARNING
 
 
 def is_expected(error: BaseException) -> bool:
     """Return whether an error is a part of normal work, so that its calls are not logged."""
-    return isinstance(only_cause(error), ConflictError | RetryAfter)
+    return isinstance(only_cause(error), ConflictError | FencedError | RetryAfter)
 
 
 def _own_text(error: BaseException) -> str | None:
     """Return an error's text if it is safe in logs and names its cause."""
     if isinstance(error, ModelMismatchError):
         return f"{error.what}: {error.reason}"
+    if isinstance(error, FencedError):
+        return f"no valid term of the Lease {error.lease}: {error.reason}"
     if isinstance(error, TerminalError):
         return error.reason
     if isinstance(error, RetryAfter):  # its time is in the outlook

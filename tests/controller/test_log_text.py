@@ -12,6 +12,7 @@ from pyinformer.controller._log_text import level_of, outlook_of, text_of
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.errors import (
     ConflictError,
+    FencedError,
     ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
@@ -91,6 +92,14 @@ def test_a_group_of_one_says_what_its_member_says() -> None:
     assert text_of(group) == "no quota"
     conflict = ConflictError(status=409, reason="Conflict", request="PUT a")
     assert level_of(ExceptionGroup("secret", [conflict])) == logging.INFO
+
+
+def test_a_refusal_after_a_term_is_a_part_of_normal_work() -> None:
+    fenced = FencedError(lease="ops/db", reason="b holds the Lease by now")
+    outcome = Outcome(request=Request("a"), kind="terminal", error=fenced)
+    assert level_of(fenced) == logging.INFO
+    assert text_of(fenced) == "no valid term of the Lease ops/db: b holds the Lease by now"
+    assert outlook_of(outcome) == "the next leader reconciles it"
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
