@@ -65,6 +65,7 @@ _log = get_logger(__name__)
 _VERBS: Final = (
     "get, create and update on leases.coordination.k8s.io (list and watch spare requests)"
 )
+_EXPIRY_SECONDS: Final = 0.1  # how late the end of a term may be noticed after a suspend
 
 
 @final
@@ -529,19 +530,27 @@ class _Run:
             return
         if work is None:
             self._begin_term(tenure)
-        if self._expiry is not None:
-            self._expiry.cancel()
-        loop = asyncio.get_running_loop()
-        left_seconds = max(0.0, tenure.valid_until - self._clock())
-        self._expiry = loop.call_later(left_seconds, self._check_expiry)
+        self._watch_expiry(tenure)
         if self._deadline is not None:
             duration = self._options.lease_duration_seconds
             self._deadline.set_deadline(tenure.renewed_at + duration - MARGIN_SECONDS)
 
+    def _watch_expiry(self, tenure: Tenure) -> None:
+        """Check the lease clock at the end of the term: often, as timers stop in a suspend."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        left_seconds = max(0.0, tenure.valid_until - self._clock())
+        loop = asyncio.get_running_loop()
+        self._expiry = loop.call_later(min(left_seconds, _EXPIRY_SECONDS), self._check_expiry)
+
     def _check_expiry(self) -> None:
         self._expiry = None
         self.election.check_expiry(self._clock())
-        self._changed()
+        tenure = self.election.tenure
+        if tenure is None:
+            self._changed()
+        else:
+            self._watch_expiry(tenure)
 
     def _begin_term(self, tenure: Tenure) -> None:
         term = Term(self.lease, tenure, clock=self._clock, wall_clock=self._wall)
