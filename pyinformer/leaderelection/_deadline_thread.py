@@ -1,7 +1,8 @@
 """A thread that acts when work outlives its Lease, or when the event loop is blocked until then.
 
 A blocked loop can neither renew nor cancel. One second before another replica may lead, this thread
-logs what runs, and ends the process if it was asked to.
+logs what runs, and ends the process if it was asked to. A process that was stopped until then has a
+second to end its work first: its writes are refused, so a standby it can be again.
 """
 
 from __future__ import annotations
@@ -24,10 +25,45 @@ _log = get_logger(__name__)
 MARGIN_SECONDS: Final = 1.0
 """How long before the end of the Lease the thread acts."""
 
-_POLL_SECONDS: Final = 0.1  # also how late it may be after the system was suspended
+_POLL_SECONDS: Final = 0.1
+_LEAST_POLLS: Final = 10  # a second in which the process runs: only then it can end its work
 _LOG_SECONDS: Final = 0.5  # then the process ends without the log line: its reader may be blocked
 EXIT_STATUS: Final = 70
 """Of a process that was ended: an internal failure, in the words of sysexits.h."""
+
+
+@final
+class Deadline:
+    """Decides when work has outlived its Lease; the event loop sets it, a thread polls it."""
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+        self._polls = 0
+        self._lock = threading.Lock()  # no work is reported that has ended or was renewed before
+
+    def set(self, at: float | None) -> None:
+        """Move it to a time of the lease clock; None while no work runs."""
+        with self._lock:
+            if at != self._at:
+                self._at, self._polls = at, 0
+
+    def is_due(self, now: float) -> bool:
+        """Return whether work has outlived it; once for each time that it is set to.
+
+        The second before it is counted in polls, so that the time in which the process is stopped
+        does not count.
+
+        Args:
+            now: the lease clock.
+        """
+        with self._lock:
+            if self._at is None or now < self._at - MARGIN_SECONDS:
+                return False
+            self._polls += 1
+            if now < self._at or self._polls <= _LEAST_POLLS:
+                return False
+            self._at = None
+            return True
 
 
 @final
@@ -53,13 +89,20 @@ class DeadlineThread:
         self._clock = clock
         self._ends_process = ends_process
         self._end = end
-        self._deadline: float | None = None
+        self._deadline = Deadline()
+        self._is_over: Callable[[], bool] = bool  # False
+        self._is_left = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
         self.reports: int = 0
         """How often work outlived its Lease."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
         """Begin to watch the work of the running loop."""
@@ -76,21 +119,29 @@ class DeadlineThread:
         if self._thread is not None:
             self._thread.join()
 
+    def leave(self, is_over: Callable[[], bool]) -> None:
+        """Watch on without the loop: work was left behind. The thread ends itself.
+
+        Args:
+            is_over: returns whether that work has ended; called in the thread.
+        """
+        self._is_over = is_over
+        self._is_left = True
+
     def set_deadline(self, at: float | None) -> None:
         """Act at a time of the lease clock; None while no work runs."""
-        self._deadline = at
+        self._deadline.set(at)
 
     def _watch(self) -> None:
-        while not self._stopping.wait(_POLL_SECONDS):
-            deadline = self._deadline
-            if deadline is not None and self._clock() >= deadline:
-                self._act(deadline)
+        while not self._stopping.wait(_POLL_SECONDS) and not self._is_over():
+            if self._deadline.is_due(self._clock()):
+                self._act()
+                if self._is_left:
+                    return
 
-    def _act(self, deadline: float) -> None:
+    def _act(self) -> None:
         """Log what runs and end the process; a log whose reader is blocked delays it only a bit."""
         self.reports += 1
-        if self._deadline == deadline:
-            self._deadline = None  # once for each term
         reporter = threading.Thread(
             target=self._report, name="pyinformer lease report", daemon=True
         )

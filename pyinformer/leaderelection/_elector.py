@@ -43,6 +43,7 @@ from pyinformer.leaderelection._options import (
     LeaderElectionOptions,
     check_identity,
     check_lease_name,
+    check_time_to_end,
 )
 from pyinformer.leaderelection._rbac import rbac_yaml
 from pyinformer.leaderelection._term import Term
@@ -133,7 +134,8 @@ class LeaderElector:
         rng: spreads the requests of replicas that cannot watch.
 
     Raises:
-        InvalidArgumentError: a name or the identity is invalid.
+        InvalidArgumentError: a name or the identity is invalid, or the Lease lasts less than two
+            seconds longer than a term and `ends_process` is set.
 
     Source:
         client-go tools/leaderelection/leaderelection.go.
@@ -166,6 +168,8 @@ class LeaderElector:
         """The name of this replica."""
         self.options: LeaderElectionOptions = options or LeaderElectionOptions()
         """The durations."""
+        if ends_process:
+            check_time_to_end(self.options)
         self._cluster = cluster
         self._name, self._namespace = name, namespace
         self._ends_process = ends_process
@@ -327,6 +331,7 @@ class _Run:
         self._deadline = deadline
         self._tasks = UserTasks()
         self._work: _Work | None = None
+        self._left_behind: UserTask | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._reflector: Reflector | None = None
         self._started = anyio.Event()
@@ -398,9 +403,18 @@ class _Run:
             self.has_ended = True
             if self._expiry is not None:
                 self._expiry.cancel()
-            if self._deadline is not None:
-                self._deadline.stop()
+            self._leave_deadline()
             await self._requests.aclose()
+
+    def _leave_deadline(self) -> None:
+        """Stop the thread, unless work was left behind that may outlive the Lease."""
+        deadline, left = self._deadline, self._left_behind
+        if deadline is None:
+            return
+        if left is None or left.done:
+            deadline.stop()
+        else:
+            deadline.leave(lambda: left.done)
 
     async def _wait_ended(self) -> None:
         try:
@@ -637,6 +651,7 @@ class _Run:
             work.tenure.ended = work.tenure.ended or "the elector was stopped"
             work.term.cut_off_writes()
             await work.task.stop(0.0)
+            self._left_behind = work.task
 
     def _uid(self) -> str:
         lease = self.election.lease

@@ -17,6 +17,7 @@ _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX_NAME: Final = 253
 _JITTER_FACTOR: Final = 1.2  # as client-go; one retry must fit before the deadline
+_END_SECONDS: Final = 2.0  # one to end the work, and one before another replica may lead
 _WHOLE: Final = ("lease_duration_seconds", "renew_deadline_seconds", "retry_period_seconds")
 
 
@@ -101,8 +102,9 @@ class LeaderElection:
 
     ends_process: bool | None = None
     """Whether a thread ends the process if work still runs, or the event loop is blocked, one
-    second before another replica may lead. None: yes for `Operator.run`, which is the whole
-    program; no otherwise, and the thread only logs it."""
+    second before another replica may lead. It needs a `lease_duration_seconds` of at least
+    `renew_deadline_seconds` + 2. None: yes for `Operator.run`, which is the whole program; no
+    otherwise, and the thread only logs it."""
 
     def __post_init__(self) -> None:
         for argument, value in (("name", self.name), ("namespace", self.namespace)):
@@ -124,6 +126,22 @@ def check_lease_name(argument: str, value: object) -> None:
     if not usable:
         reason = f"must be lower-case letters, digits, '-' and '.', got {value!r}"
         raise InvalidArgumentError(argument, reason)
+
+
+def check_time_to_end(options: LeaderElectionOptions) -> None:
+    """Refuse durations that leave no time to end work before the process is ended.
+
+    Raises:
+        InvalidArgumentError: the Lease ends less than two seconds after a term.
+    """
+    lease, least = options.lease_duration_seconds, options.renew_deadline_seconds + _END_SECONDS
+    if lease < least:
+        reason = (
+            f"must be at least renew_deadline_seconds + {_END_SECONDS:g} = {least:g} if work that"
+            f" outlives its term ends the process, got {lease:g}; with ends_process=False it is"
+            " only logged"
+        )
+        raise InvalidArgumentError("lease_duration_seconds", reason)
 
 
 def check_identity(value: object) -> None:
