@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,11 @@ import trustme
 
 from pyinformer.cluster import Cluster, WriteOptions, connect
 from pyinformer.controller import Controller
-from pyinformer.errors import FencedError, TransportError
+from pyinformer.errors import FencedError, TooManyRequestsError, TransportError
 from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Fault, World
 from pyinformer.transport import CURRENT_GUARD, find_config
+from tests.leaderelection.electing import Line
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -112,37 +113,52 @@ async def test_reads_are_not_guarded() -> None:
                 assert (await cluster.get("v1", "configmaps", "default/a")).metadata.name == "a"
 
 
-async def test_a_write_that_waits_for_its_turn_is_refused_after_it() -> None:
+def test_a_write_that_waits_for_its_turn_is_refused_after_it() -> None:
     options = WriteOptions(writes_per_second=1.0, burst=1)
-    with APIServer() as server:
-        async with connect(server=server.url, write_options=options) as cluster:
-            await cluster.discovery.read_again(
-                (await cluster.find_resource("v1/configmaps")).resource
-            )
-            guard = Guard(announces=False)
-            with guarded(guard):
-                await cluster.create(_map("a"))
-                waiting = asyncio.create_task(cluster.create(_map("b")))
-                await until(lambda: cluster.write_statistics().waiting == 1)
-                guard.shut()
-                with pytest.raises(FencedError):
-                    await waiting
-            assert _writes(server) == ["POST"]
+
+    async def scenario(line: Line, cluster: Cluster) -> None:
+        guard = Guard(announces=False)
+        with guarded(guard):
+            await cluster.create(_map("a"))
+            waiting = asyncio.create_task(cluster.create(_map("b")))
+            await until(lambda: cluster.write_statistics().waiting == 1)
+            guard.shut()
+            with pytest.raises(FencedError):
+                await waiting
+        assert line.count("POST") == 1
+
+    _in_virtual_time(scenario, options)
 
 
-async def test_a_write_that_waits_after_a_429_is_refused() -> None:
-    with APIServer() as server:
-        async with connect(server=server.url) as cluster:
-            await cluster.find_resource("v1/configmaps")
-            server.faults.add(Fault(verb="create", status=429, retry_after_seconds=1))
-            guard = Guard(announces=False)
-            with guarded(guard):
-                waiting = asyncio.create_task(cluster.create(_map("a")))
-                await until(lambda: cluster.write_statistics().waiting == 1)
-                guard.shut()
-                with pytest.raises(FencedError):
-                    await waiting
-            assert _writes(server) == ["POST"]  # the one that was answered with 429
+def test_a_write_that_waits_after_a_429_is_refused() -> None:
+    async def scenario(line: Line, cluster: Cluster) -> None:
+        async def refuse(method: str) -> None:
+            if method == "POST":
+                raise TooManyRequestsError(
+                    status=429, reason="TooManyRequests", request=method, retry_after_seconds=1.0
+                )
+
+        line.before = refuse
+        guard = Guard(announces=False)
+        with guarded(guard):
+            waiting = asyncio.create_task(cluster.create(_map("a")))
+            await until(lambda: cluster.write_statistics().waiting == 1)
+            guard.shut()
+            with pytest.raises(FencedError):
+                await waiting
+        assert line.count("POST") == 1  # the one that was answered with 429
+
+    _in_virtual_time(scenario, WriteOptions())
+
+
+def _in_virtual_time(
+    scenario: Callable[[Line, Cluster], Awaitable[None]], options: WriteOptions
+) -> None:
+    """Run a scenario in which a wait ends only when nothing else is left to do."""
+    with World(virtual_time=True) as world:
+        line = Line(world.cluster.connection)
+        cluster = Cluster(world.cluster.config, write_options=options, connection=line)
+        world.run(lambda: scenario(line, cluster))
 
 
 async def test_a_request_is_cut_off_when_the_term_ends() -> None:
