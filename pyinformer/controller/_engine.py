@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 import anyio
+from msgspec.structs import replace
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
@@ -396,4 +397,7 @@ async def _prepare_early(prepare: Callable[[], Awaitable[None]]) -> None:
 
 
 def _reasons(request: Request) -> str:
-    return "; ".join(map(str, request.reasons)) or "none"
+    """Return why a request was made; the line has named its own object already."""
+    own = request.key
+    reasons = (replace(one, key="") if one.key == own else one for one in request.reasons)
+    return "; ".join(map(str, reasons)) or "none"

@@ -89,11 +89,7 @@ class NamespaceCache(Generic[V]):
         self._caches = caches
         self._cancel_scope: anyio.CancelScope | None = None  # needs a running loop
         self._is_stopped = False
-        self._states = StateChangeReporter(
-            self.name,
-            absence_is_fine=settings.absent == "optional",
-            callbacks=context.state_callbacks,
-        )
+        self._states = StateChangeReporter(self.name, callbacks=context.state_callbacks)
         self.indexer: Indexer[V] = context.new_indexer()
         self.freshness: Freshness[V] = Freshness(context, scope, self.indexer)
         self.sink: StoreSink[V] = StoreSink(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_LOUD = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
+_LOUD = frozenset({ReflectorState.FORBIDDEN, ReflectorState.FAILED})
 _LASTING_ATTEMPTS = 2  # one failed attempt is a reconnect; from the second on it is an outage
 
 
@@ -67,7 +67,6 @@ class StateChangeReporter:
 
     Args:
         informer: what it follows.
-        absence_is_fine: the resource is optional: its absence is not logged as trouble.
         callbacks: called at each change; None for no callbacks.
     """
 
@@ -75,12 +74,10 @@ class StateChangeReporter:
         self,
         informer: str,
         *,
-        absence_is_fine: bool = False,
         callbacks: StateCallbacks | None = None,
     ) -> None:
         self._informer = informer
         self._callbacks = callbacks or StateCallbacks()
-        self._quiet = ReflectorState.ABSENT if absence_is_fine else None
         self._state = ReflectorState.NEW
         self._logged = ReflectorState.NEW
         self._troubles: set[ReflectorState] = set()
@@ -117,10 +114,8 @@ class StateChangeReporter:
         state, level = self._state, logging.DEBUG
         if state is not self._logged and self._lasts(reason, attempts):
             before, self._logged = self._logged, state
-            is_known = (
-                state in self._troubles or state is self._quiet
-            )  # the reflector has logged it
-            if not is_known:
+            # The reflector has logged an absence.
+            if state not in self._troubles and state is not ReflectorState.ABSENT:
                 level = logging.WARNING if state in _LOUD else logging.INFO
             if state is ReflectorState.WATCHING:
                 self._troubles.clear()

@@ -112,7 +112,7 @@ class OperatorRun(Closable):
         self._hints: list[str] = []
         self._report: asyncio.TimerHandle | None = None
         self._began_at = 0.0
-        self._is_late = False
+        self._late_start = LateStart()
         self.health: Health = Health(self._factory)
         """Whether it is alive and ready, with reasons; the health endpoint answers with it."""
         self._health: HealthServer | None = None
@@ -319,10 +319,10 @@ class OperatorRun(Closable):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Log periodically what a start waits for; add hints to the error if it fails."""
+        """Log now and then what a start waits for; add hints to the error if it fails."""
         loop = asyncio.get_running_loop()
         self._began_at = loop.time()
-        self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
+        self._report = loop.call_later(_CHECK_SECONDS, self._report_nowait)
         try:
             yield
         except CacheSyncTimeoutError as error:
@@ -334,17 +334,28 @@ class OperatorRun(Closable):
                 self._report.cancel()
 
     def _report_nowait(self) -> None:
-        if self._not_ready():
-            self._is_late = True
-            _log.warning("still starting: %s", "; ".join(self._not_ready()))
-            loop = asyncio.get_running_loop()
-            self._report = loop.call_later(_REPORT_SECONDS, self._report_nowait)
+        missing = self._not_ready()
+        if not missing:
+            return
+        loop = asyncio.get_running_loop()
+        if self._late_start.is_due(self._reasons_not_ready(), loop.time() - self._began_at):
+            _log.warning("still starting: %s", "; ".join(missing))
+        self._report = loop.call_later(_CHECK_SECONDS, self._report_nowait)
+
+    def _reasons_not_ready(self) -> list[tuple[str, str]]:
+        """Return what the start waits for, without the numbers that grow with every attempt."""
+        return [
+            (each.follows, each.last_error or each.state.value)
+            for informer in self._factory.status().informers
+            for each in informer.namespaces
+            if not each.has_synced
+        ]
 
     def _started_nowait(self) -> None:
         """Log the start at the level of the earlier warnings, if there were any."""
         if self._report is not None:
             self._report.cancel()
-        if self._is_late:
+        if self._late_start.was_reported:
             seconds = asyncio.get_running_loop().time() - self._began_at
             _log.warning("started after %.0f s", seconds)
 
@@ -366,7 +377,32 @@ class OperatorRun(Closable):
         return [f"not running: {', '.join(idle) or 'no controller yet'}", *pending]
 
 
-_REPORT_SECONDS = 5.0  # a usual start takes less
+@final
+class LateStart:
+    """Decides when a late start is logged: at once for a new reason, then at growing intervals."""
+
+    def __init__(self) -> None:
+        self.was_reported: bool = False
+        self._reasons: list[tuple[str, str]] = []
+        self._next_at_seconds = 0.0
+
+    def is_due(self, reasons: list[tuple[str, str]], waited_seconds: float) -> bool:
+        """Return whether to log now, and record that it was logged.
+
+        Args:
+            reasons: what is missing and why, without numbers that grow with every attempt.
+            waited_seconds: how long the start has taken.
+        """
+        is_known = self.was_reported and reasons == self._reasons
+        if is_known and waited_seconds < self._next_at_seconds:
+            return False
+        self.was_reported = True
+        self._reasons = reasons
+        self._next_at_seconds = 2 * waited_seconds
+        return True
+
+
+_CHECK_SECONDS = 5.0  # a usual start takes less
 _END_SECONDS = 2.0  # tasks of controllers have had their grace period already
 _HELP = (
     "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"

@@ -166,14 +166,9 @@ class StateReporter:
 
     def _is_logged_elsewhere(self) -> bool:
         machine, availability = self._machine, self._availability
-        is_optional = availability.is_absent and availability.policy == "optional"
         # The callback reports missing rights at once; a second line would repeat it.
         is_forbidden = isinstance(machine.last_error, ForbiddenError)
-        return (
-            machine.state is ReflectorState.ABSENT
-            or is_optional
-            or (is_forbidden and self._on_change is not None)
-        )
+        return availability.is_absent or (is_forbidden and self._on_change is not None)
 
 
 @final

@@ -48,14 +48,32 @@ def test_what_takes_long_is_said_once() -> None:
     assert progress.lines(_status(_LOADING), 9.5) == []
 
 
-def test_each_attempt_that_fails_is_said_at_once_and_safely() -> None:
+def test_an_error_is_reported_once_then_the_number_of_attempts_at_growing_intervals() -> None:
     progress = ProgressReporter()
 
     assert progress.lines(_status(_FAILING), 0.0) == [
         "waiting for pods.v1 in shop: waiting: refused\\x1b[2J, attempt 2"
     ]
-    assert progress.lines(_status(_FAILING), 1.0) == []
-    assert len(progress.lines(_status(replace(_FAILING, attempts=3)), 1.0)) == 1
+    later = [
+        line
+        for attempt in range(2, 17)
+        for line in progress.lines(_status(replace(_FAILING, attempts=attempt)), 1.0)
+    ]
+    assert later == [
+        f"waiting for pods.v1 in shop: the same after attempt {attempt}" for attempt in (4, 8, 16)
+    ]
+    other = replace(_FAILING, attempts=17, last_error="timed out")
+    assert progress.lines(_status(other), 1.0) == [
+        "waiting for pods.v1 in shop: waiting: timed out, attempt 17"
+    ]
+
+
+def test_a_reason_that_repeats_the_error_is_not_shown_twice() -> None:
+    queued = replace(_FAILING, last_error="refused", reason="refused; waiting for its turn to list")
+
+    assert ProgressReporter().lines(_status(queued), 1.0) == [
+        "waiting for pods.v1 in shop: waiting: refused; waiting for its turn to list, attempt 2"
+    ]
 
 
 def test_what_is_shown_may_be_old_until_it_is_followed_again() -> None:

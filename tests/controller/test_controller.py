@@ -697,8 +697,8 @@ async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
     text = caplog.text
     assert "secret" not in text
     assert "the reconcile of default/a failed: ValueError at" in text
-    assert "failure 1, retry in 1.000 s; reasons: said updated default/a@7" in text
-    assert "default/a: success; reasons: said updated default/a@7; reconcile retry" in text
+    assert "failure 1, retry in 1.000 s; reasons: said updated @7" in text
+    assert "default/a: success; reasons: said updated @7; reconcile retry" in text
     assert "failed: no such zone; not retried until something changes; reasons" in text
 
 

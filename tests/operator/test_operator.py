@@ -339,7 +339,7 @@ async def test_a_resource_that_is_not_served_is_named_with_what_to_do(
 async def test_a_start_that_takes_long_says_what_it_waits_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_run, "_REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(_run, "_CHECK_SECONDS", 0.1)
     with APIServer(tokens=[Token(value="t", verbs=("*",), resources=("pods",))]) as api:
         api.register("acme.io/v1", "Database", "databases")
         app = Operator("test")
@@ -351,18 +351,30 @@ async def test_a_start_that_takes_long_says_what_it_waits_for(
                 pass
 
     reports = [each for each in caplog.messages if each.startswith("still starting: not running")]
-    assert len(reports) > 1
     assert "403 Forbidden" in reports[-1]
 
 
+def test_a_late_start_is_logged_at_growing_intervals_and_when_its_reason_changes() -> None:
+    start = _run.LateStart()
+    assert not start.was_reported
+    absent, forbidden = [("databases", "404")], [("databases", "403")]
+
+    logged = [seconds for seconds in range(5, 100, 5) if start.is_due(absent, float(seconds))]
+    assert logged == [5, 10, 20, 40, 80]
+    assert start.was_reported
+
+    assert start.is_due(forbidden, 100.0)
+    assert not start.is_due(forbidden, 105.0)
+
+
 @pytest.mark.parametrize("whole_program", [True, False])
-async def test_a_start_that_took_long_says_as_loudly_that_it_is_over(
+async def test_the_end_of_a_late_start_is_logged_at_the_level_of_its_warnings(
     api: APIServer,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     whole_program: bool,
 ) -> None:
-    monkeypatch.setattr(_run, "_REPORT_SECONDS", 0.05)
+    monkeypatch.setattr(_run, "_CHECK_SECONDS", 0.05)
     app, seen = Operator("test"), _Seen()
     app.reconcile("acme.io/v1", "databases", owns=[("acme.io/v1", "backups")])(seen)
 

@@ -154,7 +154,7 @@ def test_the_error_of_a_proof_says_what_was_asked() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
     bench.step(ProofFailed(LOST))
-    told = f"asking for the server's history: {LOST}"
+    told = f"whether the server kept its history is not known: {LOST}"
     assert bench.machine.error_text == bench.machine.reason == told
 
     bench.step(Woke())

@@ -1,6 +1,6 @@
 """Progress reports on stderr: why nothing is printed yet, and why the output may be stale.
 
-Each line is reported once. Pure.
+The reason of a trouble is reported once, then only the number of its attempts: 2, 4, 8. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class ProgressReporter:
     """Turns the status of an informer into lines, and remembers which were reported."""
 
     def __init__(self) -> None:
-        self._reported: dict[str, str] = {}
+        self._reported: dict[str, tuple[str, int]] = {}
+        """What each namespace waits for, and the number of the attempt in its newest line."""
         self._behind: set[str] = set()
         self._merged = 0
 
@@ -48,10 +49,15 @@ class ProgressReporter:
         is_on_its_way = namespace.state in _AT_WORK and not namespace.last_error
         if is_on_its_way and elapsed_seconds < _FIRST_LINE_SECONDS:
             return
-        text = reason_for(namespace)
-        if self._reported.get(namespace.follows) != text:
-            self._reported[namespace.follows] = text
-            yield f"waiting for {namespace.follows}: {text}"
+        name, attempts = namespace.follows, namespace.attempts
+        reason = namespace.last_error or namespace.reason
+        reported, attempt = self._reported.get(name, ("", 0))
+        if reported != reason:
+            self._reported[name] = reason, attempts
+            yield f"waiting for {name}: {reason_for(namespace)}"
+        elif attempts >= 2 * max(attempt, 1):
+            self._reported[name] = reason, attempts
+            yield f"waiting for {name}: the same after attempt {attempts}"
 
     def _on_following(self, namespace: NamespaceStatus) -> Iterator[str]:
         name = namespace.follows
@@ -77,8 +83,11 @@ def reason_for(namespace: NamespaceStatus) -> str:
     if namespace.state in _AT_WORK and not namespace.last_error:
         return "the list has not arrived yet"
     attempt = f", attempt {namespace.attempts}" if namespace.attempts else ""
-    error = namespace.last_error or ""
-    reason = "" if namespace.reason in error else namespace.reason
+    error, reason = namespace.last_error or "", namespace.reason
+    if error in reason:  # empty, or a reason that begins with it
+        error = ""
+    elif reason in error:
+        reason = ""
     return f"{': '.join(part for part in (namespace.state.value, reason, error) if part)}{attempt}"
 
 

@@ -158,15 +158,17 @@ class Session:
         """
         began_at = anyio.current_time()
         while True:
-            self.report_progress(anyio.current_time() - began_at)
-            self._check()
             namespaces = self.informer.status().namespaces
             pending = [one for one in namespaces if not one.has_synced]
             self.sync_state.pending = "; ".join(
                 f"{one.follows}: {reason_for(one)}" for one in pending
             )
             has_any = len(pending) < len(namespaces)
-            if all(map(is_refused, pending)) and (has_any or gives_up):
+            is_over = all(map(is_refused, pending)) and (has_any or gives_up)
+            if has_any or not is_over:  # otherwise the error of the command is the report
+                self.report_progress(anyio.current_time() - began_at)
+            self._check()
+            if is_over:
                 self.sync_state.has_synced = has_any
                 return
             await anyio.sleep(_POLL_SECONDS)

@@ -123,7 +123,11 @@ class ReflectorMachine:
         error = self.last_error
         if error is None:
             return ""
-        during = "asking for the server's history: " if error is self._proof_error else ""
+        during = (
+            "whether the server kept its history is not known: "
+            if error is self._proof_error
+            else ""
+        )
         return f"{during}{error}"
 
     @property
