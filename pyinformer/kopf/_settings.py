@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
+    ResourceExpiredError,
     ServerError,
     TooManyRequestsError,
     TransportError,
@@ -105,7 +106,8 @@ def most_seconds(
 
     kopf repeats a request after each of its `error_backoffs`. When they are used up it begins again
     after an outage of the network or a 429. After other errors it ends the operator, and here the
-    waits grow from a second.
+    waits grow from a second. After a 410 in a watch it lists anew after its `reconnect_backoff`,
+    however often that happens; it does not retry a 410 to a list.
 
     Args:
         failures: how many attempts in a row have failed; 0 if a watch broke that had lasted.
@@ -116,6 +118,8 @@ def most_seconds(
     is_requested = isinstance(error, APIStatusError) and error.retry_after_seconds is not None
     if is_requested and networking.enforce_retry_after:
         return 0.0  # the server's wish alone counts
+    if isinstance(error, ResourceExpiredError) and failures <= 1:  # the last list has worked
+        return watching.reconnect_backoff
     if not isinstance(error, _RETRIED):
         return math.inf
     if failures == 0:

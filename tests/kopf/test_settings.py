@@ -32,10 +32,13 @@ from pyinformer.kopf._settings import (
     selectors_of,
     timeouts_of,
 )
+from pyinformer.reflector import WatchListMemory
+from pyinformer.reflector.machine import ReflectorMachine, steps
 
 LOST = TransportError("https://server", "lost")
 DOWN = ServerError(status=500)
 REFUSED = ForbiddenError(status=403)
+EXPIRED = ResourceExpiredError(status=410)
 BUSY = TooManyRequestsError(status=429, retry_after_seconds=7.0)
 PODS = Resource("", "v1", "pods", "Pod")
 EXAMPLES = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample")
@@ -142,9 +145,23 @@ def test_where_kopf_gives_up_the_waits_grow_from_a_second(error: InformerError) 
     assert delays(error, 7, error_backoffs=(0.5, 3))[1:] == [0.5, 3, 1, 2, 4, 8]
 
 
-@pytest.mark.parametrize("error", [ResourceExpiredError(status=410), ProtocolError("x", "y")])
-def test_what_kopf_does_not_retry_has_no_limit(error: InformerError) -> None:
-    assert set(delays(error, 5)) == {math.inf}
+def test_what_kopf_does_not_retry_has_no_limit() -> None:
+    assert set(delays(ProtocolError("x", "y"), 5)) == {math.inf}
+
+
+def test_a_position_that_has_expired_is_listed_anew_as_soon_as_by_kopf() -> None:
+    """Also again and again; where the list fails with 410 as well, kopf has ended."""
+    changes = {"reconnect_backoff": 0.03}
+    limits = options_of(**changes).max_retry_seconds
+    machine = ReflectorMachine(rng=random.Random(1), watch_list=WatchListMemory())
+    machine.configure(use_watch_list=False, max_retry_seconds=limits)
+    machine.start(0.0)
+    for now in range(1, 20):
+        machine.step(steps.Loaded(steps.LoadMode.PAGED), float(now))
+        expired = machine.step(steps.WatchFailed(EXPIRED, established=True), float(now))
+        assert expired == steps.Sleep(0.03)
+        machine.step(steps.Woke(steps.WakeCause.TIME), float(now))
+    assert delays(EXPIRED, 4, **changes)[1:] == [0.03, math.inf, math.inf]
 
 
 def test_a_single_number_is_one_backoff() -> None:
