@@ -35,12 +35,11 @@ def install(
     `kopf.run()`. If this kopf is not one that is known, it logs a warning and changes nothing.
 
     The environment variable `PYINFORMER_KOPF=off`, or `settings.pyinformer = False` in a startup
-    handler, keeps streams that begin afterwards on plain kopf.
+    handler, keeps everything that begins afterwards on plain kopf.
 
     Args:
-        only: the resources whose streams are meant, such as `["pods", "deployments.apps"]`; empty
-            for all.
-        exclude: the resources whose streams stay plain kopf.
+        only: the resources that are meant, such as `["pods", "deployments.apps"]`; empty for all.
+        exclude: the resources whose streams, keep-alive and fetches stay plain kopf.
         bodies: keep the objects of every stream of handlers, or of none. None: of the resources
             with handlers for events, daemons and timers, and of those with listers. A missed
             deletion of an object that is not kept is reported with its identity alone.

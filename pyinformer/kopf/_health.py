@@ -13,6 +13,7 @@ from pyinformer._logging import get_logger, logger_named
 from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._gate import PERIOD_SECONDS
 from pyinformer.kopf._operators import current_operator, refuse, register
+from pyinformer.kopf._options import is_plain
 from pyinformer.kopf._settings import patience_seconds
 from pyinformer.tasks import Host, error_text
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kopf._core.intents.registries import OperatorRegistry
 
     from pyinformer.kopf._operators import Operator
+    from pyinformer.kopf._options import Options
 
     class _Processor(Protocol):
         """kopf's processor of events, which holds what it is called with."""
@@ -44,7 +46,7 @@ _ID: Final = "pyinformer"
 
 
 def orchestrator_hook(
-    original: Callable[..., Coroutine[Any, Any, None]], *, strict: bool
+    original: Callable[..., Coroutine[Any, Any, None]], options: Options, *, strict: bool
 ) -> Callable[..., Coroutine[Any, Any, None]]:
     """Return kopf's orchestrator, which records its operator before any stream begins.
 
@@ -52,6 +54,7 @@ def orchestrator_hook(
 
     Args:
         original: kopf's.
+        options: the arguments of `install`.
         strict: end an operator that cannot be recorded; otherwise it runs on plain kopf.
     """
 
@@ -68,11 +71,11 @@ def orchestrator_hook(
             operator = _record(processor.keywords, settings, operator_paused)
         except Exception as error:  # noqa: BLE001 - the operator runs on plain kopf
             refuse()
-            if strict:
+            if strict and not is_plain(options, settings):
                 return _fail(error)
             _log.error("the operator runs on plain kopf: %s", error_text(error))
             return original(**arguments)
-        return _orchestrate(original, operator, arguments)
+        return _orchestrate(original, operator, arguments, options)
 
     return orchestrator
 
@@ -81,7 +84,6 @@ def _record(known: Mapping[str, object], settings: OperatorSettings, paused: Tog
     registry = cast("OperatorRegistry", known["registry"])
     operator = register(settings, registry)
     operator.gate.paused = paused
-    _add_probe(registry)
     memo = known["memobase"]
     if not hasattr(memo, "informers"):
         with suppress(AttributeError, TypeError):  # a memo of the user's may refuse attributes
@@ -93,7 +95,15 @@ async def _orchestrate(
     original: Callable[..., Coroutine[Any, Any, None]],
     operator: Operator,
     arguments: dict[str, object],
+    options: Options,
 ) -> None:
+    """Run the operator, whose startup handlers have run: they may have switched pyinformer off."""
+    if is_plain(options, operator.settings):
+        await original(**arguments)
+        return
+    if operator.registry is not None:
+        _add_probe(operator.registry)
+
     async def watch_gate(_: TaskGroup, ready: Callable[[], None]) -> None:
         ready()
         while True:
@@ -111,7 +121,7 @@ async def _fail(error: Exception) -> None:
 
 def _add_probe(registry: OperatorRegistry) -> None:
     handlers = registry._activities.get_all_handlers()  # noqa: SLF001 - kopf's
-    if all(handler.id != _ID for handler in handlers):
+    if all(handler.fn is not _probe for handler in handlers):
         kopf.on.probe(id=_ID, registry=registry)(_probe)
 
 

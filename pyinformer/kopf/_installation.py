@@ -20,12 +20,15 @@ from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError, LifecycleError
 from pyinformer.kopf import _toggles
 from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook
-from pyinformer.kopf._options import Options
-from pyinformer.kopf._requests import fetch_hook, keepalive, scan_hook
+from pyinformer.kopf._operators import current_operator
+from pyinformer.kopf._options import Options, is_plain
+from pyinformer.kopf._requests import fetch_hook, keepalive_hook, scan_hook
 from pyinformer.kopf._watching import watch_hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyinformer.kopf._toggles import Method
 
 _log = get_logger(__name__)
 
@@ -137,14 +140,26 @@ def _replacements(options: Options, *, strict: bool) -> tuple[object, ...]:
     """Return what replaces each of `_REPLACED`, in that order."""
     return (
         watch_hook(watching.infinite_watch, options),
-        _toggles.make_toggle,
-        _toggles.drop_toggle,
-        _toggles.drop_toggles,
-        orchestrator_hook(orchestration.orchestrator, strict=strict),
-        keepalive,
-        scan_hook(scanning.scan_resources),
-        fetch_hook(fetching.fetch_objs),
+        _unless_off(ToggleSet.make_toggle, _toggles.make_toggle, options),
+        _unless_off(ToggleSet.drop_toggle, _toggles.drop_toggle, options),
+        _unless_off(ToggleSet.drop_toggles, _toggles.drop_toggles, options),
+        orchestrator_hook(orchestration.orchestrator, options, strict=strict),
+        keepalive_hook(peering.keepalive, options),
+        scan_hook(scanning.scan_resources, options),
+        fetch_hook(fetching.fetch_objs, options),
     )
+
+
+def _unless_off(original: Method, ours: Method, options: Options) -> Method:
+    """Return a method that is kopf's own while pyinformer is switched off."""
+
+    async def method(*arguments: object, **named: object) -> object:
+        """Change the toggles; see kopf's method."""
+        operator = current_operator()
+        is_off = is_plain(options, None if operator is None else operator.settings)
+        return await (original if is_off else ours)(*arguments, **named)
+
+    return method
 
 
 def _replace(replacements: tuple[object, ...]) -> None:

@@ -40,12 +40,14 @@ class Operator:
 
     Args:
         settings: its settings.
-        registry: its handlers; None if they are not known, as in tests of kopf's own.
+        registry: its handlers.
     """
 
     def __init__(self, settings: OperatorSettings, registry: OperatorRegistry | None) -> None:
         self.settings: OperatorSettings = settings
         """Its settings."""
+        self.registry: OperatorRegistry | None = registry
+        """Its handlers; None if they are not known, as in tests of kopf's own."""
         self.connection: SessionConnection = SessionConnection(VaultSession(settings))
         self.request_budget: RequestBudget = RequestBudget(_BUDGET)
         self.lineage: Lineage = Lineage(attempt=self.request_budget.attempt)
@@ -67,7 +69,6 @@ class Operator:
         """Whether the first scan of the server's resources has succeeded."""
         self.scans: SharedScans = SharedScans()
         """The scans for resources after that."""
-        self._registry = registry
 
     def begin(self, stream: Stream) -> None:
         """Add a stream that begins."""
@@ -82,9 +83,9 @@ class Operator:
 
     def needs_bodies(self, resource: Resource) -> bool:
         """Return whether a handler may have to receive a missed deletion with its body."""
-        if self._registry is None or self.caches.wants(resource):
+        if self.registry is None or self.caches.wants(resource):
             return True
-        handlers = (self._registry._watching, self._registry._spawning)  # noqa: SLF001 - kopf's
+        handlers = (self.registry._watching, self.registry._spawning)  # noqa: SLF001 - kopf's
         return any(each.has_handlers(resource=resource) for each in handlers)
 
 

@@ -1,7 +1,8 @@
-"""What `install` was given, and which streams it is for."""
+"""What `install` was given, which streams it is for, and the kill switch."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.references import Resource
 
 SWITCH: Final = "PYINFORMER_KOPF"
-"""The environment variable that keeps every stream on plain kopf."""
+"""The environment variable that keeps everything on plain kopf."""
 _OFF: Final = frozenset({"off", "0", "no", "false"})
 
 
@@ -72,13 +73,33 @@ def why_plain(
     Raises:
         InvalidArgumentError: `settings.pyinformer` is not a bool.
     """
-    if environ.get(SWITCH, "").strip().lower() in _OFF:
-        return f"the environment has {SWITCH}={environ[SWITCH]}"
-    wanted = getattr(settings, "pyinformer", True)
-    check_flag("settings.pyinformer", wanted)
-    if not wanted:
-        return "settings.pyinformer is False"
+    if reason := _why_off(environ, settings):
+        return reason
     names = {resource.plural, f"{resource.plural}.{resource.group}".rstrip(".")}
     if options.only and not names & options.only:
         return "install(only=...) does not name it"
     return "install(exclude=...) names it" if names & options.exclude else ""
+
+
+def is_plain(options: Options, settings: object, resource: Resource | None = None) -> bool:
+    """Return whether what begins now, and is not a stream, has to be kopf's own.
+
+    Args:
+        options: the arguments of `install`.
+        settings: the operator's; None if there is no operator.
+        resource: the resource that it is about; None if it is about the whole operator.
+    """
+    try:
+        if resource is None:
+            return _why_off(os.environ, settings) != ""
+        return why_plain(options, resource, os.environ, settings) != ""
+    except InvalidArgumentError:  # each stream logs it and is plain kopf
+        return True
+
+
+def _why_off(environ: Mapping[str, str], settings: object) -> str:
+    if environ.get(SWITCH, "").strip().lower() in _OFF:
+        return f"the environment has {SWITCH}={environ[SWITCH]}"
+    wanted = getattr(settings, "pyinformer", True)
+    check_flag("settings.pyinformer", wanted)
+    return "" if wanted else "settings.pyinformer is False"

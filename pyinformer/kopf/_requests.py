@@ -17,16 +17,21 @@ from kopf._core.engines import peering
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.kopf._operators import current_operator
+from pyinformer.kopf._options import is_plain
 from pyinformer.transport import network_errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+    from typing import Any
 
     from kopf._cogs.configs.configuration import OperatorSettings
     from kopf._cogs.helpers.typedefs import Logger
     from kopf._cogs.structs.bodies import RawBody
     from kopf._cogs.structs.references import Namespace, Resource
 
+    from pyinformer.kopf._options import Options
+
+    KeepAlive = Callable[..., Coroutine[Any, Any, NoReturn]]
     Scan = Callable[..., Awaitable[Collection[Resource]]]
     Fetch = Callable[..., AsyncIterator[tuple[Collection[RawBody], str]]]
 
@@ -38,7 +43,24 @@ IN_STREAM: Final[ContextVar[bool]] = ContextVar("IN_STREAM", default=False)
 """Whether the task reads a stream of plain kopf, which has retries of its own."""
 
 
-async def keepalive(
+def keepalive_hook(original: KeepAlive, options: Options) -> KeepAlive:
+    """Return a keep-alive for peers that is repeated until it works."""
+
+    async def keepalive(
+        *,
+        namespace: Namespace,
+        resource: Resource,
+        identity: peering.Identity,
+        settings: OperatorSettings,
+    ) -> NoReturn:
+        """Report that this operator is alive, until cancelled; see kopf's function."""
+        send = original if is_plain(options, settings, resource) else _keepalive
+        await send(namespace=namespace, resource=resource, identity=identity, settings=settings)
+
+    return keepalive
+
+
+async def _keepalive(
     *,
     namespace: Namespace,
     resource: Resource,
@@ -87,7 +109,7 @@ async def _leave(farewell: Awaitable[None]) -> None:
         _log.warning("the peers could not be notified of the end of this operator: %s", error)
 
 
-def scan_hook(original: Scan) -> Scan:
+def scan_hook(original: Scan, options: Options) -> Scan:
     """Return a scan of the server's resources that is repeated until it works."""
 
     async def scan_resources(
@@ -100,7 +122,7 @@ def scan_hook(original: Scan) -> Scan:
             return original(settings=settings, logger=logger, groups=groups)
 
         operator = current_operator()
-        if operator is None:
+        if operator is None or is_plain(options, settings):
             return await scan()
         if operator.has_scanned:
             return await operator.scans.scan(
@@ -114,14 +136,14 @@ def scan_hook(original: Scan) -> Scan:
     return scan_resources
 
 
-def fetch_hook(original: Fetch) -> Fetch:
+def fetch_hook(original: Fetch, options: Options) -> Fetch:
     """Return a list of objects that is repeated until it works, but for missing rights."""
 
     async def fetch_objs(
         *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
     ) -> AsyncIterator[tuple[Collection[RawBody], str]]:
         """Yield the objects page by page; see kopf's function."""
-        operator = current_operator()
+        operator = None if is_plain(options, settings, resource) else current_operator()
         repeats = operator is not None and operator.has_scanned and not IN_STREAM.get()
         backoff = ExponentialBackoff()
         while True:

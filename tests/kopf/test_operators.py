@@ -319,6 +319,27 @@ async def test_the_endpoint_is_red_while_a_stream_is_refused(server: APIServer) 
         assert not _red(found[0])
 
 
+async def test_an_operator_that_is_switched_off_has_kopfs_endpoint_and_gate(
+    server: APIServer,
+) -> None:
+    registry, endpoint = registry_of(server, Events()), f"http://127.0.0.1:{free_port()}/healthz"
+    found = captured(registry)
+
+    @kopf.on.startup(registry=registry)
+    async def switch_off(settings: Any, **_: Any) -> None:
+        settings.pyinformer = False
+
+    async with (
+        operating(registry, liveness_endpoint=endpoint),
+        aiohttp.ClientSession() as session,
+    ):
+        await until(lambda: found and found[0].plain == 2)
+        answer = await session.get(endpoint)
+        assert await answer.json() == {}
+        assert found[0].gate.toggles is None
+        assert not any("gate" in task.get_name() for task in asyncio.all_tasks())
+
+
 def _red(operator: Operator) -> list[str]:
     return _health._problems(operator, asyncio.get_running_loop().time())
 

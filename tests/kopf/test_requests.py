@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,16 @@ async def scan(settings: kopf.OperatorSettings, *groups: str) -> set[str]:
     return {one.plural for one in found}
 
 
+async def fetch(settings: kopf.OperatorSettings) -> list[str]:
+    """Return the names of the pods that a fetch finds."""
+    names = []
+    async for chunk, _ in fetching.fetch_objs(
+        settings=settings, resource=PODS, namespace=None, logger=LOG
+    ):
+        names += [one["metadata"]["name"] for one in chunk]
+    return names
+
+
 async def test_the_first_scan_fails_as_in_kopf(
     server: APIServer, settings: kopf.OperatorSettings
 ) -> None:
@@ -81,27 +92,19 @@ async def test_a_later_scan_is_repeated_until_it_works(
 async def test_a_fetch_after_the_scan_is_repeated_but_for_missing_rights(
     server: APIServer, settings: kopf.OperatorSettings
 ) -> None:
-    async def fetch() -> list[str]:
-        names = []
-        async for chunk, _ in fetching.fetch_objs(
-            settings=settings, resource=PODS, namespace=None, logger=LOG
-        ):
-            names += [one["metadata"]["name"] for one in chunk]
-        return names
-
     server.faults.add(Fault(resource="pods", status=500, times=2))
     with pytest.raises(errors.APIServerError):
-        await fetch()
+        await fetch(settings)
     await scan(settings)
     server.faults.add(Fault(resource="pods", status=500, times=3))
-    assert await fetch() == ["a"]
+    assert await fetch(settings) == ["a"]
     server.faults.add(Fault(resource="pods", status=403, times=2))
     with pytest.raises(errors.APIForbiddenError):
-        await fetch()
+        await fetch(settings)
     _requests.IN_STREAM.set(True)
     server.faults.add(Fault(resource="pods", status=500, times=2))
     with pytest.raises(errors.APIServerError):
-        await fetch()
+        await fetch(settings)
 
 
 def status_of(server: APIServer) -> dict[str, Any]:
@@ -154,6 +157,65 @@ async def test_a_farewell_that_fails_is_logged(
     await asyncio.wait({task})
     assert task.cancelled()
     assert "could not be notified of the end of this operator" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["environment", "setting"])
+async def test_what_is_switched_off_is_kopfs_own(
+    server: APIServer,
+    settings: kopf.OperatorSettings,
+    how: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await scan(settings)
+    await fetch(settings)
+    if how == "environment":
+        monkeypatch.setenv("PYINFORMER_KOPF", "off")
+    else:
+        settings.pyinformer = False  # type: ignore[attr-defined]  # as a startup handler does
+    for fails in (scan, fetch):
+        server.faults.add(Fault(verb="list", status=500, times=2))
+        server.faults.add(Fault(match=lambda one: one.path == "/api", status=500, times=2))
+        with pytest.raises(errors.APIServerError):
+            await fails(settings)
+        server.faults.clear()
+    await farewell_of_kopf(server, settings, caplog)
+
+
+async def farewell_of_kopf(
+    server: APIServer, settings: kopf.OperatorSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Check that a keep-alive is kopf's own, by its words when the farewell fails."""
+    task = keepalive(settings)
+    await until(lambda: "me" in status_of(server))
+    server.faults.add(Fault(verb="patch", status=500, times=None))
+    task.cancel()
+    await asyncio.wait({task})
+    assert "Couldn't remove self from the peering" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param({"exclude": ["clusterkopfpeerings", "pods"]}, id="exclude"),
+        pytest.param({"only": ["services"]}, id="only"),
+    ],
+)
+async def test_requests_for_resources_that_are_not_chosen_are_kopfs_own(
+    server: APIServer,
+    settings: kopf.OperatorSettings,
+    arguments: dict[str, list[str]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pyinformer.kopf.uninstall()
+    outside = contextvars.Context()  # the test itself is in the context of an operator
+    outside.run(pyinformer.kopf.install, **arguments)  # type: ignore[arg-type]  # lists of names
+    await scan(settings)
+    await fetch(settings)
+    server.faults.add(Fault(resource="pods", status=500, times=2))
+    with pytest.raises(errors.APIServerError):
+        await fetch(settings)
+    await farewell_of_kopf(server, settings, caplog)
 
 
 def test_a_keepalive_comes_before_the_last_one_expires() -> None:

@@ -60,6 +60,19 @@ async def test_only_a_flip_notifies() -> None:
 
 
 @pytest.mark.usefixtures("_installed")
+async def test_toggles_that_are_switched_off_are_kopfs_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYINFORMER_KOPF", "off")
+    toggles = ToggleSet(all)
+    toggles._condition = condition = Counting()
+    made = [await toggles.make_toggle() for _ in range(10)]
+    await toggles.drop_toggle(made[0])
+    await toggles.drop_toggles(made[1:3])
+    assert condition.notifications == 12
+
+
+@pytest.mark.usefixtures("_installed")
 async def test_waiters_pass_when_the_last_toggle_goes() -> None:
     toggles = ToggleSet(all)
     made = [await toggles.make_toggle() for _ in range(20)]
