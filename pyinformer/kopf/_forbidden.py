@@ -1,4 +1,4 @@
-"""For how long a stream has been refused for missing rights, and what follows from that."""
+"""For how long streams and other requests have been refused, and what follows from that."""
 
 from __future__ import annotations
 
@@ -51,3 +51,30 @@ class Refusal:
             return False
         self._warned_at = now
         return True
+
+
+@final
+class RefusedRequests:
+    """The requests of one operator, outside of its streams, that are refused and repeated."""
+
+    def __init__(self) -> None:
+        self._refused: dict[object, tuple[float, str]] = {}
+
+    def add(self, request: object, text: str, lasts_at: float) -> None:
+        """Record that a request was refused.
+
+        Args:
+            request: its identity; an earlier refusal of the same request counts.
+            text: the request and the refusal, for people.
+            lasts_at: when the refusal has lasted for too long, if it is the first one.
+        """
+        lasts_at, _ = self._refused.get(request, (lasts_at, ""))
+        self._refused[request] = lasts_at, text
+
+    def remove(self, request: object) -> None:
+        """Record that a request is not refused, or is not sent any more."""
+        self._refused.pop(request, None)
+
+    def lasting(self, now: float) -> list[str]:
+        """Return the texts of those that have lasted for too long."""
+        return [text for lasts_at, text in self._refused.values() if now >= lasts_at]

@@ -137,7 +137,7 @@ async def _probe(**_: object) -> dict[str, int]:
     """Return counts of the operator's streams.
 
     Raises:
-        PermanentError: kopf's: a stream is refused for missing rights, or handlers are blocked.
+        PermanentError: kopf's: a stream or another request is refused, or handlers are blocked.
 
     Cancellation:
         Safe.
@@ -161,6 +161,7 @@ def _problems(operator: Operator, now: float) -> list[str]:
         for stream in operator.streams
         if stream.refusal.lasts(patience, now)
     ]
+    problems += operator.refused.lasting(now)
     if operator.gate.stuck:
         problems.append(f"the handlers wait for {', '.join(operator.gate.stuck)}")
     return problems

@@ -15,6 +15,7 @@ from kopf._cogs.clients import auth
 
 from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
+from pyinformer.kopf._forbidden import RefusedRequests
 from pyinformer.kopf._gate import Gate
 from pyinformer.kopf._listers import Informers, StreamCaches
 from pyinformer.kopf._noted import Noted
@@ -67,6 +68,10 @@ class Operator:
         """What kopf saw of resources and namespaces before it watched them."""
         self.has_scanned: bool = False
         """Whether the first scan of the server's resources has succeeded."""
+        self.has_fetched: bool = False
+        """Whether a fetch of objects has succeeded."""
+        self.refused: RefusedRequests = RefusedRequests()
+        """The requests outside of streams that the server refuses."""
         self.scans: SharedScans = SharedScans()
         """The scans for resources after that."""
 

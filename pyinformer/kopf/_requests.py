@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn, Self, TypeVar, final
 
 from kopf._cogs.clients import errors
 from kopf._core.engines import peering
@@ -18,6 +19,7 @@ from pyinformer._logging import get_logger
 from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import is_plain
+from pyinformer.kopf._settings import patience_seconds
 from pyinformer.transport import network_errors
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.bodies import RawBody
     from kopf._cogs.structs.references import Namespace, Resource
 
+    from pyinformer.kopf._operators import Operator
     from pyinformer.kopf._options import Options
 
     KeepAlive = Callable[..., Coroutine[Any, Any, NoReturn]]
@@ -54,43 +57,35 @@ def keepalive_hook(original: KeepAlive, options: Options) -> KeepAlive:
         settings: OperatorSettings,
     ) -> NoReturn:
         """Report that this operator is alive, until cancelled; see kopf's function."""
-        send = original if is_plain(options, settings, resource) else _keepalive
-        await send(namespace=namespace, resource=resource, identity=identity, settings=settings)
-
-    return keepalive
-
-
-async def _keepalive(
-    *,
-    namespace: Namespace,
-    resource: Resource,
-    identity: peering.Identity,
-    settings: OperatorSettings,
-) -> NoReturn:
-    """Report to the peers that this operator is alive, until cancelled.
-
-    Raises:
-        APIError: kopf's: the first report has failed.
-
-    Cancellation:
-        The only way to end it afterwards; the peers are notified that the operator has ended.
-    """
-
-    async def touch(lifetime: int | None = None) -> None:
-        """Report once; a lifetime of 0 seconds removes this operator."""
-        await peering.touch(
+        operator = current_operator()
+        if operator is None or is_plain(options, settings, resource):
+            await original(
+                namespace=namespace, resource=resource, identity=identity, settings=settings
+            )
+        touch = partial(
+            peering.touch,
             identity=identity,
             settings=settings,
             resource=resource,
             namespace=namespace,
-            lifetime=lifetime,
         )
+        await _keep_alive(operator, touch)
 
+    return keepalive
+
+
+async def _keep_alive(operator: Operator, touch: Callable[..., Awaitable[None]]) -> NoReturn:
+    """Report that an operator is alive, until cancelled.
+
+    Args:
+        operator: the operator.
+        touch: reports once; a `lifetime` of 0 seconds removes the operator.
+    """
     try:
         await touch()
         while True:
-            await asyncio.sleep(_period_seconds(settings.peering.lifetime))
-            await _until_it_works("the keep-alive for the peers", touch)
+            await asyncio.sleep(_period_seconds(operator.settings.peering.lifetime))
+            await _until_it_works(operator, "the keep-alive for the peers", touch)
     finally:
         await _leave(touch(lifetime=0))
 
@@ -126,7 +121,7 @@ def scan_hook(original: Scan, options: Options) -> Scan:
             return await scan()
         if operator.has_scanned:
             return await operator.scans.scan(
-                groups, lambda: _until_it_works("the scan for resources", scan)
+                groups, lambda: _until_it_works(operator, "the scan for resources", scan)
             )
         found = await scan()
         operator.has_scanned = True
@@ -143,40 +138,85 @@ def fetch_hook(original: Fetch, options: Options) -> Fetch:
         *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
     ) -> AsyncIterator[tuple[Collection[RawBody], str]]:
         """Yield the objects page by page; see kopf's function."""
-        operator = None if is_plain(options, settings, resource) else current_operator()
-        repeats = operator is not None and operator.has_scanned and not IN_STREAM.get()
-        backoff = ExponentialBackoff()
-        while True:
-            try:
-                async for chunk in original(
-                    settings=settings, resource=resource, namespace=namespace, logger=logger
-                ):
-                    if operator is not None:
+
+        def fetch() -> AsyncIterator[tuple[Collection[RawBody], str]]:
+            """Fetch once."""
+            return original(
+                settings=settings, resource=resource, namespace=namespace, logger=logger
+            )
+
+        operator = current_operator()
+        if operator is None or IN_STREAM.get() or is_plain(options, settings, resource):
+            async for chunk in fetch():
+                yield chunk
+            return
+        with _Repeated(operator, f"the list of {resource}") as request:
+            while True:
+                try:
+                    async for chunk in fetch():
                         operator.noted.fetched(resource, chunk[0])
-                    yield chunk
-            except _transient() as error:
-                if not repeats or isinstance(error, errors.APIForbiddenError):
-                    raise
-                await _pause(f"the list of {resource}", error, backoff)
-            else:
-                return
+                        yield chunk
+                except _transient() as error:
+                    if not operator.has_fetched or isinstance(error, errors.APIForbiddenError):
+                        raise
+                    await request.pause(error)
+                else:
+                    operator.has_fetched = True
+                    return
 
     return fetch_objs
 
 
-async def _until_it_works(what: str, send: Callable[[], Awaitable[_T]]) -> _T:
-    backoff = ExponentialBackoff()
-    while True:
-        try:
-            return await send()
-        except _transient() as error:
-            await _pause(what, error, backoff)
+async def _until_it_works(operator: Operator, what: str, send: Callable[[], Awaitable[_T]]) -> _T:
+    with _Repeated(operator, what) as request:
+        while True:
+            try:
+                return await send()
+            except _transient() as error:
+                await request.pause(error)
 
 
-async def _pause(what: str, error: Exception, backoff: ExponentialBackoff) -> None:
-    seconds = backoff.next(asyncio.get_running_loop().time())
-    _log.warning("%s has failed and is repeated in %.1f s: %s", what, seconds, error)
-    await asyncio.sleep(seconds)
+@final
+class _Repeated:
+    """A request that is repeated until it works or is not wanted any more.
+
+    A refusal that does not end by itself, such as 403 or 404, turns the liveness endpoint red after
+    the time for which kopf repeats a request; it has repeated a 403 for that time before.
+
+    Args:
+        operator: the operator that sends it.
+        what: the request, for people.
+    """
+
+    def __init__(self, operator: Operator, what: str) -> None:
+        self._operator = operator
+        self._what = what
+        self._backoff = ExponentialBackoff()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._operator.refused.remove(self)
+
+    async def pause(self, error: Exception) -> None:
+        """Wait before the next attempt."""
+        now = asyncio.get_running_loop().time()
+        self._record(error, now)
+        seconds = self._backoff.next(now)
+        _log.warning("%s has failed and is repeated in %.1f s: %s", self._what, seconds, error)
+        await asyncio.sleep(seconds)
+
+    def _record(self, error: Exception, now: float) -> None:
+        refused = self._operator.refused
+        is_busy = isinstance(error, errors.APITooManyRequestsError)
+        if is_busy or not isinstance(error, errors.APIClientError):
+            refused.remove(self)
+            return
+        has_lasted = isinstance(error, errors.APIForbiddenError)
+        patience = patience_seconds(self._operator.settings.networking)
+        text = f"{self._what}: {error.status} {error.message or ''}".rstrip()
+        refused.add(self, text, now if has_lasted else now + patience)
 
 
 def _transient() -> tuple[type[Exception], ...]:

@@ -106,7 +106,7 @@ def most_seconds(
 
     kopf repeats a request after each of its `error_backoffs`. When they are used up it begins again
     after an outage of the network or a 429. After other errors it ends the operator, and here the
-    waits grow from a second. After a 410 in a watch it lists anew after its `reconnect_backoff`,
+    waits grow from a second. After a 410 in a watch it lists again after its `reconnect_backoff`,
     however often that happens; it does not retry a 410 to a list.
 
     Args:

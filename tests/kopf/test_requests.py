@@ -14,8 +14,8 @@ from kopf._core.engines import peering
 
 import kopf
 import pyinformer.kopf
-from pyinformer.kopf import _requests
-from pyinformer.kopf._operators import register
+from pyinformer.kopf import _health, _requests
+from pyinformer.kopf._operators import current_operator, register
 from pyinformer.kopf._scans import SharedScans
 from pyinformer.testing import APIServer, Fault
 from tests.kopf.operators import put, settings_of
@@ -61,6 +61,54 @@ async def scan(settings: kopf.OperatorSettings, *groups: str) -> set[str]:
     return {one.plural for one in found}
 
 
+def problems(after_seconds: float) -> list[str]:
+    """Return what makes the liveness endpoint fail, after some time from now."""
+    operator = current_operator()
+    assert operator is not None
+    return _health._problems(operator, asyncio.get_running_loop().time() + after_seconds)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404])
+async def test_a_refusal_that_lasts_turns_liveness_red(
+    server: APIServer, settings: kopf.OperatorSettings, status: int
+) -> None:
+    await scan(settings)
+    settings.networking.error_backoffs = (0.01,) if status == 403 else (1000.0,)
+    refusal = Fault(match=lambda one: one.path == "/apis", status=status, times=None)
+    server.faults.add(refusal)
+    scanning_again = asyncio.create_task(scan(settings, "kopf.dev"))
+    await until(lambda: problems(1000.0))
+    assert problems(1000.0)[0].startswith(f"the scan for resources: {status}")
+    assert bool(problems(0.0)) is (status == 403)  # which kopf had repeated before
+    server.faults.clear()
+    assert await scanning_again == {"clusterkopfpeerings"}
+    assert problems(1000.0) == []
+
+
+async def test_a_refusal_ends_with_its_request(
+    server: APIServer, settings: kopf.OperatorSettings
+) -> None:
+    await fetch(settings)
+    server.faults.add(Fault(resource="pods", status=400, times=None))
+    fetching_again = asyncio.create_task(fetch(settings))
+    await until(lambda: problems(1000.0))
+    fetching_again.cancel()
+    await asyncio.wait({fetching_again})
+    assert problems(1000.0) == []
+
+
+async def test_a_server_that_is_away_leaves_liveness_green(
+    server: APIServer, settings: kopf.OperatorSettings
+) -> None:
+    await fetch(settings)
+    struck = server.faults.struck
+    server.faults.add(Fault(resource="pods", status=500, times=4))
+    fetching_again = asyncio.create_task(fetch(settings))
+    await until(lambda: server.faults.struck >= struck + 3)
+    assert problems(1000.0) == []
+    assert await fetching_again == ["a"]
+
+
 async def fetch(settings: kopf.OperatorSettings) -> list[str]:
     """Return the names of the pods that a fetch finds."""
     names = []
@@ -89,13 +137,14 @@ async def test_a_later_scan_is_repeated_until_it_works(
     assert "the scan for resources has failed and is repeated" in caplog.text
 
 
-async def test_a_fetch_after_the_scan_is_repeated_but_for_missing_rights(
+async def test_a_later_fetch_is_repeated_but_for_missing_rights(
     server: APIServer, settings: kopf.OperatorSettings
 ) -> None:
+    await scan(settings)
     server.faults.add(Fault(resource="pods", status=500, times=2))
     with pytest.raises(errors.APIServerError):
         await fetch(settings)
-    await scan(settings)
+    assert await fetch(settings) == ["a"]
     server.faults.add(Fault(resource="pods", status=500, times=3))
     assert await fetch(settings) == ["a"]
     server.faults.add(Fault(resource="pods", status=403, times=2))
