@@ -28,7 +28,7 @@ from pyinformer.errors import (
     UnauthorizedError,
 )
 from pyinformer.transport import ClusterConfig, StaticCredentials
-from pyinformer.transport.http import _connection
+from pyinformer.transport.http import _responses
 from pyinformer.transport.http._session import _user_agent, common_headers
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 
@@ -244,7 +244,7 @@ async def test_a_web_page_with_200_is_no_answer() -> None:
 async def test_a_write_with_no_usable_answer_says_that_its_outcome_is_not_known(
     answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_connection, "_MAX_BODY_BYTES", 1_000)
+    monkeypatch.setattr(_responses, "_MAX_BODY_BYTES", 1_000)
     async with serving(always(answer)) as server, connected(server.url) as connection:
         with pytest.raises(ProtocolError, match="carried out the POST is not known"):
             await connection.request("POST", "/a", body=b"{}")

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, final
 from urllib.parse import urlencode, urlsplit
 
 import anyio
@@ -29,20 +29,26 @@ from pyinformer.errors import (
     TransportError,
 )
 from pyinformer.tasks import LoopOwner
-from pyinformer.transport._rbac_hint import needed_rule
-from pyinformer.transport._status import NO_SERVER_BEHIND, status_error
+from pyinformer.transport._status import NO_SERVER_BEHIND
 from pyinformer.transport.config import (
     ClusterConfig,
     impersonation_headers,
     with_environment_proxy,
 )
 from pyinformer.transport.http._authenticator import Authenticator
-from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
+from pyinformer.transport.http._body import AiohttpBody, Body
 from pyinformer.transport.http._dialer import Dialer
 from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
 from pyinformer.transport.http._fence import Fence, fence_of
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._pending import PendingRequest, PendingRequests
+from pyinformer.transport.http._responses import (
+    LIVENESS_PATH,
+    UNAUTHORIZED,
+    read_error_body,
+    read_whole,
+    successful,
+)
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
 from pyinformer.transport.http._watch_request import open_watch
 from pyinformer.transport.http._watch_response import WatchResponse
@@ -52,7 +58,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    _Response: TypeAlias = aiohttp.ClientResponse | WatchResponse
+    from pyinformer.transport.http._responses import Response
 
 _log = get_logger(__name__)
 
@@ -61,15 +67,8 @@ Query = Sequence[tuple[str, str]]
 
 _WATCH_BUFFER_BYTES = 1 << 20  # with less, aiohttp pauses and resumes the socket all the time
 _REQUEST_BUFFER_BYTES = 256 << 10
-_MAX_BODY_BYTES = 64 << 20
-_MAX_ERROR_BYTES = 64 << 10
-_ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
 _REST = "the rest of the answer"
 _CLOSE_SECONDS = 5.0
-_LIVENESS_PATH = "/livez"  # every client may read it, and servers do not queue it
-_UNAUTHORIZED = 401
-_FIRST_NO_SUCCESS = 300
-_FIRST_SUCCESS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +285,7 @@ class Connection:
         try:
             async with asyncio.timeout(timeout_seconds), self._new_session(watch=True) as alone:
                 response = await alone.get(
-                    self._server + _LIVENESS_PATH,
+                    self._server + LIVENESS_PATH,
                     ssl=self._authenticator.ssl_context(asyncio.get_running_loop().time()) or True,
                     allow_redirects=False,
                     server_hostname=self._config.tls_server_name,
@@ -346,38 +345,31 @@ class Connection:
         finally:
             self._requests.release()
 
-    async def _open(self, request: _Request) -> _Response:
+    async def _open(self, request: _Request) -> Response:
         """Send a request, again after a 401, and return a successful response."""
         response, login = await self._send(request)
-        if response.status == _UNAUTHORIZED:
+        if response.status == UNAUTHORIZED:
             response.close()
             self._authenticator.on_unauthorized(login)
             response, _ = await self._send(request)
-        path = request.url.removeprefix(self._server)
-        what = request.what or f"{request.method} {path}"
-        if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
-            if response.content_type == "text/html":
-                response.close()
-                raise ProtocolError(what, "the answer is a web page: is a proxy in between?")
-            return response
-        text = await self._read_error(response, request.url)
-        needed = needed_rule(request.method, path, watch=request.watch)
-        raise status_error(response.status, response.headers, text, request=what, needed=needed)
+        return await successful(
+            response,
+            lambda refused: self._read_error(refused, request.url),
+            method=request.method,
+            path=request.url.removeprefix(self._server),
+            watch=request.watch,
+            what=request.what,
+        )
 
-    async def _read_error(self, response: _Response, url: str) -> bytes:
-        """Read the body of an error response; return nothing if it does not arrive in time."""
-        seconds = min(self._options.idle_timeout_seconds, _ERROR_BODY_SECONDS)
+    async def _read_error(self, response: Response, url: str) -> bytes:
         step = f"the body of an answer with status {response.status}"
-        try:
-            with self._pending.add(url, self._now(), step):
-                async with asyncio.timeout(seconds):
-                    return await read_bounded(self._body(response, url), _MAX_ERROR_BYTES)
-        except (TransportError, ProtocolError, TimeoutError):
-            return b""  # the status is known
-        finally:
-            response.close()
+        with self._pending.add(url, self._now(), step):
+            body = self._body(response, url)
+            return await read_error_body(
+                response, body, most_seconds=self._options.idle_timeout_seconds
+            )
 
-    async def _send(self, request: _Request) -> tuple[_Response, Mapping[str, str]]:
+    async def _send(self, request: _Request) -> tuple[Response, Mapping[str, str]]:
         """Send a request; return the response and the headers that authenticated the request."""
         from yarl import URL
 
@@ -471,17 +463,11 @@ class Connection:
             return self._options.connect_timeout_seconds
         return self._options.headers_timeout_seconds
 
-    async def _read_body(self, response: _Response, url: str) -> bytes:
-        try:
-            with self._pending.add(url, self._now(), _REST):
-                body = await read_bounded(self._body(response, url), _MAX_BODY_BYTES)
-            if len(body) > _MAX_BODY_BYTES:
-                raise ProtocolError(url, f"the answer is longer than {_MAX_BODY_BYTES} bytes")
-            return body
-        finally:
-            response.close()
+    async def _read_body(self, response: Response, url: str) -> bytes:
+        with self._pending.add(url, self._now(), _REST):
+            return await read_whole(response, self._body(response, url), url)
 
-    def _body(self, response: _Response, url: str, *, watch: bool = False) -> Body:
+    def _body(self, response: Response, url: str, *, watch: bool = False) -> Body:
         if isinstance(response, WatchResponse):
             return response
         if watch:

@@ -14,12 +14,18 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from pyinformer.errors import InformerError, ProtocolError, TransportError, UnauthorizedError
-from pyinformer.transport._rbac_hint import needed_rule
-from pyinformer.transport._status import status_error
+from pyinformer.transport._status import NO_SERVER_BEHIND, status_error
 from pyinformer.transport.config import ClusterConfig
-from pyinformer.transport.http._body import AiohttpBody, Body, read_bounded
+from pyinformer.transport.http._body import AiohttpBody, Body
 from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
 from pyinformer.transport.http._fence import Fence, fence_of
+from pyinformer.transport.http._responses import (
+    LIVENESS_PATH,
+    UNAUTHORIZED,
+    read_error_body,
+    read_whole,
+    successful,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,13 +35,6 @@ if TYPE_CHECKING:
     from pyinformer.transport.http._connection import Query
 
 _BUFFER_BYTES = 256 << 10
-_MAX_BODY_BYTES = 64 << 20
-_MAX_ERROR_BYTES = 64 << 10
-_ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
-_LIVENESS_PATH = "/livez"
-_UNAUTHORIZED = 401
-_NO_SERVER_BEHIND = frozenset({502, 503, 504})  # from a load balancer without a server
-_FIRST_SUCCESS, _FIRST_NO_SUCCESS = 200, 300
 
 
 @final
@@ -165,7 +164,7 @@ class SessionConnection:
                 response = await self._open(
                     method, path, query, headers=headers, content=body, fence=fence
                 )
-                return await self._read(response, path)
+                return await read_whole(response, self._body(response, path, watch=False), path)
         except TimeoutError as error:
             if isinstance(error, InformerError):
                 raise
@@ -173,15 +172,6 @@ class SessionConnection:
             raise request_error(late, method) from error
         except (TransportError, ProtocolError) as error:
             raise request_error(error, method) from error.__cause__
-
-    async def _read(self, response: aiohttp.ClientResponse, path: str) -> bytes:
-        try:
-            found = await read_bounded(self._body(response, path, watch=False), _MAX_BODY_BYTES)
-        finally:
-            response.close()
-        if len(found) > _MAX_BODY_BYTES:
-            raise ProtocolError(path, f"the answer is longer than {_MAX_BODY_BYTES} bytes")
-        return found
 
     async def probe(self, timeout_seconds: float) -> bool:
         """Return whether the server answers a small request; see Connection.probe.
@@ -191,13 +181,13 @@ class SessionConnection:
         """
         try:
             async with asyncio.timeout(timeout_seconds):
-                response = await self._send("GET", _LIVENESS_PATH, checks_login=False)
+                response = await self._send("GET", LIVENESS_PATH, checks_login=False)
         except network_errors():
             return False
         except InformerError:
             return False
         response.close()
-        return response.status not in _NO_SERVER_BEHIND
+        return response.status not in NO_SERVER_BEHIND
 
     def describe_pending(self, path: str) -> str:
         """Return nothing: the session's owner sends the requests."""
@@ -236,15 +226,9 @@ class SessionConnection:
                 raise
             waited = self._waited(error, watch=watch)
             raise translate(error, self._url(path), waited_seconds=waited) from safe_cause(error)
-        name = what or f"{method} {path}"
-        if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
-            if response.content_type == "text/html":
-                response.close()
-                raise ProtocolError(name, "the answer is a web page: is a proxy in between?")
-            return response
-        text = await self._read_error(response)
-        needed = needed_rule(method, path, watch=watch)
-        raise status_error(response.status, response.headers, text, request=name, needed=needed)
+        return await successful(
+            response, self._read_error, method=method, path=path, watch=watch, what=what
+        )
 
     async def _send(
         self,
@@ -275,10 +259,10 @@ class SessionConnection:
                     ),
                     read_bufsize=_BUFFER_BYTES,
                 )
-            if checks_login and response.status == _UNAUTHORIZED:
+            if checks_login and response.status == UNAUTHORIZED:
                 text = await self._read_error(response)
                 name = f"{method} {target.partition('?')[0]}"
-                error = status_error(_UNAUTHORIZED, response.headers, text, request=name)
+                error = status_error(UNAUTHORIZED, response.headers, text, request=name)
                 if isinstance(error, UnauthorizedError):
                     raise error
             return response
@@ -293,15 +277,7 @@ class SessionConnection:
         return (timeouts.connect_seconds if is_connect else timeouts.headers_seconds) or 0.0
 
     async def _read_error(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read the body of an error response; return nothing if it does not arrive in time."""
-        body = AiohttpBody(response, "", idle_seconds=_ERROR_BODY_SECONDS)
-        try:
-            async with asyncio.timeout(_ERROR_BODY_SECONDS):
-                return await read_bounded(body, _MAX_ERROR_BYTES)
-        except (TransportError, ProtocolError, TimeoutError):
-            return b""  # the status is known
-        finally:
-            response.close()
+        return await read_error_body(response, AiohttpBody(response, "", idle_seconds=None))
 
     def _body(self, response: aiohttp.ClientResponse, path: str, *, watch: bool) -> AiohttpBody:
         idle_seconds = None if watch else self._source.timeouts(watch=False).idle_seconds

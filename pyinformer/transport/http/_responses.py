@@ -1,0 +1,119 @@
+"""What every connection makes of a response: its body, or the error for a request without success.
+
+A response that is not returned to the caller is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pyinformer.errors import ProtocolError, TransportError
+from pyinformer.transport._rbac_hint import needed_rule
+from pyinformer.transport._status import status_error
+from pyinformer.transport.http._body import read_bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
+
+    import aiohttp
+
+    from pyinformer.transport.http._body import Body
+    from pyinformer.transport.http._watch_response import WatchResponse
+
+    Response: TypeAlias = aiohttp.ClientResponse | WatchResponse
+
+R = TypeVar("R", bound="Response")
+
+LIVENESS_PATH: Final = "/livez"
+"""What a probe reads: every client may read it, and servers do not queue it."""
+UNAUTHORIZED: Final = 401
+
+_MAX_BODY_BYTES = 64 << 20
+_MAX_ERROR_BYTES = 64 << 10
+_ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
+_FIRST_SUCCESS, _FIRST_NO_SUCCESS = 200, 300
+
+
+async def successful(
+    response: R,
+    read_error: Callable[[R], Awaitable[bytes]],
+    *,
+    method: str,
+    path: str,
+    watch: bool,
+    what: str,
+) -> R:
+    """Return a response that is a success.
+
+    Args:
+        response: the response; its headers have been read.
+        read_error: reads the body of another one, and closes it.
+        method: the method of the request.
+        path: its path, from the server's root.
+        watch: whether it is a watch.
+        what: the request as errors name it; empty for the method and the path.
+
+    Raises:
+        APIStatusError: the server refused the request.
+        ProtocolError: the response is a web page.
+
+    Cancellation:
+        The body of an error is lost.
+    """
+    request = what or f"{method} {path}"
+    if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
+        if response.content_type == "text/html":
+            response.close()
+            raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
+        return response
+    text = await read_error(response)
+    needed = needed_rule(method, path, watch=watch)
+    raise status_error(response.status, response.headers, text, request=request, needed=needed)
+
+
+async def read_whole(response: Response, body: Body, what: str) -> bytes:
+    """Read the body of a success, and close the response.
+
+    Args:
+        response: the response.
+        body: its body.
+        what: what the error is about.
+
+    Raises:
+        TransportError: as `Body.read`.
+        ProtocolError: it is longer than 64 MiB.
+
+    Cancellation:
+        Safe; what was read is lost.
+    """
+    try:
+        found = await read_bounded(body, _MAX_BODY_BYTES)
+    finally:
+        response.close()
+    if len(found) > _MAX_BODY_BYTES:
+        raise ProtocolError(what, f"the answer is longer than {_MAX_BODY_BYTES} bytes")
+    return found
+
+
+async def read_error_body(
+    response: Response, body: Body, *, most_seconds: float = _ERROR_BODY_SECONDS
+) -> bytes:
+    """Read the body of an error, and close the response; nothing if it does not arrive in time.
+
+    Args:
+        response: the response.
+        body: its body.
+        most_seconds: how long to wait, if less than five seconds.
+
+    Cancellation:
+        Safe; what was read is lost.
+    """
+    try:
+        async with asyncio.timeout(min(most_seconds, _ERROR_BODY_SECONDS)):
+            return await read_bounded(body, _MAX_ERROR_BYTES)
+    except (TransportError, ProtocolError, TimeoutError):
+        return b""  # the status is known
+    finally:
+        response.close()
