@@ -38,7 +38,13 @@ from pyinformer.transport.config import (
 from pyinformer.transport.http._authenticator import Authenticator
 from pyinformer.transport.http._body import AiohttpBody, Body
 from pyinformer.transport.http._dialer import Dialer
-from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
+from pyinformer.transport.http._errors import (
+    late_error,
+    network_errors,
+    request_error,
+    safe_cause,
+    translate,
+)
 from pyinformer.transport.http._fence import Fence, fence_of
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._pending import PendingRequest, PendingRequests
@@ -263,8 +269,7 @@ class Connection:
         except TimeoutError as error:
             if isinstance(error, InformerError):
                 raise
-            late = translate(error, url, waited_seconds=seconds)
-            raise request_error(late, method) from error
+            raise late_error(error, url, method, waited_seconds=seconds) from error
 
     async def probe(self, timeout_seconds: float) -> bool:
         """Return whether the server answers a small request.

@@ -102,6 +102,20 @@ def request_error(error: InformerError, method: str) -> InformerError:
     return TransportError(error.url, reason)
 
 
+def late_error(
+    error: TimeoutError, url: str, method: str, *, waited_seconds: float
+) -> InformerError:
+    """Return the error of a request that did not end in time.
+
+    Args:
+        error: the end of the request's time.
+        url: the URL of the request, without its query.
+        method: the HTTP method of the request.
+        waited_seconds: the time that the request had.
+    """
+    return request_error(translate(error, url, waited_seconds=waited_seconds), method)
+
+
 def connect_error(error: BaseException, url: str, host: str) -> TransportError:
     """Return the error for a connection that was not made.
 

@@ -17,7 +17,13 @@ from pyinformer.errors import InformerError, ProtocolError, TransportError, Unau
 from pyinformer.transport._status import NO_SERVER_BEHIND, status_error
 from pyinformer.transport.config import ClusterConfig
 from pyinformer.transport.http._body import AiohttpBody, Body
-from pyinformer.transport.http._errors import network_errors, request_error, safe_cause, translate
+from pyinformer.transport.http._errors import (
+    late_error,
+    network_errors,
+    request_error,
+    safe_cause,
+    translate,
+)
 from pyinformer.transport.http._fence import Fence, fence_of
 from pyinformer.transport.http._responses import (
     LIVENESS_PATH,
@@ -168,8 +174,8 @@ class SessionConnection:
         except TimeoutError as error:
             if isinstance(error, InformerError):
                 raise
-            late = translate(error, self._url(path), waited_seconds=timeout_seconds or 0.0)
-            raise request_error(late, method) from error
+            seconds = timeout_seconds or 0.0
+            raise late_error(error, self._url(path), method, waited_seconds=seconds) from error
         except (TransportError, ProtocolError) as error:
             raise request_error(error, method) from error.__cause__
 
