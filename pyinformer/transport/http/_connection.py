@@ -376,47 +376,62 @@ class Connection:
 
     async def _send(self, request: _Request) -> tuple[Response, Mapping[str, str]]:
         """Send a request; return the response and the headers that authenticated the request."""
-        from yarl import URL
-
         if self._is_closed:
             raise LifecycleError(f"the connection to {self._server} is closed")
         self._now = asyncio.get_running_loop().time
-        url = request.url
         try:
-            with self._pending.add(url, self._now()) as pending:
+            with self._pending.add(request.url, self._now()) as pending:
                 async with asyncio.timeout(self._options.headers_timeout_seconds):
-                    then, pending.step = pending.step, "credentials"
-                    login = await self._authenticator.headers()
-                    pending.step = then
-                    fence = request.fence
-                    if fence is not None:
-                        fence.check()
-                    context = self._authenticator.ssl_context(self._now())
-                    own = {**request.headers, **login}
-                    if request.watch and self._reads_watches_itself and url not in self._compressed:
-                        direct = await self._send_watch(request.target, pending, own, context)
-                        if not direct.is_encoded:
-                            return direct, login
-                        self._leave_watches_to_aiohttp(direct)
-                    response = await self._session(watch=request.watch).request(
-                        request.method,
-                        URL(request.target, encoded=True),
-                        headers=own,
-                        data=request.content if fence is None else fence.body(request.content),
-                        # Part of the pool's key: a connection of another context is not used.
-                        ssl=context if context is not None else True,
-                        allow_redirects=False,
-                        server_hostname=self._config.tls_server_name,
-                        proxy=self._config.proxy_url,
-                        middlewares=() if request.method == "GET" else (send_once,),
-                    )
-                    return response, login
+                    login = await self._log_in(pending)
+                    if request.fence is not None:
+                        request.fence.check()
+                    return await self._exchange_heads(request, pending, login), login
         except network_errors() as error:
             self._authenticator.on_connection_failed()  # a certificate may have changed
             if isinstance(error, InformerError):
                 raise
             waited = self._waited(error)
-            raise translate(error, url, waited_seconds=waited) from safe_cause(error)
+            raise translate(error, request.url, waited_seconds=waited) from safe_cause(error)
+
+    async def _log_in(self, pending: PendingRequest) -> Mapping[str, str]:
+        """Return the headers that authenticate a request."""
+        then, pending.step = pending.step, "credentials"
+        login = await self._authenticator.headers()
+        pending.step = then
+        return login
+
+    async def _exchange_heads(
+        self, request: _Request, pending: PendingRequest, login: Mapping[str, str]
+    ) -> Response:
+        """Send a request; return its response when the headers have arrived."""
+        context = self._authenticator.ssl_context(self._now())
+        own = {**request.headers, **login}
+        url = request.url
+        if request.watch and self._reads_watches_itself and url not in self._compressed:
+            direct = await self._send_watch(request.target, pending, own, context)
+            if not direct.is_encoded:
+                return direct
+            self._leave_watches_to_aiohttp(direct)
+        return await self._send_by_aiohttp(request, own, context)
+
+    async def _send_by_aiohttp(
+        self, request: _Request, headers: Mapping[str, str], context: ssl.SSLContext | None
+    ) -> aiohttp.ClientResponse:
+        from yarl import URL
+
+        fence, content = request.fence, request.content
+        return await self._session(watch=request.watch).request(
+            request.method,
+            URL(request.target, encoded=True),
+            headers=headers,
+            data=content if fence is None else fence.body(content),
+            # Part of the pool's key: a connection of another context is not used.
+            ssl=context if context is not None else True,
+            allow_redirects=False,
+            server_hostname=self._config.tls_server_name,
+            proxy=self._config.proxy_url,
+            middlewares=() if request.method == "GET" else (send_once,),
+        )
 
     def _leave_watches_to_aiohttp(self, response: WatchResponse) -> None:
         """Drop a compressed response that was not requested; aiohttp can decompress watches."""
