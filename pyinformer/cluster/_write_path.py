@@ -27,7 +27,7 @@ from pyinformer.errors import (
     ProtocolError,
     WriteAnswerError,
 )
-from pyinformer.transport import CURRENT_GUARD
+from pyinformer.transport import record_write
 
 if TYPE_CHECKING:
     from pyinformer.cluster._discovery import Discovery
@@ -111,7 +111,7 @@ class WritePath:
         if _DRY_RUN in query or not found.metadata.name:  # nothing was stored
             return WriteResponse(found, raw)
         after = found.metadata.resource_version
-        _record(resource, "" if is_gone(found) else after)
+        record_write(str(resource), "" if is_gone(found) else after)
         self._report(resource, found, raw, is_gone=is_gone(found))
         if is_create:
             self._outcomes.created(resource, found.key, after)
@@ -171,7 +171,7 @@ class WritePath:
         left = None if last is None or is_released(last) else last
         if dry_run:
             return left
-        _record(resource, "" if left is None else left.metadata.resource_version)
+        record_write(str(resource), "" if left is None else left.metadata.resource_version)
         if last is not None:
             self._report(resource, last, raw, is_gone=left is None)
         else:
@@ -238,13 +238,6 @@ class WritePath:
         )
 
 
-def _record(resource: GroupVersionResource, version: str) -> None:
-    """Record a write with the term of leader election that made it; "" is an unknown version."""
-    guard = CURRENT_GUARD.get()
-    if guard is not None:
-        guard.record_write(str(resource), version)
-
-
 @contextmanager
 def _recorded_if_lost(resource: GroupVersionResource) -> Iterator[None]:
     """Record a write of which it is unknown whether it was carried out."""
@@ -252,10 +245,10 @@ def _recorded_if_lost(resource: GroupVersionResource) -> Iterator[None]:
         yield
     except (APIStatusError, FencedError) as error:
         if isinstance(error, FencedError) and error.may_have_left:
-            _record(resource, "")
+            record_write(str(resource), "")
         raise
     except BaseException:
-        _record(resource, "")
+        record_write(str(resource), "")
         raise
 
 
@@ -265,7 +258,7 @@ def _carried_out(method: str, resource: GroupVersionResource) -> Iterator[None]:
     try:
         yield
     except (InvalidObjectError, ProtocolError) as error:
-        _record(resource, "")
+        record_write(str(resource), "")
         raise WriteAnswerError(f"{method} {resource}", error.reason) from error
 
 

@@ -31,7 +31,7 @@ from pyinformer.transport._frames import (
 from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._status import NO_SERVER_BEHIND, status_error, status_error_from_object
-from pyinformer.transport._write_guard import CURRENT_GUARD, WriteGuard, check_guard
+from pyinformer.transport._write_guard import CURRENT_GUARD, WriteGuard, check_guard, record_write
 from pyinformer.transport.config import (
     ClusterConfig,
     Credentials,
@@ -108,6 +108,7 @@ __all__ = [
     "read_frame",
     "read_frame_head",
     "read_frame_slowly",
+    "record_write",
     "status_error",
     "status_error_from_object",
     "table_of",

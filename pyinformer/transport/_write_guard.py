@@ -57,3 +57,15 @@ def check_guard() -> None:
     guard = CURRENT_GUARD.get()
     if guard is not None:
         guard.check()
+
+
+def record_write(resource: str, resource_version: str) -> None:
+    """Record a write with the guard of this context, if there is one.
+
+    Args:
+        resource: the resource, such as `deployments.v1.apps`.
+        resource_version: of the object after it; empty if it is unknown.
+    """
+    guard = CURRENT_GUARD.get()
+    if guard is not None:
+        guard.record_write(resource, resource_version)
