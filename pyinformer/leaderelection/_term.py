@@ -6,6 +6,7 @@ late is still refused, since the guard reads the clocks itself.
 
 from __future__ import annotations
 
+import threading
 from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
@@ -51,6 +52,9 @@ class Term:
         self._wall_clock = wall_clock
         self._cut_offs: dict[int, Callable[[], None]] = {}
         self._numbers = count()
+        self._lock = (
+            threading.Lock()
+        )  # of the versions: a blocking cluster writes in its own thread
         before = tenure.predecessor
         unknown = {ALL_OTHERS: ""}  # it was not released, or by a program that does not name them
         self._versions: dict[str, str] = unknown if before is None else dict(before.versions)
@@ -118,11 +122,12 @@ class Term:
             resource: the resource, such as `deployments.v1.apps`.
             resource_version: of the object after it; empty if it is unknown.
         """
-        known = self._versions.get(resource, self._versions.get(ALL_OTHERS))
-        if known == "" or not resource_version_is_well_formed(resource_version):
-            self._versions[resource] = ""
-        elif known is None or older(known, resource_version):
-            self._versions[resource] = resource_version
+        with self._lock:
+            known = self._versions.get(resource, self._versions.get(ALL_OTHERS))
+            if known == "" or not resource_version_is_well_formed(resource_version):
+                self._versions[resource] = ""
+            elif known is None or older(known, resource_version):
+                self._versions[resource] = resource_version
 
     def record_caught_up(self, versions: Mapping[str, str]) -> None:
         """Record that the caches have everything that earlier leaders wrote of some resources.
@@ -134,11 +139,14 @@ class Term:
             versions: by resource, such as `deployments.v1.apps`, a version that such a cache has
                 reached; empty if versions do not compare.
         """
-        self._versions.update(versions)
+        with self._lock:
+            self._versions.update(versions)
 
     def written(self) -> WrittenVersions:
         """Return what was written in it and before it."""
-        return WrittenVersions(transitions=self.transitions, versions=dict(self._versions))
+        with self._lock:
+            versions = dict(self._versions)
+        return WrittenVersions(transitions=self.transitions, versions=versions)
 
     def cut_off_writes(self) -> None:
         """Cut off the writes that are under way: the term has ended."""

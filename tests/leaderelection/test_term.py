@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,23 @@ def test_a_write_that_ends_with_its_term_is_cut_off_at_most_once(line: int) -> N
     with _between_lines(Term.cut_off_writes, line, take_back):
         term.cut_off_writes()
     assert called in ([], ["cut off"])
+
+
+@pytest.mark.parametrize("line", range(8))
+def test_writes_of_two_threads_leave_the_higher_version(line: int) -> None:
+    """Another thread may record its write between any two lines of a recording."""
+    term, _ = _term()
+    term.record_caught_up({"pods.v1": "1"})
+    other = threading.Thread(target=term.record_write, args=("pods.v1", "30"))
+
+    def record() -> None:
+        other.start()
+        other.join(0.05)  # it may have to wait for this thread
+
+    with _between_lines(Term.record_write, line, record):
+        term.record_write("pods.v1", "20")
+    other.join()
+    assert term.written().versions["pods.v1"] == "30"
 
 
 @contextmanager
