@@ -43,40 +43,36 @@ Scene: TypeAlias = Callable[[Replicas, Path], list[float]]
 
 def hand_over(replicas: Replicas, folder: Path) -> list[float]:
     """SIGTERM without a drain: seconds until another candidate writes."""
-    leader = _settled_leader(replicas, folder)
-    ended_at = replicas.terminate(leader)
-    found = _until_another_writes(replicas, folder, leader, ended_at)
-    replicas.start()
-    return [found]
+    return _until_another_writes(replicas, folder, replicas.terminate)
 
 
 def killed(replicas: Replicas, folder: Path) -> list[float]:
     """SIGKILL: seconds until another candidate writes."""
-    leader = _settled_leader(replicas, folder)
-    ended_at = replicas.kill(leader)
-    found = _until_another_writes(replicas, folder, leader, ended_at)
-    replicas.start()
-    return [found]
+    return _until_another_writes(replicas, folder, replicas.kill)
 
 
 def stopped(replicas: Replicas, folder: Path) -> list[float]:
     """SIGSTOP for 20 s: late writes of the old leader."""
-    leader, before = _settled_leader(replicas, folder), _late(replicas, folder)
-    replicas.signal(leader, signal.SIGSTOP)
-    time.sleep(_STOPPED_SECONDS)
-    replicas.signal(leader, signal.SIGCONT)
-    time.sleep(replicas.durations.renew_deadline_seconds + 3.0)
-    replicas.start()
-    return [_late(replicas, folder) - before]
+
+    def stop(leader: str) -> None:
+        """Stop it and continue it; then give it time to write."""
+        replicas.signal(leader, signal.SIGSTOP)
+        time.sleep(_STOPPED_SECONDS)
+        replicas.signal(leader, signal.SIGCONT)
+        time.sleep(replicas.durations.renew_deadline_seconds + 3.0)
+
+    return _late_after(replicas, folder, stop)
 
 
 def drained(replicas: Replicas, folder: Path) -> list[float]:
     """SIGTERM with 5 s of work to end: late writes of the old leader."""
-    leader, before = _settled_leader(replicas, folder), _late(replicas, folder)
-    replicas.terminate(leader)
-    replicas.wait_for_leader(but=leader)
-    replicas.start()
-    return [_late(replicas, folder) - before]
+
+    def drain(leader: str) -> None:
+        """End it, and wait for its successor."""
+        replicas.terminate(leader)
+        replicas.wait_for_leader(but=leader)
+
+    return _late_after(replicas, folder, drain)
 
 
 def counted(replicas: Replicas, folder: Path) -> list[float]:
@@ -118,7 +114,12 @@ def _settled_leader(replicas: Replicas, folder: Path) -> str:
     return leader
 
 
-def _until_another_writes(replicas: Replicas, folder: Path, leader: str, ended_at: float) -> float:
+def _until_another_writes(
+    replicas: Replicas, folder: Path, end: Callable[[str], float]
+) -> list[float]:
+    """End the leader; return the seconds until another candidate writes."""
+    leader = _settled_leader(replicas, folder)
+    ended_at = end(leader)
     found: list[float] = []
 
     def another_writes() -> bool:
@@ -131,7 +132,16 @@ def _until_another_writes(replicas: Replicas, folder: Path, leader: str, ended_a
         return bool(found)
 
     wait(another_writes, f"a leader of {replicas.namespace} after {leader}")
-    return min(found)
+    replicas.start()
+    return [min(found)]
+
+
+def _late_after(replicas: Replicas, folder: Path, end: Callable[[str], None]) -> list[float]:
+    """End the leader; return how many late writes there were meanwhile."""
+    leader, before = _settled_leader(replicas, folder), _late(replicas, folder)
+    end(leader)
+    replicas.start()
+    return [_late(replicas, folder) - before]
 
 
 def _late(replicas: Replicas, folder: Path) -> int:
