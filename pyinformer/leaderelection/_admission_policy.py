@@ -58,8 +58,9 @@ spec:
       variables.holder == pod || variables.holder.startsWith(pod + "_"))
     reason: Forbidden
     messageExpression: >-
-      "the Lease {lease} is held by '" + variables.holder + "', not by this pod: a replica that does
-      not lead may not write"
+      "the Lease {lease} is held by '" + variables.holder + "', not by the pod of this request, " +
+      (variables.pods.size() > 0 ? "'" + variables.pods[0] + "'" : "which its token does not name")
+      + ": a replica that does not lead may not write"
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -79,8 +80,10 @@ def admission_policy_yaml(*, lease: str, service_account: str) -> str:
     """Return an admission policy that lets an account write only from the pod that holds a Lease.
 
     It needs tokens that are bound to a pod, as Kubernetes mounts them, and identities that begin
-    with the pod's name, as a LeaderElector makes them. Leases and Events are excepted. Without the
-    Lease everything is allowed.
+    with the pod's name. A LeaderElector takes it from the environment variable `POD_NAME`, and
+    otherwise the host name, which differs for a pod with `hostNetwork`, a `hostname` of its own or
+    a name of more than 63 characters. Leases and Events are excepted. Without the Lease everything
+    is allowed.
 
     Args:
         lease: the Lease, as `namespace/name`.

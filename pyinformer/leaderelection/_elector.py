@@ -11,8 +11,6 @@ import asyncio
 import inspect
 import math
 import random
-import socket
-import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, final
@@ -44,6 +42,7 @@ from pyinformer.leaderelection._options import (
     check_identity,
     check_lease_name,
     check_time_to_end,
+    unique_identity,
 )
 from pyinformer.leaderelection._rbac import rbac_yaml
 from pyinformer.leaderelection._term import Term
@@ -121,7 +120,8 @@ class LeaderElector:
         cluster: where the Lease is; it must be open as long as the elector runs.
         name: the name of the Lease; the same in all replicas.
         namespace: its namespace.
-        identity: the name of this replica, unlike all others; None for `<host name>_<uuid>`.
+        identity: the name of this replica, unlike all others; None for `<pod>_<uuid>`, where the
+            pod's name is that in the environment variable `POD_NAME`, or else the host name.
         options: the durations.
         ends_process: end the process if work still runs, or blocks the event loop, one second
             before another replica may lead. Otherwise that is only logged.
@@ -160,7 +160,7 @@ class LeaderElector:
         check_lease_name("name", name)
         check_lease_name("namespace", namespace)
         if identity is None:
-            identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+            identity = unique_identity()
         check_identity(identity)
         self.lease: str = f"{namespace}/{name}"
         """The Lease, `namespace/name`."""

@@ -6,7 +6,10 @@ would take the Lease too early. They mean the same as in client-go.
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import uuid
 from dataclasses import dataclass, field
 from typing import Final, final
 
@@ -16,6 +19,7 @@ from pyinformer.errors import InvalidArgumentError
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX_NAME: Final = 253
+_POD_NAME: Final = "POD_NAME"  # what Deployments call it that pass the name by the downward API
 _JITTER_FACTOR: Final = 1.2  # as client-go; one retry must fit before the deadline
 _END_SECONDS: Final = 2.0  # one to end the work, and one before another replica may lead
 _WHOLE: Final = ("lease_duration_seconds", "renew_deadline_seconds", "retry_period_seconds")
@@ -51,7 +55,8 @@ class LeaderElectionOptions:
 
     barrier_timeout_seconds: float = 60.0
     """How long an operator's caches may take, at the beginning of a term, to reach what earlier
-    leaders wrote. A term that cannot begin in this time is given up."""
+    leaders wrote. If they take longer, the operator releases the Lease and ends with a
+    StaleCacheError."""
 
     def __post_init__(self) -> None:
         for name in _WHOLE:
@@ -94,8 +99,10 @@ class LeaderElection:
     """The namespace of the Lease; None for that of the pod, and `default` outside of a pod."""
 
     identity: str | None = None
-    """The name of this replica; no two replicas may have the same. None for the host name (in a
-    pod, the pod's name) with a random suffix."""
+    """The name of this replica; no two replicas may have the same. None for the name of the pod
+    with a random suffix: that in the environment variable `POD_NAME`, or the host name, which is
+    the pod's name unless the pod has `hostNetwork`, a `hostname` of its own or a name of more than
+    63 characters. The policy of `pyinformer fence` needs the pod's name."""
 
     options: LeaderElectionOptions = field(default_factory=LeaderElectionOptions)
     """The durations."""
@@ -142,6 +149,13 @@ def check_time_to_end(options: LeaderElectionOptions) -> None:
             " only logged"
         )
         raise InvalidArgumentError("lease_duration_seconds", reason)
+
+
+def unique_identity() -> str:
+    """Return an identity that no other replica has, and that begins with the name of the pod."""
+    pod = os.environ.get(_POD_NAME, "")
+    is_name = len(pod) <= _MAX_NAME and _NAME.fullmatch(pod)
+    return f"{pod if is_name else socket.gethostname()}_{uuid.uuid4()}"
 
 
 def check_identity(value: object) -> None:

@@ -119,8 +119,10 @@ def test_only_the_pod_that_holds_the_lease_writes(api: KubeAPIServer) -> None:
         wait(lambda: not second.may_write(), "the policy is in force")
         assert first.may_write()
         assert not unbound.may_write()
+        with pytest.raises(ForbiddenError, match="which its token does not name"):
+            unbound.client.create(config_map("unbound"))
         api.create(config_map("target"))  # another account is not fenced
-        with pytest.raises(ForbiddenError, match="db-operator-a_1c6e"):
+        with pytest.raises(ForbiddenError, match=r"by 'db-operator-a_1c6e', .* 'db-operator-b'"):
             second.client.delete("v1", "configmaps", "target", NAMESPACE)
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{PODS[0]}/status"
         with pytest.raises(ForbiddenError):
