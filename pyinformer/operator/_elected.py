@@ -209,6 +209,10 @@ class ElectedControllers(Startable):
                     timeout_seconds=self._barrier_timeout_seconds,
                 )
             except InformerError as error:
+                error.add_note(
+                    "a term begins when the caches hold what earlier leaders wrote; they had"
+                    f" barrier_timeout_seconds={self._barrier_timeout_seconds:g}"
+                )
                 failures.append(error)
             else:
                 reached[resource] = _later(reached.get(resource, found), found)

@@ -11,7 +11,8 @@ import yaml
 
 import pyinformer
 from pyinformer.cluster import Cluster, WriteOptions
-from pyinformer.errors import ForbiddenError, InvalidArgumentError
+from pyinformer.errors import ForbiddenError, InvalidArgumentError, StaleCacheError
+from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.operator import OperatorRun
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line, now, pause
@@ -248,6 +249,35 @@ def test_a_term_waits_for_writes_of_the_term_before_last(world: World, *, delete
             key = "default/a" if deletes else "default/late"
             cached = three.app.cached(three.cluster, "v1", "configmaps", key)
             assert (cached is None) is deletes
+
+    world.run(scenario)
+
+
+def test_caches_that_are_late_for_the_barrier_timeout_end_the_operator(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        options = LeaderElectionOptions(barrier_timeout_seconds=5.0)
+        two = _Replica(world, "two", options=options)
+        await one.run.start()
+        await until(lambda: one.leads)
+        await two.run.start()
+        two.line.hold("configmaps", held=True)
+        await one.cluster.create(_map("late"))
+        one.line.is_down = True
+        closing = asyncio.create_task(one.run.aclose())
+        await until(lambda: two.run.elector is not None and two.run.elector.is_leading)
+        leading_at = now()
+        await closing
+        elected = two.run._elected
+        assert elected is not None
+        await elected.wait_ended()
+        assert now() - leading_at == pytest.approx(5.0, abs=0.1)
+        with pytest.raises(StaleCacheError, match="everything that the server has") as caught:
+            await two.run.aclose()
+        assert "barrier_timeout_seconds=5" in caught.value.__notes__[0]
+        assert two.reconciled == []
+        lease = await world.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator")
+        assert not lease.at("spec.holderIdentity", str)
 
     world.run(scenario)
 
