@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -18,9 +17,9 @@ from pyinformer._printable import Lines
 from pyinformer.cli import _options
 from pyinformer.cli._exit_status import CLOSED_PIPE, EPILOG, SIGNALLED
 from pyinformer.cli._shutdown import (
-    Terminated,
+    Interruption,
     detach_closed_pipes,
-    raise_on_signals,
+    interrupt_on_signals,
     reader_has_closed,
     status_of_write_error,
     terminate_when_reader_closes,
@@ -79,33 +78,26 @@ def run() -> NoReturn:
 @contextmanager
 def _exit_status_of_signals() -> Iterator[None]:
     """Turn a signal, or a closed output, into an exit status."""
+    interruption = Interruption()
     try:
-        with raise_on_signals(), terminate_when_reader_closes(sys.stdout):
+        with interrupt_on_signals(interruption), terminate_when_reader_closes(sys.stdout):
             yield
     except OSError as error:
         detach_closed_pipes()
         raise typer.Exit(status_of_write_error(error)) from None
-    except KeyboardInterrupt as interruption:
+    except KeyboardInterrupt:
         raise _exit_after(interruption) from None
-    except BaseExceptionGroup as group:  # a signal may interrupt a task, within its task group
-        cause = _interruption_in(group)
-        if cause is None:
+    except BaseExceptionGroup as group:  # a second signal may interrupt a task of a task group
+        if group.subgroup(KeyboardInterrupt) is None:
             raise
-        raise _exit_after(cause) from None
+        raise _exit_after(interruption) from None
 
 
-def _interruption_in(error: BaseException) -> KeyboardInterrupt | None:
-    if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(_interruption_in, error.exceptions)), None)
-    return error if isinstance(error, KeyboardInterrupt) else None
-
-
-def _exit_after(interruption: KeyboardInterrupt) -> typer.Exit:
+def _exit_after(interruption: Interruption) -> typer.Exit:
     if reader_has_closed(sys.stdout):
         detach_closed_pipes()
         return typer.Exit(CLOSED_PIPE)
-    number = interruption.number if isinstance(interruption, Terminated) else signal.SIGINT
-    return typer.Exit(SIGNALLED + number)
+    return typer.Exit(SIGNALLED + interruption.number)
 
 
 @final

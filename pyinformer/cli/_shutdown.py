@@ -29,16 +29,11 @@ _POLL_SECONDS = 0.2  # how often the output is checked
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP in a command without an event loop, which ends as after Ctrl-C.
+@final
+class Interruption:
+    """Which signal interrupted a block of `interrupt_on_signals`."""
 
-    Attributes:
-        number: the number of the signal.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(number)
+    number: int = signal.SIGINT
 
 
 @final
@@ -162,14 +157,18 @@ def handle_signals(handler: Callable[[int, FrameType | None], object]) -> Iterat
 
 
 @contextmanager
-def raise_on_signals() -> Iterator[None]:
-    """Make Ctrl-C raise KeyboardInterrupt, and SIGTERM and SIGHUP Terminated, in the block."""
+def interrupt_on_signals(interruption: Interruption) -> Iterator[None]:
+    """Make SIGTERM and SIGHUP end the block as Ctrl-C does: with KeyboardInterrupt.
+
+    asyncio.run() turns Ctrl-C into a cancellation. An exception in the middle of its event loop
+    would leave tasks that never began.
+    """
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        """Raise in the main thread."""
-        if number == signal.SIGINT:
-            signal.default_int_handler(number, frame)
-        raise Terminated(number)
+        """Interrupt, and record by which signal."""
+        del frame
+        interruption.number = number
+        signal.raise_signal(signal.SIGINT)
 
     with handle_signals(on_signal):
         signal.signal(
