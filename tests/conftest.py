@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import coverage
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -25,6 +26,8 @@ from tests.virtual_time import VirtualTimeLoop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
+# The programs that these folders start run nothing that the tests in this process do not.
+_UNMEASURED_PROGRAMS = {"benchmarks", "docs", "gates"}
 _OPEN_FILES = Path("/proc/self/fd")
 _SETTLE_SECONDS = 1.0  # a server in another thread closes its end a moment after the client
 _POLL_SECONDS = 0.01
@@ -122,6 +125,30 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
     finally:
         _shared_sockets.update(_sockets() - sockets)
         _shared_threads.update(_threads() - threads)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Measure no coverage in properties and storms: it doubles their time and adds no branch."""
+    is_long = any(item.get_closest_marker(name) for name in ("hypothesis", "soak"))
+    measured = coverage.Coverage.current() if is_long else None
+    if measured is None:
+        return (yield)
+    measured.stop()
+    try:
+        return (yield)
+    finally:
+        measured.start()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unmeasured_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep coverage, which doubles their time, out of programs of some folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _UNMEASURED_PROGRAMS & set(request.path.parts):
+            for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
+                patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture
