@@ -1,7 +1,7 @@
-"""Each run works at its smallest size, without Go and without the network.
+"""What the runs measure, at the smallest size, without Go and without the network.
 
-No threshold is checked here. Our own peers are measured in separate processes; foreign peers are
-measured in test_smoke.
+No threshold is checked here. `make bench BENCH_ARGS=--smoke`, a part of .ci/run, measures every run
+and fails if a row has no figure.
 """
 
 from __future__ import annotations
@@ -17,14 +17,8 @@ from benchmarks.harness.measure import CLIENT_GO_PEERS, PEERS
 from benchmarks.harness.phases import Measurement, Pauses
 from benchmarks.report.rows import Least, Row, Spec, make_rows
 from benchmarks.runs import RUNS
-from benchmarks.runs.fan_out import FAN_OUT
 from benchmarks.runs.figures import OWN_MODES, UVLOOP
-from benchmarks.runs.latency import LATENCY
-from benchmarks.runs.real_server import REAL_SERVER
-from benchmarks.runs.relist import RELIST
 from benchmarks.runs.run import Run, Setting, Size
-from benchmarks.runs.small_pod import SMALL_POD
-from benchmarks.runs.starts import STARTS
 from benchmarks.runs.sync import SYNC
 from benchmarks.runs.updates import TLS
 
@@ -32,16 +26,10 @@ _SMOKE = Setting(Size.SMOKE)
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        pytest.param(run, id=run.name)
-        for run in (TLS, FAN_OUT, LATENCY[0], RELIST, STARTS, SMALL_POD, REAL_SERVER)
-    ],
-)
-def test_our_own_peer_yields_every_row_of_its_run(run: Run) -> None:
-    peer = next(name for name in run.peers[Size.SMOKE] if name.startswith("pyinformer"))
-    rows = _rows(run, peer)
+def test_our_own_peer_yields_every_row_of_its_run() -> None:
+    peer = next(name for name in TLS.peers[Size.SMOKE] if name.startswith("pyinformer"))
+    with TLS.open(_SMOKE) as bench:
+        rows = make_rows(TLS.specs(bench.known), [peer], [{peer: bench.measure(peer)}])
     assert rows
     assert [row for row in rows if row.median is None] == []
 
@@ -116,13 +104,6 @@ def test_pauses_of_the_collector_are_found_while_they_are_watched() -> None:
     longest = pauses.longest
     gc.collect()
     assert pauses.longest == longest > 0.0
-
-
-def _rows(run: Run, peer: str) -> list[Row]:
-    with run.open(_SMOKE) as bench:
-        peers = run.peers[Size.SMOKE] if run is FAN_OUT else [peer]
-        found = {name: bench.measure(name) for name in peers}
-        return make_rows(run.specs(bench.known), peers, [found])
 
 
 def _ratio(rows: list[Row]) -> Row:

@@ -12,7 +12,9 @@ import pytest
 from pyinformer import ForbiddenError
 from pyinformer.testing import APIServer, Connector, KubeAPIServer
 
-_TESTS = """
+pytest_plugins = ["pytester"]
+
+_LOADING = """
 import sys
 
 def test_loading(request):
@@ -22,7 +24,8 @@ def test_loading(request):
 
 def test_embedded(apiserver):
     assert apiserver.list("v1", "pods") == []
-
+"""
+_ASKED = """
 def test_asked(kube_apiserver_build):
     assert kube_apiserver_build is {asked}
 """
@@ -48,25 +51,40 @@ def _run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedP
     )
 
 
+def test_modules_load_only_when_a_fixture_is_used(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_it.py").write_text(_LOADING + _ASKED.format(asked=False))
+
+    result = _run(tmp_path, "-p", "no:anyio")
+
+    assert "3 passed" in result.stdout, result.stdout + result.stderr
+
+
 @pytest.mark.parametrize(
-    ("arguments", "ini", "environ", "asked"),
+    ("arguments", "ini", "variable", "asked"),
     [
-        pytest.param([], "", {}, False, id="not-asked"),
-        pytest.param(["--pyinformer-build-kube-apiserver"], "", {}, True, id="option"),
-        pytest.param([], "pyinformer_build_kube_apiserver = true", {}, True, id="ini"),
-        pytest.param([], "", {"PYINFORMER_BUILD_KUBE_APISERVER": "1"}, True, id="variable"),
-        pytest.param([], "", {"PYINFORMER_BUILD_KUBE_APISERVER": "0"}, False, id="variable-no"),
+        pytest.param([], "", None, False, id="not-asked"),
+        pytest.param(["--pyinformer-build-kube-apiserver"], "", None, True, id="option"),
+        pytest.param([], "pyinformer_build_kube_apiserver = true", None, True, id="ini"),
+        pytest.param([], "", "1", True, id="variable"),
+        pytest.param([], "", "0", False, id="variable-no"),
     ],
 )
 def test_a_build_is_allowed_by_option_ini_or_variable(
-    tmp_path: Path, arguments: list[str], ini: str, environ: dict[str, str], asked: bool
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    ini: str,
+    variable: str | None,
+    *,
+    asked: bool,
 ) -> None:
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
-    (tmp_path / "test_it.py").write_text(_TESTS.format(asked=asked))
+    if variable is not None:
+        monkeypatch.setenv("PYINFORMER_BUILD_KUBE_APISERVER", variable)
+    pytester.makeini(f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{ini}\n")
+    pytester.makepyfile(_ASKED.format(asked=asked))
 
-    result = _run(tmp_path, "-p", "no:anyio", *arguments, **environ)
-
-    assert "3 passed" in result.stdout, result.stdout + result.stderr
+    pytester.inline_run(*arguments, "-p", "no:cacheprovider").assertoutcome(passed=1)
 
 
 def test_a_missing_real_server_is_an_error_that_names_the_option(tmp_path: Path) -> None:

@@ -718,8 +718,13 @@ def anyio_backend():
 """
 
 
-@pytest.mark.parametrize("mode", ["auto", "strict"])
-@pytest.mark.parametrize("anyio", [True, False], ids=["anyio", "no-anyio"])
+@pytest.mark.parametrize(
+    ("mode", "anyio"),
+    [
+        pytest.param("auto", False, id="auto"),
+        pytest.param("strict", True, id="strict-beside-anyio"),
+    ],
+)
 def test_it_works_beside_every_plugin(tmp_path: Path, mode: str, anyio: bool) -> None:
     ignored = [] if anyio else ["-p", "no:anyio", "--deselect", "test_it.py::test_anyio"]
     (tmp_path / "pytest.ini").write_text(_USER_OPTIONS.format(mode=mode))
