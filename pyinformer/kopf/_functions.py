@@ -72,6 +72,8 @@ def install(
 def uninstall() -> None:
     """Restore kopf as it was; streams that run stay as they are until they end.
 
+    The probe and `memo.informers` are removed at once, so call it when no operator runs.
+
     A call without an earlier `install` does nothing.
     """
     if "pyinformer.kopf._installation" in sys.modules:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 import anyio
 import kopf
@@ -12,6 +14,7 @@ import kopf
 from pyinformer._logging import get_logger, logger_named
 from pyinformer.errors import ConfigurationError
 from pyinformer.kopf._gate import PERIOD_SECONDS
+from pyinformer.kopf._listers import Informers
 from pyinformer.kopf._operators import current_operator, refuse, register
 from pyinformer.kopf._options import is_plain
 from pyinformer.kopf._settings import patience_seconds
@@ -43,6 +46,8 @@ _log = get_logger(__name__)
 PROBES: Final[logging.Logger] = logger_named("kopf.activities.probe")
 """Where kopf logs each probe."""
 _ID: Final = "pyinformer"
+_registries: Final[WeakSet[OperatorRegistry]] = WeakSet()  # those with the probe
+_memos: Final[WeakKeyDictionary[Informers, weakref.ref[object]]] = WeakKeyDictionary()
 
 
 def orchestrator_hook(
@@ -85,10 +90,24 @@ def _record(known: Mapping[str, object], settings: OperatorSettings, paused: Tog
     operator = register(settings, registry)
     operator.gate.paused = paused
     memo = known["memobase"]
-    if not hasattr(memo, "informers"):
+    if isinstance(getattr(memo, "informers", operator.informers), Informers):
         with suppress(AttributeError, TypeError):  # a memo of the user's may refuse attributes
             memo.informers = operator.informers  # type: ignore[attr-defined]  # any object
+            _memos[operator.informers] = weakref.ref(memo)
     return operator
+
+
+def take_back() -> None:
+    """Remove what operators were given: the probe, and the listers of their memos."""
+    for registry in list(_registries):
+        handlers = registry._activities._handlers  # noqa: SLF001 - kopf's
+        handlers[:] = [each for each in handlers if each.fn is not _probe]
+    _registries.clear()
+    for informers, reference in list(_memos.items()):
+        memo = reference()
+        if getattr(memo, "informers", None) is informers:
+            del memo.informers  # type: ignore[attr-defined]  # it has the attribute
+    _memos.clear()
 
 
 async def _orchestrate(
@@ -123,6 +142,7 @@ def _add_probe(registry: OperatorRegistry) -> None:
     handlers = registry._activities.get_all_handlers()  # noqa: SLF001 - kopf's
     if all(handler.fn is not _probe for handler in handlers):
         kopf.on.probe(id=_ID, registry=registry)(_probe)
+        _registries.add(registry)
 
 
 def is_noteworthy(record: logging.LogRecord) -> bool:

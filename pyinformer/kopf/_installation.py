@@ -19,7 +19,7 @@ from pyinformer._call_site import call_site
 from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError, LifecycleError
 from pyinformer.kopf import _toggles
-from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook
+from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook, take_back
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import Options, is_plain
 from pyinformer.kopf._requests import fetch_hook, keepalive_hook, scan_hook
@@ -92,6 +92,7 @@ def take_out() -> None:
         _originals.clear()
         _installed_at.clear()
         PROBES.removeFilter(is_noteworthy)
+        take_back()
 
 
 def _check_lifecycle() -> None:

@@ -16,7 +16,7 @@ from pyinformer.kopf._known import KnownObjects
 from pyinformer.store import Indexer, JointIndexer, Lister
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kopf._cogs.structs.references import Resource
 
@@ -28,10 +28,18 @@ NO_INDEXES: Final[Mapping[str, str | IndexFunction]] = MappingProxyType({})
 
 @final
 class Informers:
-    """The listers of one operator; `memo.informers` in its handlers."""
+    """The listers of one operator; `memo.informers` in its handlers.
 
-    def __init__(self, caches: StreamCaches) -> None:
+    Operators may share a memo: a handler always reads the listers of its own operator.
+
+    Args:
+        caches: what the streams of the operator keep.
+        current: returns that of the operator in whose context it is called, or None.
+    """
+
+    def __init__(self, caches: StreamCaches, current: Callable[[], StreamCaches | None]) -> None:
         self._caches = caches
+        self._current = current
 
     def lister(
         self,
@@ -57,7 +65,8 @@ class Informers:
         Raises:
             LifecycleError: a stream of the resource runs without one of the indexes.
         """
-        return self._caches.lister(GroupVersionResource.of(api_version, resource), indexes)
+        caches = self._current() or self._caches
+        return caches.lister(GroupVersionResource.of(api_version, resource), indexes)
 
 
 @final

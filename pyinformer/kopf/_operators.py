@@ -56,7 +56,7 @@ class Operator:
         self.rng: random.Random = random.Random()
         self.caches: StreamCaches = StreamCaches()
         """What its streams keep."""
-        self.informers: Informers = Informers(self.caches)
+        self.informers: Informers = Informers(self.caches, _current_caches)
         """The listers of its handlers."""
         self.streams: list[Stream] = []
         """The streams that are read now."""
@@ -151,6 +151,11 @@ def current_operator() -> Operator | None:
     vault = auth.vault_var.get(None)
     with _lock:
         return None if vault is None else _operators.get(vault)
+
+
+def _current_caches() -> StreamCaches | None:
+    operator = current_operator()
+    return None if operator is None else operator.caches
 
 
 def operator_for_handlers() -> Operator:

@@ -453,6 +453,72 @@ async def test_a_memo_that_takes_no_attributes_is_left_alone(server: APIServer) 
         await until(lambda: len(events.seen) == 2)
 
 
+def names_by_memo(registry: kopf.OperatorRegistry) -> dict[str, list[str]]:
+    """Return a dict of what the lister of the memo has, by the pod whose event was handled."""
+    found: dict[str, list[str]] = {}
+
+    @kopf.on.event("pods", registry=registry)
+    async def event(name: str, memo: Any, **_: Any) -> None:
+        lister = memo.informers.lister("v1", "pods")
+        found[name] = sorted(one.metadata.name for one in lister.list())
+
+    return found
+
+
+async def test_a_memo_that_is_used_again_has_the_listers_of_the_new_operator(
+    server: APIServer,
+) -> None:
+    memo, registry = kopf.Memo(), registry_of(server)
+    listed = names_by_memo(registry)
+    async with operating(registry, memo=memo):
+        await until(lambda: listed == {"a": ["a", "b"], "b": ["a", "b"]})
+    first = memo.informers
+    with APIServer() as other:
+        put(other, "z")
+        registry = registry_of(other)
+        listed = names_by_memo(registry)
+        async with operating(registry, memo=memo):
+            await until(lambda: listed == {"z": ["z"]})
+            assert memo.informers is not first
+            lister = memo.informers.lister("v1", "pods")
+            assert [one.metadata.name for one in lister.list()] == ["z"]
+
+
+async def test_operators_that_share_a_memo_have_listers_of_their_own(server: APIServer) -> None:
+    memo, registry = kopf.Memo(), registry_of(server)
+    mine = names_by_memo(registry)
+    with APIServer() as other:
+        put(other, "z")
+        others_registry = registry_of(other)
+        others = names_by_memo(others_registry)
+        async with operating(registry, memo=memo), operating(others_registry, memo=memo):
+            await until(lambda: mine == {"a": ["a", "b"], "b": ["a", "b"]})
+            await until(lambda: others == {"z": ["z"]})
+            put(server, "c")
+            await until(lambda: mine.get("c") == ["a", "b", "c"])
+
+
+async def test_uninstall_takes_the_probe_and_the_listers_of_memos_back(server: APIServer) -> None:
+    memo, registry = kopf.Memo(), registry_of(server, Events())
+    theirs = kopf.Memo(informers="of the user")
+
+    @kopf.on.probe(registry=registry, id="mine")
+    async def probe(**_: Any) -> None: ...
+
+    found = captured(registry)
+    for each in (memo, theirs):
+        async with operating(registry, memo=each):
+            await until(lambda: found and found[-1].streams)
+    added = {one.id for one in registry._activities.get_all_handlers()}
+    assert "pyinformer" in added
+    assert "informers" in memo
+    pyinformer.kopf.uninstall()
+    left = {one.id for one in registry._activities.get_all_handlers()}
+    assert added - left == {"pyinformer"}
+    assert memo == {}
+    assert theirs == {"informers": "of the user"}
+
+
 async def test_two_operators_of_two_servers_may_share_their_settings(server: APIServer) -> None:
     settings, mine, others = settings_of(), Events(), Events()
     with APIServer() as other:
