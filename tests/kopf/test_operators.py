@@ -29,6 +29,7 @@ from pyinformer.kopf import _health
 from pyinformer.kopf._known import KnownKeys, KnownObjects
 from pyinformer.kopf._operators import Operator, current_operator
 from pyinformer.testing import APIServer, Fault
+from pyinformer.testing._polling import poll
 from tests.kopf.operators import (
     Events,
     operating,
@@ -648,21 +649,29 @@ async def login(**_):
 
 @kopf.on.event("pods")
 async def event(event, **_):
-    print(f"seen {{event['type']}} {{event['object']['metadata']['name']}}")
+    with open({seen!r}, "a") as seen:
+        print(f"seen {{event['type']}} {{event['object']['metadata']['name']}}", file=seen)
 """
 
 
 def test_it_works_in_a_runner_of_kopfs(server: APIServer, tmp_path: Path) -> None:
     pyinformer.kopf.uninstall()
     handlers = tmp_path / "handlers_of_the_test.py"
-    handlers.write_text(HANDLERS.format(url=server.url, token=server.token))
+    capture = tmp_path / "seen"
+    capture.touch()
+    handlers.write_text(HANDLERS.format(url=server.url, token=server.token, seen=str(capture)))
     try:
         with KopfRunner(["run", "--standalone", "-A", str(handlers)], timeout=100) as runner:
             server.wait_for_watches(2, timeout_seconds=100)
             put(server, "c")
-            server.wait_for_watches(2, timeout_seconds=100)
+            assert poll(lambda: "seen ADDED c" in capture.read_text(), timeout_seconds=100)
     finally:
         sys.modules.pop("handlers_of_the_test", None)
     assert runner.exit_code == 0, runner.output
     assert "run on pyinformer" in runner.output
-    assert "seen None a" in runner.output
+    assert sorted(capture.read_text().splitlines()) == [
+        "seen ADDED c",
+        "seen None a",
+        "seen None b",
+    ]
+    assert any("limit" in one.query for one in server.requests)  # kopf itself lists without

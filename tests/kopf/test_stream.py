@@ -237,8 +237,10 @@ async def test_settings_that_cannot_work_leave_the_stream_to_plain_kopf(
     with caplog.at_level(logging.ERROR, "pyinformer.kopf"):
         async with reading(server, settings=settings) as stream:
             await until(lambda: "runs on plain kopf" in caplog.text)
-            await asyncio.wait({stream.task}, timeout=0.1)
-    assert "page_size" in caplog.text
+            settings.watching.chunk_size = None
+            await until(lambda: stream.events[-1:] == ["LISTED"] or stream.task.done())
+    (line,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+    assert "page_size" in line
 
 
 @pytest.mark.parametrize("how", ["environment", "setting", "exclude", "only"])
@@ -368,14 +370,19 @@ async def test_a_failure_of_a_stream_that_is_left_is_logged(
 async def test_a_stream_outside_of_an_operator_is_plain_kopf(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Without a vault kopf has no session: its own error is raised, after one line about ours."""
+
     async def read() -> None:
         async for _ in watching.infinite_watch(
-            settings=settings_of(), resource=PODS, namespace=None, _iterations=1
+            settings=settings_of(), resource=PODS, namespace=None
         ):
             pass
 
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError, match="vault_var") as raised:
         await asyncio.create_task(read())
+    assert "/kopf/" in str(raised.traceback[-1].path)
+    (line,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+    assert line.startswith("the stream of pods.v1 runs on plain kopf: LookupError")
 
 
 async def test_namespaces_are_watched_by_themselves(server: APIServer) -> None:
