@@ -11,7 +11,37 @@ def test_both_operators_see_every_object_and_update() -> None:
 
     assert measured.keys() == {"plain", "line"}
     for found in measured.values():
-        assert (found.objects, found.updates, found.updates_seen) == (4, 12, 12)
+        assert (found.objects, found.updates, found.updates_seen) == (4, 6, 6)
+
+
+def test_memory_is_that_of_the_further_objects() -> None:
+    figure = Figure(
+        "memory",
+        "B",
+        lambda found: found.extra["held_bytes"] / found.objects,
+        ("many", "plain"),
+        ("many", "line"),
+        "",
+        is_difference=True,
+        less="few",
+    )
+
+    def weighed(objects: int, plain: int, ours: int) -> dict[str, Measurement]:
+        return {
+            "plain": Measurement("", objects=objects, extra={"held_bytes": plain}),
+            "line": Measurement("", objects=objects, extra={"held_bytes": ours}),
+        }
+
+    turns = [{"many": weighed(110, 1600, 9500), "few": weighed(10, 600, 8000)}, {}]
+
+    assert figure.row(turns) == "| memory | 10 B | 15 B | +5.00 B |  |"
+
+
+def test_the_sides_of_a_scene_run_in_either_order() -> None:
+    scene = scenes(0.002)["few indexed"]
+
+    assert list(scene.turn((None, None))) == ["plain", "line"]
+    assert list(scene.turn((None, None), is_reversed=True)) == ["line", "plain"]
 
 
 def test_a_row_has_the_median_of_the_ratios_of_each_turn() -> None:
