@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyinformer.leaderelection._options import LeaderElectionOptions
 
 _POLL_JITTER: Final = 1.2  # as client-go: from one retry period to 2.2 of them
-_PARTED_SECONDS: Final = (
-    1.0  # of two clocks; more than the correction of a clock that is kept right
-)
+# Of two clocks; more than the correction of a clock that is kept right.
+_PARTED_SECONDS: Final = 1.0
+_LAST_WRITES: Final = 2  # of a process that has ended: one that was seen, and one that was late
 
 
 @final
@@ -153,13 +153,16 @@ class Election:
         self._options = options
         self._rng = rng
         self._seen_at = -math.inf
-        self._free_at = -math.inf  # after a deletion: when its holder's term is over
+        self._free_at = -math.inf  # when the term of a holder that did not release is over
         self._must_read = True
         self._is_unsure = False  # of what a write that failed has done
-        self._is_twin_seen = False
+        self._conflicts = 0  # in a row
+        self._twin_writes: set[Marker] = set()  # of another process with this identity
         self._tenure: Tenure | None = None
         self._under_way: Read | Write | None = None
         self._sent_at = -math.inf
+        self._sent_upon: LeaseRecord | None = None  # the Lease as it was known then
+        self._gone: set[str] = set()  # uids whose deletion was seen since then
         self._sent_wall_offset = 0.0
         self._retry_at = -math.inf
         self._poll_at: float | None = None
@@ -180,11 +183,11 @@ class Election:
     def expires_at(self) -> float:
         """When the Lease may be taken, if nothing changes; `-inf` if it is free."""
         lease = self.lease
-        if lease is None:
-            return self._free_at
-        if not lease.holder or self._is_ours(lease):
+        if lease is not None and self._is_ours(lease):
             return -math.inf
-        return self._seen_at + (lease.duration_seconds or self._options.lease_duration_seconds)
+        if lease is None or not lease.holder:
+            return self._free_at
+        return max(self._free_at, self._seen_at + self._duration_of(lease))
 
     def next_step(self, now: float, wall_at: float) -> Step:
         """Return what to do now; a request counts as sent at `now`.
@@ -205,6 +208,8 @@ class Election:
         if isinstance(step, Read | Write):
             self._under_way = step
             self._sent_at, self._sent_wall_offset = now, wall_at - now
+            self._sent_upon = self.lease
+            self._gone.clear()
             if isinstance(step, Write):
                 self._markers.add(read_lease(step.body).marker)
         return step
@@ -230,7 +235,7 @@ class Election:
         self._check_expiry(now)
         self._is_unsure = False
         if isinstance(step, Write):
-            self._retry_at = self._sent_at + self._options.retry_period_seconds
+            self._retry_at = self._next_period()
             self._on_written(step, lease, now)
         else:
             self._retry_at = now
@@ -244,7 +249,9 @@ class Election:
         if self._tenure is not None:
             self.slow_renewals += 1
         self._must_read = True
-        self._retry_at = now
+        self._conflicts += 1
+        is_first = self._conflicts == 1  # others are not caused by another replica
+        self._retry_at = now if is_first else max(now, self._next_period())
 
     def on_absent(self, now: float) -> None:
         """Record that the Lease does not exist."""
@@ -252,14 +259,14 @@ class Election:
         self._check_expiry(now)
         self._must_read = self._is_unsure = False
         self._retry_at = now
-        self._vanish()
+        self._vanish(now)
 
     def on_failure(self, now: float) -> None:
         """Record that a request failed; whether a write was carried out is unknown."""
         step, self._under_way = self._under_way, None
         self._check_expiry(now)
         self._is_unsure = self._is_unsure or isinstance(step, Write)
-        self._retry_at = max(now, self._sent_at + self._options.retry_period_seconds)
+        self._retry_at = max(now, self._next_period())
 
     def on_watched(self, lease: LeaseRecord, now: float) -> None:
         """Record the Lease as a watch shows it: late, maybe, but never earlier than it was.
@@ -269,7 +276,7 @@ class Election:
         """
         self._check_expiry(now)
         if self._is_ours(lease):
-            return  # the response to the write says more
+            return  # only its response shows when it was sent
         is_newer = None if self.lease is None else lease.is_newer_than(self.lease)
         if is_newer is False:
             return
@@ -287,8 +294,10 @@ class Election:
             now: the lease clock.
         """
         self._check_expiry(now)
+        if self._under_way is not None:
+            self._gone.add(uid)
         if self.lease is not None and self.lease.uid == uid:
-            self._vanish()
+            self._vanish(now)
 
     def end_term(self, reason: str) -> None:
         """End the term without a release: the Lease may be taken again, by this replica too."""
@@ -366,11 +375,13 @@ class Election:
 
     def _on_written(self, write: Write, lease: LeaseRecord, now: float) -> None:
         before = self.lease
-        if before is not None and before.is_newer_than(lease):
-            return  # a watch was faster, and showed another replica's write
+        if lease.marker != read_lease(write.body).marker or self._is_overtaken(lease):
+            self._must_read = True
+            return
         self.lease, self._seen_at = lease, now
         self._markers = {lease.marker}
         self._must_read = False
+        self._conflicts = 0
         valid_until = self._sent_at + self._options.renew_deadline_seconds
         if now >= valid_until:
             return  # the response came too late to lead by it
@@ -383,6 +394,15 @@ class Election:
             sent_at=self._sent_at, wall_offset_seconds=self._sent_wall_offset, until=valid_until
         )
 
+    def _is_overtaken(self, lease: LeaseRecord) -> bool:
+        """Return whether a watch has shown a later state than the response to a write."""
+        if lease.uid in self._gone:
+            return True
+        known = self.lease
+        return known is not self._sent_upon and not (
+            known is not None and lease.is_newer_than(known)
+        )
+
     def _see(self, lease: LeaseRecord, now: float) -> None:
         """Record a Lease that may be another replica's."""
         before = self.lease
@@ -391,45 +411,54 @@ class Election:
             lease.resource_version,
         )
         if not is_same:
+            if before is not None and not _is_handed_over(before, lease):
+                self._free_at = self._longest_term_from(now)
             self.lease, self._seen_at = lease, now
         if self._is_ours(lease):
             return
         if not is_same:
             self._markers.clear()  # no write that is under way fits this version
+        if lease.holder:
+            self._conflicts = 0
         if self._tenure is not None:
             holder = f"{lease.holder} holds the Lease" if lease.holder else "the Lease was released"
             self._end(f"{holder} by now")
-        self._look_for_twin(before, lease, is_same=is_same)
+        self._look_for_twin(lease)
 
-    def _look_for_twin(
-        self, before: LeaseRecord | None, lease: LeaseRecord, *, is_same: bool
-    ) -> None:
+    def _look_for_twin(self, lease: LeaseRecord) -> None:
         """Refuse to compete with a living replica of the same identity."""
         if lease.holder != self._identity:
-            self._is_twin_seen = False
+            self._twin_writes.clear()
             return
-        is_alive = self._is_twin_seen and not is_same and before is not None
-        self._is_twin_seen = True  # it may be an earlier process, which renews no more
-        if is_alive:
+        self._twin_writes.add(lease.marker)
+        # An earlier process with this identity renews no more, but its last request may be late.
+        if len(self._twin_writes) > _LAST_WRITES:
             reason = (
                 f"another living replica uses {self._identity!r}, too: each replica needs an"
                 " identity of its own; None makes a unique one"
             )
             raise InvalidArgumentError("identity", reason)
 
-    def _vanish(self) -> None:
+    def _vanish(self, now: float) -> None:
         if self._tenure is not None:
             self._end("the Lease was deleted, so that another replica may lead")
-        self._free_at = self._freed_at()
+        if self.lease is not None:
+            self._free_at = self._longest_term_from(now)
         self.lease = None
         self._markers.clear()
 
-    def _freed_at(self) -> float:
-        """Return when the holder of a Lease that was deleted certainly leads no more."""
-        lease = self.lease
-        if lease is None or not lease.holder:
-            return self._free_at
-        return self._seen_at + (lease.duration_seconds or self._options.lease_duration_seconds)
+    def _longest_term_from(self, now: float) -> float:
+        """Return when a holder leads no more that may have renewed the Lease until now."""
+        return now + max(
+            self._options.lease_duration_seconds,
+            0.0 if self.lease is None else self._duration_of(self.lease),
+        )
+
+    def _duration_of(self, lease: LeaseRecord) -> float:
+        return lease.duration_seconds or self._options.lease_duration_seconds
+
+    def _next_period(self) -> float:
+        return self._sent_at + self._options.retry_period_seconds
 
     def _end(self, reason: str) -> None:
         tenure, self._tenure = self._tenure, None
@@ -438,3 +467,10 @@ class Election:
 
     def _is_ours(self, lease: LeaseRecord) -> bool:
         return lease.holder == self._identity and lease.marker in self._markers
+
+
+def _is_handed_over(before: LeaseRecord, lease: LeaseRecord) -> bool:
+    """Return whether the change of a Lease follows the rules; by hand, everything may change."""
+    return before.uid == lease.uid and (
+        not before.holder or bool(lease.holder) or lease.was_released
+    )

@@ -59,6 +59,11 @@ class LeaseRecord:
         """Which write of which holder this is."""
         return Marker(self.holder, self.acquire_time, self.renew_time, self.transitions)
 
+    @property
+    def was_released(self) -> bool:
+        """Whether its last holder freed it, as client-go does; a human would keep the duration."""
+        return not self.holder and self.duration_seconds == _RELEASED_SECONDS
+
     def is_newer_than(self, other: LeaseRecord) -> bool | None:
         """Return whether this is a later version of the same object; None if it is unknown."""
         if self.uid != other.uid:

@@ -1,8 +1,10 @@
 """A model of replicas, a network and a server, in virtual time: who may write, and who does.
 
 Every replica drives the real `Election` and `Tenure`. The network delays and loses requests and
-responses, processes are paused and crash, clocks run at different rates, and the server is away for
-a while. A write that leaves a replica which does not hold the Lease is a violation.
+responses, processes are paused and crash, clocks run at different rates, the server is away for a
+while, and people delete the Lease or remove its holder. A write that leaves a replica which does
+not hold the Lease is a violation. After an intervention by hand a holder may write until it is
+told, unless the next holder has seen it lead.
 """
 
 from __future__ import annotations
@@ -53,7 +55,18 @@ class Outcome:
     terms: int = 0
     releases: int = 0
     violations: list[str] = field(default_factory=list)
+    broken: int = 0
+    """How often a term was broken by hand."""
     leads_at_end: bool = False
+
+
+TermId = tuple[str, int]
+"""The uid and the transitions of a Lease that is held."""
+
+
+def term_of(lease: LeaseRecord) -> TermId:
+    """Return the term that a version of the Lease belongs to."""
+    return lease.uid, lease.transitions
 
 
 class Server:
@@ -63,6 +76,8 @@ class Server:
         self._model = model
         self.lease: LeaseRecord | None = None
         self.version = 0
+        self.broken: dict[TermId, int] = {}
+        """Terms that were ended by hand, and the version that shows it."""
         self.away_until = -math.inf
         self._cut_off: dict[str, float] = {}
 
@@ -79,18 +94,46 @@ class Server:
         """Carry a request out; return the name of the callback and the Lease."""
         if not hasattr(step, "body"):
             return ("on_absent", None) if self.lease is None else ("on_lease", self.lease)
+        metadata = step.body["metadata"]
+        known, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
         if self.lease is None and not step.creates:
-            return "on_absent", None
-        known = step.body["metadata"].get("resourceVersion", "")
+            return "on_conflict", None  # as a kube-apiserver: the uid is a precondition
         if self.lease is not None and (
-            step.creates or (known and known != self.lease.resource_version)
+            step.creates
+            or uid != self.lease.uid
+            or (known and known != self.lease.resource_version)
         ):
             return "on_conflict", None
-        self.version += 1
-        metadata = {**step.body["metadata"], "uid": "u", "resourceVersion": str(self.version)}
-        self.lease = read_lease({**step.body, "metadata": metadata})
-        self._model.changed(self.lease)
+        self._put(step.body, uid or f"u{self.version + 1}")
         return "on_lease", self.lease
+
+    def _put(self, body: Any, uid: str) -> None:
+        self.version += 1
+        metadata = {**body["metadata"], "uid": uid, "resourceVersion": str(self.version)}
+        self.lease = read_lease({**body, "metadata": metadata})
+        self._model.changed(self.lease)
+
+    def delete(self) -> None:
+        """Delete the Lease by hand."""
+        lease = self._break()
+        if lease is not None:
+            self.lease = None
+            self._model.deleted(lease.uid, self.version)
+
+    def remove_holder(self) -> None:
+        """Edit the Lease by hand."""
+        lease = self._break()
+        if lease is not None:
+            spec = {**lease.body["spec"], "holderIdentity": ""}
+            self._put({**lease.body, "spec": spec}, lease.uid)
+
+    def _break(self) -> LeaseRecord | None:
+        lease = self.lease
+        if lease is not None:
+            self.version += 1
+            self.broken[term_of(lease)] = self.version
+            self._model.outcome.broken += 1
+        return lease
 
 
 class Replica:
@@ -111,6 +154,12 @@ class Replica:
         self.request = 0  # the number of the one under way
         self.wake = 0
         self.watched_until = model.now
+        self.told = 0
+        """The latest version that this replica knows, deletions included."""
+        self.seen: set[TermId] = set()
+        """The terms of others that it has seen."""
+        self.term: TermId | None = None
+        """Its last term."""
 
     def clock(self) -> float:
         """Return the lease clock."""
@@ -181,29 +230,35 @@ class Replica:
             if there is None or not model.server.hears(self):
                 return
             name, lease = model.server.answer(step)
+            version = model.server.version if name == "on_absent" else 0
             if self.pause_seconds and model.now < _FAULTS_END_AT:
                 self.pause()
             if back is not None:
-                self.at(back, lambda: self._answered(number, name, lease))
+                self.at(back, lambda: self._answered(number, name, lease, step, version))
 
         model.at(there or 0.0, arrive)
         self.at(
             _OPTIONS.request_timeout_seconds / self.rate,
-            lambda: self._answered(number, "on_failure", None),
+            lambda: self._answered(number, "on_failure", None, step),
         )
 
-    def _answered(self, number: int, name: str, lease: LeaseRecord | None) -> None:
+    def _answered(
+        self, number: int, name: str, lease: LeaseRecord | None, step: Any, version: int = 0
+    ) -> None:
         if number != self.request:
             if self.model.bugs.overlaps_requests and lease is not None:
-                self.election._under_way = self.model.bugs.election.Write({}, acquires=True)
+                self.election._under_way = step
                 self._report("on_lease", lease)
             return
         self.request = 0
+        self.told = max(self.told, version)
         self._report(name, lease)
         self.tick()
 
     def _report(self, name: str, lease: LeaseRecord | None) -> None:
         arguments = (self.clock(),) if lease is None else (lease, self.clock())
+        if lease is not None:
+            self._tell(lease)
         with self._no_twin():
             getattr(self.election, name)(*arguments)
         self._spoil()
@@ -217,6 +272,10 @@ class Replica:
 
     def watched(self, lease: LeaseRecord) -> None:
         """Take an event of the watch."""
+        # Of the Lease of another uid it is not known whether it is later.
+        known = self.election.lease
+        if known is None or known.uid == lease.uid:
+            self._tell(lease)
         with self._no_twin():
             self.election.on_watched(lease, self.clock())
         self._spoil()
@@ -224,6 +283,31 @@ class Replica:
             self.tick()
         else:
             self._follow_term()
+
+    def watched_deletion(self, uid: str, version: int) -> None:
+        """Take the deletion that the watch shows."""
+        known = self.election.lease
+        if known is not None and known.uid == uid:
+            self.told = max(self.told, version)
+        self.election.on_watched_deletion(uid, self.clock())
+        if not self.request:
+            self.tick()
+        else:
+            self._follow_term()
+
+    def _tell(self, lease: LeaseRecord) -> None:
+        self.told = max(self.told, int(lease.resource_version))
+        if lease.holder not in {"", self.name}:
+            self.seen.add(term_of(lease))
+
+    def may_not_know(self, holder: str) -> bool:
+        """Return whether its term was ended by hand, and neither it nor the holder knows."""
+        broken_at = self.model.server.broken.get(self.term or ("", 0))
+        return (
+            broken_at is not None
+            and self.told < broken_at
+            and not any(one.name == holder and self.term in one.seen for one in self.model.replicas)
+        )
 
     def _spoil(self) -> None:
         lease = self.election.lease
@@ -244,6 +328,7 @@ class Replica:
         tenure = self.election.tenure
         if self.tenure is None and tenure is not None:
             self.tenure = tenure
+            self.term = term_of(self.election.lease)
             self.election.is_candidate = False
             self.model.outcome.terms += 1
             self._work(tenure)
@@ -349,23 +434,31 @@ class Model:
     def changed(self, lease: LeaseRecord) -> None:
         """Judge the guards of all others, and show the Lease to those that watch, in order."""
         for replica in self.replicas:
-            if replica.name != lease.holder and replica.would_write():
+            if replica.name == lease.holder or replica.may_not_know(lease.holder):
+                continue
+            if replica.would_write():
                 text = f"{self.now:.3f}: {replica.name} may write, {lease.holder!r} holds the Lease"
                 self.outcome.violations.append(text)
+        self._show(lambda replica: replica.watched(lease))
+
+    def deleted(self, uid: str, version: int) -> None:
+        """Show a deletion to the replicas that watch."""
+        self._show(lambda replica: replica.watched_deletion(uid, version))
+
+    def _show(self, event: Callable[[Replica], None]) -> None:
         for replica in self.replicas:
             if replica.election.is_polling:
                 continue
             after = max(self.now + (self.delay() or 0.0), replica.watched_until + 1e-6)
             replica.watched_until = after
-            watcher = replica
-            replica.at(after - self.now, lambda w=watcher: w.watched(lease))  # type: ignore[misc]
+            replica.at(after - self.now, lambda one=replica: event(one))  # type: ignore[misc]
 
     def wrote(self, replica: Replica) -> None:
         """Judge a write that leaves a replica now."""
         self.outcome.writes += 1
         lease = self.server.lease
         holder = "" if lease is None else lease.holder
-        if holder != replica.name:
+        if holder != replica.name and not replica.may_not_know(holder):
             text = (
                 f"{self.now:.3f}: {replica.name} writes, {holder or 'no replica'} holds the Lease"
             )
@@ -410,7 +503,10 @@ class Model:
         if replica.is_dead:
             return
         match rng.choice(
-            ("pause", "pause", "pause", "crash", "stop", "stop", "away", "unwatched", "step")
+            (
+                *("pause", "pause", "pause", "crash", "stop", "stop", "away", "unwatched", "step"),
+                *("by hand", "by hand", "by hand"),
+            )
         ):
             case "pause":
                 replica.pause_seconds = rng.choice((2.0, 7.0, 7.0, 11.0, 20.0, 20.0))
@@ -426,6 +522,8 @@ class Model:
             case "unwatched":
                 replica.at(0.0, lambda: replica.set_watching(watching=False))
                 replica.at(rng.uniform(1, 30), lambda: replica.set_watching(watching=True))
+            case "by hand":
+                rng.choice((self.server.delete, self.server.delete, self.server.remove_holder))()
             case _:
                 replica.wall_offset += rng.choice((-20.0, -3.0, 3.0, 20.0))
         if rng.random() < 0.5 and self.now < _FAULTS_END_AT:

@@ -13,13 +13,13 @@ from tests.soak import in_soak
 
 _CHUNKS = in_soak(100, otherwise=2)  # 100,000 schedules, or 1,500
 _CHUNK = in_soak(1000, otherwise=750)
-_TRIES = 600
+_TRIES = 1000
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 def test_no_write_leaves_a_replica_that_does_not_hold_the_lease(chunk: int) -> None:
-    writes = terms = refused = releases = 0
+    writes = terms = refused = releases = broken = 0
     for seed in range(chunk * _CHUNK, (chunk + 1) * _CHUNK):
         outcome = Model(seed).run()
         assert not outcome.violations, (seed, asdict(outcome))
@@ -28,11 +28,13 @@ def test_no_write_leaves_a_replica_that_does_not_hold_the_lease(chunk: int) -> N
         terms += outcome.terms
         refused += outcome.refused
         releases += outcome.releases
+        broken += outcome.broken
     # The schedules are worth something: terms change, and the guard has work.
     assert terms > 2 * _CHUNK
     assert writes > 20 * _CHUNK
     assert refused > _CHUNK // 10
     assert releases > _CHUNK // 2
+    assert broken > _CHUNK // 2
 
 
 _PLANTED: dict[str, Callable[[], Bugs]] = {
@@ -43,7 +45,10 @@ _PLANTED: dict[str, Callable[[], Bugs]] = {
     ),
     "release-without-version": lambda: Bugs(releases_without_version=True),
     "overlapping-renewals": lambda: Bugs(
-        overlaps_requests=True, election=spoiled("if self._under_way is not None:\n", "if False:\n")
+        overlaps_requests=True,
+        election=spoiled(
+            "if self._under_way is not None:\n            raise", "if False:\n            raise"
+        ),
     ),
     "no-drain-before-release": lambda: Bugs(
         releases_before_drain=True,
@@ -51,6 +56,18 @@ _PLANTED: dict[str, Callable[[], Bugs]] = {
     ),
     "expiry-by-the-others-clock": lambda: Bugs(trusts_renew_time=True),
     "guard-only-at-dispatch": lambda: Bugs(guards_only_dispatch=True),
+    "term-of-a-lease-that-is-gone": lambda: Bugs(
+        election=spoiled("or self._is_overtaken(lease)", "or False")
+    ),
+    "free-at-once-after-a-deletion": lambda: Bugs(
+        election=spoiled(
+            "if self.lease is not None:\n            self._free_at",
+            "if False:\n            self._free_at",
+        )
+    ),
+    "holder-removed-by-hand-is-a-release": lambda: Bugs(
+        election=spoiled("or lease.was_released", "or True")
+    ),
 }
 
 

@@ -1,0 +1,194 @@
+"""The state machine alone: deletions, edits by hand, and responses that come too late."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.leaderelection._election import Election, Read, Wait, Write
+from pyinformer.leaderelection._lease import LeaseRecord, read_lease
+from pyinformer.leaderelection._options import LeaderElectionOptions
+
+
+def _lease(  # the fields of a Lease
+    holder: str,
+    version: int,
+    *,
+    uid: str = "u1",
+    seconds: int | None = 15,
+    renewed: str = "2026-01-02T03:04:05.000006Z",
+    labels: dict[str, str] | None = None,
+) -> LeaseRecord:
+    metadata: dict[str, Any] = {"uid": uid, "resourceVersion": str(version)}
+    if labels is not None:
+        metadata["labels"] = labels
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed}
+    return read_lease({"metadata": metadata, "spec": spec})
+
+
+def _answer(write: object, version: int, *, uid: str = "u1") -> LeaseRecord:
+    """Return the Lease as the server has stored it."""
+    assert isinstance(write, Write)
+    metadata = {**write.body["metadata"], "uid": uid, "resourceVersion": str(version)}
+    return read_lease({**write.body, "metadata": metadata})
+
+
+def _election() -> Election:
+    """Return the election of replica a, which has not sent anything."""
+    options = LeaderElectionOptions()
+    return Election("db", "ops", identity="a", options=options, rng=random.Random(0))
+
+
+def _that_knows(lease: LeaseRecord | None, at: float = 0.0) -> Election:
+    election = _election()
+    assert isinstance(election.next_step(at, at), Read)
+    if lease is None:
+        election.on_absent(at)
+    else:
+        election.on_lease(lease, at)
+    return election
+
+
+def _that_leads() -> Election:
+    """Return an election that has created the Lease at 0 s."""
+    election = _that_knows(None)
+    election.on_lease(_answer(election.next_step(0.0, 0.0), 1), 0.0)
+    assert election.tenure is not None
+    return election
+
+
+def test_an_acquisition_answered_after_the_lease_was_deleted_begins_no_term() -> None:
+    election = _that_knows(_lease("", 5, seconds=1))
+    write = election.next_step(0.0, 0.0)
+    answer = _answer(write, 6)
+    election.on_watched_deletion("u1", 0.2)  # and another replica creates it, unseen
+    election.on_lease(answer, 0.3)
+    assert election.tenure is None
+    assert isinstance(election.next_step(2.0, 2.0), Read)
+
+
+def test_a_creation_answered_after_a_deletion_and_another_creation_begins_no_term() -> None:
+    election = _that_knows(None)
+    answer = _answer(election.next_step(0.0, 0.0), 6)
+    election.on_watched(answer, 0.1)
+    election.on_watched_deletion("u1", 0.2)
+    election.on_watched(_lease("b", 8, uid="u2"), 0.3)
+    election.on_lease(answer, 0.4)
+    assert election.tenure is None
+    assert isinstance(election.next_step(2.0, 2.0), Read)
+    election.on_lease(_lease("b", 8, uid="u2"), 2.0)
+    assert isinstance(election.next_step(2.0, 2.0), Wait)
+
+
+def test_a_deletion_of_an_earlier_lease_does_not_spoil_a_creation() -> None:
+    election = _that_knows(None)
+    answer = _answer(election.next_step(0.0, 0.0), 6)
+    election.on_watched_deletion("u0", 0.2)  # late news
+    election.on_lease(answer, 0.3)
+    assert election.tenure is not None
+
+
+def test_a_response_that_does_not_show_the_write_begins_no_term() -> None:
+    election = _that_knows(_lease("", 5, seconds=1))
+    election.next_step(0.0, 0.0)
+    election.on_lease(read_lease({}), 0.1)  # of a proxy, for example
+    assert election.tenure is None
+    assert isinstance(election.next_step(2.0, 2.0), Read)
+
+
+def test_a_renewal_whose_response_does_not_show_it_does_not_count() -> None:
+    election = _that_leads()
+    assert isinstance(election.next_step(2.0, 2.0), Write)
+    election.on_lease(_lease("b", 2), 2.1)
+    assert isinstance(election.next_step(2.1, 2.1), Read | Wait)
+    election.check_expiry(10.0)
+    assert election.tenure is None
+
+
+def test_after_a_deletion_a_holder_is_waited_for_whose_last_renewals_were_not_seen() -> None:
+    election = _that_knows(_lease("b", 5))
+    election.next_step(0.0, 0.0)
+    # The watch is lost; b renews until 20 s, when the Lease is deleted.
+    election.on_watched_deletion("u1", 20.0)
+    step = election.next_step(20.0, 20.0)
+    assert isinstance(step, Wait)
+    assert isinstance(election.next_step(34.9, 34.9), Wait)
+    assert isinstance(election.next_step(35.0, 35.0), Write)
+
+
+def test_after_a_deletion_of_a_free_lease_an_unseen_holder_is_waited_for() -> None:
+    election = _that_knows(_lease("", 5, seconds=1))
+    assert isinstance(election.next_step(0.0, 0.0), Write)
+    election.on_conflict(0.1)  # another replica was faster
+    assert isinstance(election.next_step(0.1, 0.1), Read)
+    election.on_absent(0.2)
+    assert isinstance(election.next_step(15.1, 15.1), Wait)
+    assert isinstance(election.next_step(15.2, 15.2), Write)
+
+
+def test_a_lease_that_is_created_anew_without_a_holder_is_waited_for() -> None:
+    election = _that_knows(_lease("b", 5))
+    election.on_watched(_lease("", 9, uid="u2", seconds=None), 3.0)
+    assert isinstance(election.next_step(17.9, 17.9), Wait)
+    assert isinstance(election.next_step(18.0, 18.0), Write)
+
+
+@pytest.mark.parametrize("seconds", [15, None])
+def test_a_holder_that_was_removed_by_hand_is_waited_for(seconds: int | None) -> None:
+    election = _that_knows(_lease("b", 5))
+    election.on_watched(_lease("", 6, seconds=seconds), 3.0)
+    assert isinstance(election.next_step(17.9, 17.9), Wait)
+    assert isinstance(election.next_step(18.0, 18.0), Write)
+
+
+def test_a_lease_that_was_released_is_taken_at_once() -> None:
+    election = _that_knows(_lease("b", 5))
+    election.on_watched(_lease("", 6, seconds=1), 3.0)
+    assert isinstance(election.next_step(3.0, 3.0), Write)
+
+
+def test_a_label_set_by_hand_does_not_end_a_term() -> None:
+    election = _that_leads()
+    lease = election.lease
+    assert lease is not None
+    metadata = {**lease.body["metadata"], "resourceVersion": "2", "labels": {"a": "b"}}
+    edited = read_lease({**lease.body, "metadata": metadata})
+    election.on_watched(edited, 1.0)
+    assert isinstance(election.next_step(2.0, 2.0), Write)
+    election.on_conflict(2.1)
+    assert isinstance(election.next_step(2.1, 2.1), Read)
+    election.on_lease(edited, 2.2)
+    renewal = election.next_step(2.2, 2.2)
+    assert isinstance(renewal, Write)
+    assert renewal.body["metadata"]["labels"] == {"a": "b"}
+    election.on_lease(_answer(renewal, 3), 2.3)
+    assert election.tenure is not None
+
+
+def test_conflicts_without_end_are_paced() -> None:
+    election = _that_knows(_lease("", 5, seconds=1))
+    requests, now = 0, 0.0
+    while now < 20.0:
+        step = election.next_step(now, now)
+        if isinstance(step, Wait):
+            now = step.until
+            continue
+        requests += 1
+        if isinstance(step, Read):
+            election.on_lease(_lease("", 5 + requests, seconds=1), now)
+        else:
+            election.on_conflict(now)
+    assert requests <= 2 * (1 + 20 / 2) + 2
+
+
+def test_the_last_write_of_an_earlier_process_is_not_a_living_twin() -> None:
+    election = _that_knows(_lease("a", 5))
+    election.on_watched(_lease("a", 6, renewed="2026-01-02T03:04:07.000006Z"), 1.0)  # was late
+    election.on_watched(
+        _lease("a", 7, renewed="2026-01-02T03:04:07.000006Z", labels={"a": "b"}), 2.0
+    )
+    with pytest.raises(InvalidArgumentError, match="identity of its own"):
+        election.on_watched(_lease("a", 8, renewed="2026-01-02T03:04:09.000006Z"), 3.0)
