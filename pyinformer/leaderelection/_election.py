@@ -163,6 +163,7 @@ class Election:
         self._sent_at = -math.inf
         self._sent_upon: LeaseRecord | None = None  # the Lease as it was known then
         self._gone: set[str] = set()  # uids whose deletion was seen since then
+        self._last_seen: LeaseRecord | None = None  # also of a Lease that does not exist any more
         self._sent_wall_offset = 0.0
         self._retry_at = -math.inf
         self._poll_at: float | None = None
@@ -181,11 +182,9 @@ class Election:
 
     @property
     def expires_at(self) -> float:
-        """When the Lease may be taken, if nothing changes; `-inf` if it is free."""
+        """When the Lease may be taken, if nothing changes; the past if it is free."""
         lease = self.lease
-        if lease is not None and self._is_ours(lease):
-            return -math.inf
-        if lease is None or not lease.holder:
+        if lease is None or not lease.holder or self._is_ours(lease):
             return self._free_at
         return max(self._free_at, self._seen_at + self._duration_of(lease))
 
@@ -277,7 +276,8 @@ class Election:
         self._check_expiry(now)
         if self._is_ours(lease):
             return  # only its response shows when it was sent
-        is_newer = None if self.lease is None else lease.is_newer_than(self.lease)
+        last = self._last_seen
+        is_newer = None if last is None else lease.is_newer_than(last)
         if is_newer is False:
             return
         if self._tenure is not None and is_newer is None:
@@ -378,7 +378,8 @@ class Election:
         if lease.marker != read_lease(write.body).marker or self._is_overtaken(lease):
             self._must_read = True
             return
-        self.lease, self._seen_at = lease, now
+        self.lease = self._last_seen = lease
+        self._seen_at = now
         self._markers = {lease.marker}
         self._must_read = False
         self._conflicts = 0
@@ -388,6 +389,8 @@ class Election:
         if self._tenure is None:
             if not (write.acquires and self.is_candidate):
                 return  # a renewal whose term has ended meanwhile, or a release
+            if now < self._free_at:
+                return  # while the request was under way, a holder was seen that did not release
             predecessor = None if before is None else written_in(before)
             self._tenure = Tenure(lease.transitions, predecessor)
         self._tenure.renew(
@@ -413,7 +416,8 @@ class Election:
         if not is_same:
             if before is not None and not _is_handed_over(before, lease):
                 self._free_at = self._longest_term_from(now)
-            self.lease, self._seen_at = lease, now
+            self.lease = self._last_seen = lease
+            self._seen_at = now
         if self._is_ours(lease):
             return
         if not is_same:

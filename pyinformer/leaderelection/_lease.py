@@ -65,9 +65,10 @@ class LeaseRecord:
         return not self.holder and self.duration_seconds == _RELEASED_SECONDS
 
     def is_newer_than(self, other: LeaseRecord) -> bool | None:
-        """Return whether this is a later version of the same object; None if it is unknown."""
-        if self.uid != other.uid:
-            return None
+        """Return whether this is a later version; None if it is unknown.
+
+        All objects of a resource share one order, so also a Lease that was created again is later.
+        """
         mine, known = self.resource_version, other.resource_version
         if mine == known:
             return False

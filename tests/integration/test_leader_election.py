@@ -143,6 +143,22 @@ async def test_a_restart_of_the_server_ends_no_term(server: Server) -> None:
         one.terms[0].check()
 
 
+async def test_a_deleted_lease_ends_the_term_and_is_created_again(server: Server) -> None:
+    namespace, leases = server.namespace(), ("coordination.k8s.io/v1", "leases")
+    options = LeaderElectionOptions(
+        lease_duration_seconds=3.0, renew_deadline_seconds=2.0, retry_period_seconds=1.0
+    )
+    async with server.connect() as cluster, _Elected(cluster, namespace, options).running() as one:
+        await until(one.leads.is_set)
+        before = await cluster.get(*leases, f"{namespace}/db-operator")
+        await cluster.delete(*leases, f"{namespace}/db-operator")
+        await until(lambda: len(one.terms) > 1)
+        with pytest.raises(FencedError):
+            one.terms[0].check()
+        after = await cluster.get(*leases, f"{namespace}/db-operator")
+        assert after.metadata.uid != before.metadata.uid
+
+
 async def test_a_replica_without_rights_names_them(server: Server) -> None:
     namespace = server.namespace()
     token = await asyncio.to_thread(server.user, namespace, "pods", ("list",))

@@ -3,8 +3,8 @@
 Every replica drives the real `Election` and `Tenure`. The network delays and loses requests and
 responses, processes are paused and crash, clocks run at different rates, the server is away for a
 while, and people delete the Lease or remove its holder. A write that leaves a replica which does
-not hold the Lease is a violation. After an intervention by hand a holder may write until it is
-told, unless the next holder has seen it lead.
+not hold the Lease is a violation. After an intervention by hand a holder may write until it
+sees that, unless the next holder has seen it lead.
 """
 
 from __future__ import annotations
@@ -154,10 +154,12 @@ class Replica:
         self.request = 0  # the number of the one under way
         self.wake = 0
         self.watched_until = model.now
-        self.told = 0
+        self.known_version = 0
         """The latest version that this replica knows, deletions included."""
         self.seen: set[TermId] = set()
-        """The terms of others that it has seen."""
+        """The terms of other replicas that it has seen."""
+        self.seen_before: frozenset[TermId] = frozenset()
+        """Those that it had seen when it sent its last acquisition."""
         self.term: TermId | None = None
         """Its last term."""
 
@@ -220,6 +222,8 @@ class Replica:
         model.requests += 1
         self.request = number = model.requests
         body: Any = getattr(step, "body", None)
+        if getattr(step, "acquires", False):
+            self.seen_before = frozenset(self.seen)
         is_release = body is not None and not body["spec"]["holderIdentity"]
         if model.bugs.releases_without_version and is_release:
             metadata = {**body["metadata"], "resourceVersion": ""}
@@ -251,14 +255,14 @@ class Replica:
                 self._report("on_lease", lease)
             return
         self.request = 0
-        self.told = max(self.told, version)
+        self.known_version = max(self.known_version, version)
         self._report(name, lease)
         self.tick()
 
     def _report(self, name: str, lease: LeaseRecord | None) -> None:
         arguments = (self.clock(),) if lease is None else (lease, self.clock())
         if lease is not None:
-            self._tell(lease)
+            self._shown(lease)
         with self._no_twin():
             getattr(self.election, name)(*arguments)
         self._spoil()
@@ -275,7 +279,7 @@ class Replica:
         # Of the Lease of another uid it is not known whether it is later.
         known = self.election.lease
         if known is None or known.uid == lease.uid:
-            self._tell(lease)
+            self._shown(lease)
         with self._no_twin():
             self.election.on_watched(lease, self.clock())
         self._spoil()
@@ -288,15 +292,15 @@ class Replica:
         """Take the deletion that the watch shows."""
         known = self.election.lease
         if known is not None and known.uid == uid:
-            self.told = max(self.told, version)
+            self.known_version = max(self.known_version, version)
         self.election.on_watched_deletion(uid, self.clock())
         if not self.request:
             self.tick()
         else:
             self._follow_term()
 
-    def _tell(self, lease: LeaseRecord) -> None:
-        self.told = max(self.told, int(lease.resource_version))
+    def _shown(self, lease: LeaseRecord) -> None:
+        self.known_version = max(self.known_version, int(lease.resource_version))
         if lease.holder not in {"", self.name}:
             self.seen.add(term_of(lease))
 
@@ -305,8 +309,10 @@ class Replica:
         broken_at = self.model.server.broken.get(self.term or ("", 0))
         return (
             broken_at is not None
-            and self.told < broken_at
-            and not any(one.name == holder and self.term in one.seen for one in self.model.replicas)
+            and self.known_version < broken_at
+            and not any(
+                one.name == holder and self.term in one.seen_before for one in self.model.replicas
+            )
         )
 
     def _spoil(self) -> None:
@@ -329,6 +335,7 @@ class Replica:
         if self.tenure is None and tenure is not None:
             self.tenure = tenure
             self.term = term_of(self.election.lease)
+            self.model.begins(self)
             self.election.is_candidate = False
             self.model.outcome.terms += 1
             self._work(tenure)
@@ -440,6 +447,13 @@ class Model:
                 text = f"{self.now:.3f}: {replica.name} may write, {lease.holder!r} holds the Lease"
                 self.outcome.violations.append(text)
         self._show(lambda replica: replica.watched(lease))
+
+    def begins(self, leader: Replica) -> None:
+        """Judge the guards of those that the new leader has seen lead."""
+        for replica in self.replicas:
+            if replica is not leader and replica.term in leader.seen and replica.would_write():
+                text = f"{self.now:.3f}: {leader.name} leads, {replica.name} may write"
+                self.outcome.violations.append(text)
 
     def deleted(self, uid: str, version: int) -> None:
         """Show a deletion to the replicas that watch."""

@@ -150,6 +150,35 @@ def test_a_lease_that_was_released_is_taken_at_once() -> None:
     assert isinstance(election.next_step(3.0, 3.0), Write)
 
 
+def test_late_events_of_a_lease_that_is_gone_are_not_a_living_twin() -> None:
+    election = _that_leads()
+    late = []
+    for version in range(2, 6):
+        answer = _answer(election.next_step(2.0 * version, 2.0 * version), version)
+        election.on_lease(answer, 2.0 * version)
+        late.append(answer)
+    election.next_step(12.0, 12.0)
+    election.on_conflict(12.0)
+    election.next_step(12.0, 12.0)
+    election.on_absent(12.0)
+    for answer in late:
+        election.on_watched(answer, 12.5)
+    assert election.lease is None
+
+
+def test_a_creation_upon_which_a_broken_term_was_seen_waits_for_that() -> None:
+    election = _that_knows(None)
+    answer = _answer(election.next_step(0.0, 0.0), 8, uid="u2")
+    election.on_watched(_lease("b", 6), 0.1)
+    election.on_watched_deletion("u1", 0.2)  # b may not know it yet
+    election.on_lease(answer, 0.3)
+    assert election.tenure is None
+    assert isinstance(election.next_step(15.1, 15.1), Wait)
+    again = election.next_step(15.2, 15.2)
+    election.on_lease(_answer(again, 9, uid="u2"), 15.3)
+    assert election.tenure is not None
+
+
 def test_a_label_set_by_hand_does_not_end_a_term() -> None:
     election = _that_leads()
     lease = election.lease

@@ -156,10 +156,10 @@ def _version(uid: str, version: str) -> LeaseRecord:
         pytest.param(("u", "9"), ("u", "10"), False, id="older"),
         pytest.param(("u", "x"), ("u", "x"), False, id="the-same"),
         pytest.param(("u", "x"), ("u", "9"), None, id="not-a-number"),
-        pytest.param(("v", "10"), ("u", "9"), None, id="another-object"),
+        pytest.param(("v", "10"), ("u", "9"), True, id="created-again"),
     ],
 )
-def test_versions_of_one_object_compare(
+def test_versions_of_one_resource_compare(
     one: tuple[str, str], other: tuple[str, str], expected: bool | None
 ) -> None:
     assert _version(*one).is_newer_than(_version(*other)) is expected
