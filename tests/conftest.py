@@ -25,6 +25,7 @@ from tests.virtual_time import VirtualTimeLoop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
+_UNMEASURED = ("exhaustive", "hypothesis", "soak")
 # The programs that these folders start run nothing that the tests in this process do not.
 _UNMEASURED_PROGRAMS = {"benchmarks", "docs", "gates"}
 _OPEN_FILES = "/proc/self/fd"
@@ -132,8 +133,8 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Measure no coverage in properties and storms: it doubles their time and adds no branch."""
-    is_long = any(item.get_closest_marker(name) for name in ("hypothesis", "soak"))
+    """Measure no coverage of tests that repeat much: it doubles their time and adds no branch."""
+    is_long = any(item.get_closest_marker(name) for name in _UNMEASURED)
     measured = coverage.Coverage.current() if is_long else None
     if measured is None:
         return (yield)

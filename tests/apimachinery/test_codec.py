@@ -27,6 +27,7 @@ from pyinformer.apimachinery import _codec as codec_module
 from pyinformer.apimachinery._fields import MetadataReader
 from pyinformer.errors import InvalidObjectError
 from tests.apimachinery.samples import POD, PODS, decode, meta, pod, text_of
+from tests.soak import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -282,11 +283,12 @@ _SCALARS = ("0", "-1.5", "1e3", "true", "false", "null", "12345678901234567890",
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.soak
 def test_hostile_objects_read_as_json_reads_them(seed: int) -> None:
-    """3,000 objects, by four codecs each, of which not one may differ."""
+    """1,000 objects, by four codecs each, of which not one may differ; far more in make soak."""
     hostile = Hostile(seed)
     codecs = [taught(strip_managed_fields=strip, view=v) for strip in (True, False) for v in VIEWS]
-    for _ in range(3_000):
+    for _ in range(examples(1_000)):
         text = hostile.pod()
         body = {"kind": "Pod", "apiVersion": "v1", **json.loads(text)}
         for codec in codecs:
@@ -308,6 +310,7 @@ def decode_in_place(codec: ObjectCodec[Any], text: str | bytes) -> KubeObject[An
 
 @pytest.mark.parametrize("text", [pytest.param(GO, id="go"), pytest.param(ITEM, id="list-item")])
 @pytest.mark.parametrize("view", [None, SpecView])
+@pytest.mark.exhaustive
 def test_no_broken_byte_is_kept(text: str, view: type[View] | None) -> None:
     """Bytes are changed, lost and added around managedFields, as no honest server does.
 

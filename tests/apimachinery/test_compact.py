@@ -199,6 +199,7 @@ def _empty_after_huge(number: int) -> JSONObject:
     "make", [_identical, _same_but_for_the_name, _tiny, _huge, _half_a_limit, _noise]
 )
 @pytest.mark.parametrize("count", [1, 7, _ENOUGH - 1, _ENOUGH, _ENOUGH + 30])
+@pytest.mark.exhaustive
 def test_whatever_the_first_objects_are_every_object_can_be_read(
     make: Callable[[int], JSONObject], count: int
 ) -> None:

@@ -169,6 +169,7 @@ _NAMED = '"kind":"Foo","metadata":{"name":"a","uid":"u"}'
     ],
 )
 @pytest.mark.parametrize("size", [1_000, 1 << 20])
+@pytest.mark.exhaustive
 def test_of_many_fields_only_the_first_are_read(
     body: str, expected: dict[str, Any], size: int
 ) -> None:

@@ -349,6 +349,7 @@ async def called(pool: ClusterPool[str], call: str) -> None:
 
 @pytest.mark.parametrize("call", ["get", "evict", "aclose"])
 @pytest.mark.parametrize("state", ["new", "slow", "open", "failing", "closing"])
+@pytest.mark.exhaustive
 async def test_a_call_that_is_cancelled_at_any_step_leaves_a_pool_that_works(
     call: str, state: str
 ) -> None:

@@ -648,6 +648,7 @@ async def test_a_cancelled_close_has_closed(apiserver: APIServer) -> None:
         assert pods.is_closed
 
 
+@pytest.mark.exhaustive
 async def test_cancelled_or_closed_at_any_moment_it_leaves_nothing(apiserver: APIServer) -> None:
     """C52: the fixtures look for tasks, threads and sockets, this one for the watchdog."""
     rng = random.Random(6)

@@ -864,6 +864,7 @@ async def test_a_cancelled_start_leaves_nothing_and_cannot_be_waited_for(
                     await informer.wait_for_cache_sync()
 
 
+@pytest.mark.exhaustive
 async def test_closed_at_any_moment_it_leaves_nothing(apiserver: APIServer) -> None:
     """C52: many starts and stops at random points; the fixtures look for tasks and sockets."""
     rng = random.Random(52)

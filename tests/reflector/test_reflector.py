@@ -97,6 +97,7 @@ async def test_a_list_cut_off_in_a_page_takes_no_effect(server: APIServer) -> No
 
 
 @pytest.mark.parametrize("cut", ["reset", "close", "end"])
+@pytest.mark.exhaustive
 async def test_a_connection_cut_at_any_byte_leaves_whole_events_and_resumes(cut: Cut) -> None:
     """Before, within and behind each of three lines; the unit test has every byte."""
     async with asyncio.TaskGroup() as group:

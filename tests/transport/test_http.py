@@ -252,6 +252,7 @@ async def test_a_write_with_no_usable_answer_says_that_its_outcome_is_not_known(
 
 @pytest.mark.parametrize("how", ["abort", "close"])
 @pytest.mark.parametrize("cut", range(len(CHUNKED), len(STREAM), 7))
+@pytest.mark.exhaustive
 async def test_a_body_cut_at_any_byte_is_a_transport_error(cut: int, how: str) -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(STREAM[:cut])
