@@ -92,7 +92,8 @@ class Announcements:
         if not holder or holder == self._holder:
             return
         self._holder = holder
-        _log.info("the Lease %s: the leader is %s", self._lease, holder)
+        if holder != self._identity:  # that this replica leads is logged when its term begins
+            _log.info("the Lease %s: the leader is %s", self._lease, holder)
         if self._on_new_leader is None:
             return
         try:

@@ -425,9 +425,15 @@ class Election:
         if lease.holder:
             self._conflicts = 0
         if self._tenure is not None:
-            holder = f"{lease.holder} holds the Lease" if lease.holder else "the Lease was released"
-            self._end(f"{holder} by now")
+            self._end(self._why_lost(lease))
         self._look_for_twin(lease)
+
+    def _why_lost(self, lease: LeaseRecord) -> str:
+        if not lease.holder:
+            return "the Lease was released by now"
+        if lease.holder == self._identity:
+            return "another client has changed the Lease"
+        return f"{lease.holder} holds the Lease by now"
 
     def _look_for_twin(self, lease: LeaseRecord) -> None:
         """Refuse to compete with a living replica of the same identity."""

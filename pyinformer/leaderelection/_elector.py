@@ -499,12 +499,18 @@ class _Run:
         except (InformerError, TimeoutError, msgspec.DecodeError) as error:
             self._failed(error)
         else:
-            self.last_error, self._forbidden_at = "", None
+            self._succeeded()
             try:
                 election.on_lease(lease, self._clock())
             except InformerError as error:
                 self._fail(error)
         self._announcements.renewed_slowly(election.slow_renewals - slow_before)
+
+    def _succeeded(self) -> None:
+        """Record a request that succeeded."""
+        if self.last_error:
+            _log.info("the Lease %s can be read and written again", self.lease)
+        self.last_error, self._forbidden_at = "", None
 
     def _failed(self, error: Exception) -> None:
         """Record a request that failed; give up if the right to send it is missing for long."""
@@ -513,7 +519,7 @@ class _Run:
         text = str(error) if isinstance(error, InformerError) else error_text(error)
         if text != self.last_error:
             self.last_error = text
-            _log.warning("the Lease %s: %s", self.lease, text)
+            _log.warning("could not read or write the Lease %s, retrying: %s", self.lease, text)
         if not isinstance(error, ForbiddenError):
             self._forbidden_at = None
             return

@@ -1,0 +1,82 @@
+"""What an elector logs: each change once, in words that name what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pyinformer.errors import FencedError
+from pyinformer.testing import World
+from tests.leaderelection.electing import Replica, pause
+
+_ELECTION = "pyinformer.leaderelection"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World in virtual time."""
+    with World(virtual_time=True) as world:
+        yield world
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged since the last call."""
+    found = [one.getMessage() for one in caplog.records if one.name == _ELECTION]
+    caplog.clear()
+    return found
+
+
+def test_a_new_leader_is_one_line_in_each_replica(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        await pause(5)
+        assert lines(caplog) == ["one leads: it holds the Lease default/db-operator"]
+        two.start()
+        await pause(5)
+        assert lines(caplog) == ["the Lease default/db-operator: the leader is one"]
+        await one.stop()
+        await two.stop()
+
+    caplog.set_level("INFO", _ELECTION)
+    world.run(scenario)
+
+
+def test_an_outage_is_two_lines(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        lines(caplog)
+        one.line.is_down = True
+        await pause(8)
+        one.line.is_down = False
+        await pause(8)
+        down, up = lines(caplog)
+        assert down.startswith("could not read or write the Lease default/db-operator, retrying: ")
+        assert up == "the Lease default/db-operator can be read and written again"
+        await one.stop()
+
+    caplog.set_level("INFO", _ELECTION)
+    world.run(scenario)
+
+
+def test_an_edit_that_keeps_the_holder_is_not_said_to_be_another_holder(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        await pause(3)
+        lease = await world.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator")
+        body = lease.to_dict()
+        await world.cluster.replace({**body, "spec": {**body["spec"], "leaseTransitions": 1000}})
+        await pause(1)
+        with pytest.raises(FencedError, match="another client has changed the Lease"):
+            one.terms[0].check()
+        await one.stop()
+
+    world.run(scenario)
