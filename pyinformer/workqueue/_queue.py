@@ -88,6 +88,9 @@ class Queue(Generic[T]):
     timer unless a worker waits for a key. `add*` may be called from any thread, also before an
     event loop runs, and so may `statistics`; everything else belongs to the loop's thread.
 
+    It is a queue of its own, for programs that need no priorities, and the type to accept where
+    either queue will do: a `PriorityQueue` only adds a priority to each way of adding.
+
     Args:
         name: the label of its metrics.
         rate_limiter: returns how long a failed key waits; `default_controller_rate_limiter()` if
