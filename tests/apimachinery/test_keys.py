@@ -125,7 +125,7 @@ def test_what_is_no_text_is_refused(api_version: str, plural: str, argument: str
         GroupVersionResource.of(api_version, plural)
 
 
-def test_a_group_alone_is_told_what_it_lacks() -> None:
+def test_a_group_without_a_version_is_refused_with_the_missing_part() -> None:
     with pytest.raises(
         InvalidArgumentError, match="must have a version, got 'apps': write 'apps/v1'"
     ):

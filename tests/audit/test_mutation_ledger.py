@@ -145,7 +145,7 @@ def test_what_was_changed_before_anybody_looked_is_found_too() -> None:
     assert MutationLedger().check(value, Source()) is not None
 
 
-def test_no_value_is_ever_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_value_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     value = decoded()
     value.current()["data"] = {"password": "bmV3c2VjcmV0", "other": "aHVudGVyMg=="}
 
@@ -168,7 +168,7 @@ def test_fields_in_another_order_are_no_change() -> None:
     assert ledger.mutations == 0
 
 
-def test_each_change_is_told_once_and_each_key_logged_once(
+def test_each_change_is_reported_once_and_each_key_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     value, source, ledger = decoded(), Source(), MutationLedger()
@@ -252,7 +252,7 @@ def test_a_listener_that_raises_is_logged_and_the_others_are_called(
     assert "secret words" not in caplog.text
 
 
-def test_what_raises_when_compared_is_told_without_paths() -> None:
+def test_values_that_cannot_be_compared_are_reported_without_paths() -> None:
     class Touchy:
         def __eq__(self, other: object) -> bool:
             raise RuntimeError

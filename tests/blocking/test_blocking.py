@@ -469,7 +469,7 @@ def test_a_call_within_no_time_is_not_even_begun(runner: Runner) -> None:
     assert not begun.is_set()
 
 
-def test_the_status_is_told_at_a_signal_that_is_given_back(
+def test_a_signal_prints_the_status_and_its_handler_is_restored(
     factory: BlockingInformerFactory,
 ) -> None:
 

@@ -163,7 +163,7 @@ def test_a_handler_that_never_returns_keeps_no_script_from_ending(apiserver: API
     assert "did not end in time and is left to itself" in ended.stderr
 
 
-def test_a_forked_child_is_refused_at_once_and_told_what_to_do(apiserver: APIServer) -> None:
+def test_a_forked_child_gets_an_error_at_once_that_names_the_cure(apiserver: APIServer) -> None:
     forking = """
         child = os.fork()
         if child == 0:

@@ -57,7 +57,7 @@ def _changes(old: JSONObject, new: JSONObject, **options: Any) -> list[str]:
         ),
     ],
 )
-def test_an_update_is_told_by_its_paths(old: JSONObject, new: JSONObject, line: str) -> None:
+def test_an_update_is_printed_as_its_paths(old: JSONObject, new: JSONObject, line: str) -> None:
     assert _changes(_object(data=old), _object(data=new)) == [line]
 
 
@@ -87,7 +87,7 @@ def test_a_secret_changes_without_its_values(old: JSONObject, new: JSONObject, l
     assert _NOT_SHOWN not in _changes(before, after, shows_secrets=True)[0]
 
 
-def test_what_was_applied_last_is_not_told() -> None:
+def test_the_last_applied_annotation_is_not_printed() -> None:
     old = _object(metadata={"annotations": {_LAST_APPLIED: "HIDDEN 1"}})
     new = _object(metadata={"annotations": {_LAST_APPLIED: "HIDDEN 2"}})
 

@@ -35,11 +35,11 @@ def _status(*scopes: NamespaceStatus, coalesced: int = 0) -> Any:
     return SimpleNamespace(namespaces=scopes, handlers=[SimpleNamespace(coalesced=coalesced)])
 
 
-def test_what_is_quick_needs_no_words() -> None:
+def test_a_fast_sync_prints_no_progress() -> None:
     assert ProgressReporter().lines(_status(_LOADING), 0.5) == []
 
 
-def test_what_takes_long_is_said_once() -> None:
+def test_a_slow_sync_is_reported_once() -> None:
     progress = ProgressReporter()
 
     assert progress.lines(_status(_LOADING), 2.5) == [
@@ -86,7 +86,7 @@ def test_what_is_shown_may_be_old_until_it_is_followed_again() -> None:
     assert progress.lines(_status(_FOLLOWED), 4.0) == ["pods.v1 in shop: is followed again"]
 
 
-def test_a_reader_that_is_too_slow_is_told_once() -> None:
+def test_a_slow_reader_is_reported_once() -> None:
     progress = ProgressReporter()
 
     assert "merged" in progress.lines(_status(_FOLLOWED, coalesced=3), 1.0)[0]

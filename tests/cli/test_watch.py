@@ -79,7 +79,7 @@ def test_watch_tells_what_exists_and_then_each_change(server: APIServer) -> None
     assert seconds < SOON_SECONDS
 
 
-def test_programs_are_told_in_json(server: APIServer) -> None:
+def test_json_output_is_one_object_per_line(server: APIServer) -> None:
     with program("watch", "Pod", "--server", server.url, "-n", "a,b", "-o", "json") as watching:
         first = [json.loads(watching.line()) for _ in range(3)]
         server.create(_pod("new", "b"))
@@ -301,7 +301,7 @@ def test_get_reads_by_name_and_by_index(server: APIServer) -> None:
     assert light.stdout.splitlines()[0].split() == ["NAME", "AGE", "LABELS"]
 
 
-def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: APIServer) -> None:
+def test_an_ambiguous_name_is_reported_with_the_chosen_version(server: APIServer) -> None:
     done = here("get", "events", "--server", server.url)
 
     assert done.exit_code == 0
@@ -339,7 +339,7 @@ def test_a_name_that_several_groups_have_is_told_with_the_version_taken(server: 
         pytest.param(["get", "pods", "--context", "x"], 2, "cannot be combined", id="both"),
     ],
 )
-def test_what_cannot_be_is_said_in_words(
+def test_invalid_arguments_have_their_exit_status_and_message(
     server: APIServer, arguments: list[str], status: int, words: str
 ) -> None:
     done = here(*arguments, "--server", server.url)

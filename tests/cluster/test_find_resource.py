@@ -151,7 +151,9 @@ async def test_many_who_ask_at_once_share_the_requests(server: _Server) -> None:
     assert server.asked.count("/api") == 1
 
 
-async def test_an_unknown_name_is_told_what_comes_near_and_what_is_down(server: _Server) -> None:
+async def test_an_unknown_name_has_similar_names_and_unavailable_groups_in_its_error(
+    server: _Server,
+) -> None:
     with pytest.raises(UnknownResourceError) as raised:
         await Discovery(server.read).find("deploymnt")
 

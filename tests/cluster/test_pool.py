@@ -178,7 +178,7 @@ async def test_no_cluster_waits_for_another() -> None:
         assert not slow.done()
 
 
-async def test_who_loses_patience_is_told_what_is_missing_and_it_goes_on() -> None:
+async def test_a_timed_out_wait_names_what_is_missing_and_opening_continues() -> None:
     openings = Openings()
     openings.missing["a"] = "answer"
     async with pool_of(openings) as pool:

@@ -429,7 +429,7 @@ async def test_shut_down_event_handler_lifecycles(apiserver: APIServer, case: st
             await informer.aclose()
 
 
-async def test_resync_is_told_as_an_update_to_itself(apiserver: APIServer) -> None:
+async def test_a_resync_is_an_update_of_an_object_to_itself(apiserver: APIServer) -> None:
     """S11: only handlers with a resync period get unchanged objects again."""
     apiserver.create(pod("a"))
     reminded = Notes()

@@ -110,7 +110,7 @@ def test_a_storm_of_keys_is_counted_in_bounded_memory_and_hot_keys_stay_hot() ->
     assert [found.request_id for found in loops.hot(1.0)] == [_KEY]
 
 
-def test_a_hot_key_is_told_with_its_starts_its_inputs_and_what_caused_them() -> None:
+def test_a_hot_key_is_reported_with_its_runs_inputs_and_reasons() -> None:
     loops = hot_loops(limit=10)
     requeue = Reason("reconcile", "requeue")
     found = None

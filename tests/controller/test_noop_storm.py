@@ -156,7 +156,7 @@ async def test_without_the_breaker_a_real_event_waits_only_for_the_reconcile_in_
     assert len(buggy.seen) == 3_000
 
 
-async def test_the_breaker_lets_go_by_itself_when_the_storm_is_over(
+async def test_the_breaker_releases_requests_when_the_storm_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="pyinformer.controller")
@@ -292,7 +292,7 @@ async def test_writes_in_vain_storms_and_what_is_held_are_measured() -> None:
         assert metrics.gauges["controller_noop_breaker_open"] == 0.0
 
 
-async def test_writes_outside_of_a_reconcile_are_nobodys() -> None:
+async def test_writes_outside_a_reconcile_have_no_controller() -> None:
     buggy = Buggy()
     async with running(buggy) as (_, said):
         said.say("default/a")

@@ -45,7 +45,7 @@ async def _written(recorder: EventRecorder, count: int) -> None:
     await until(lambda: recorder.statistics().written >= count, what=recorder.statistics())
 
 
-async def test_an_event_reaches_the_server_as_it_was_told() -> None:
+async def test_an_event_reaches_the_server_as_it_was_recorded() -> None:
     async with _recording() as (server, recorder):
         recorder.event(_POD, "Killing", "it was idle", type="Warning", action="Stop")
         await _written(recorder, 1)
@@ -73,7 +73,7 @@ async def test_equal_events_become_one_with_a_count() -> None:
         assert recorder.statistics().aggregated == 999
 
 
-async def test_what_was_told_before_the_start_is_written_too() -> None:
+async def test_events_recorded_before_the_start_are_written() -> None:
     with APIServer() as server:
         async with connect(server=server.url) as cluster:
             recorder = EventRecorder(cluster, "db")

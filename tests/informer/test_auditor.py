@@ -328,7 +328,7 @@ async def test_a_restore_that_no_witness_tells_of_is_found_by_the_audit(
         assert followed.cached().keys() == {"default/a", "default/b"}
 
 
-async def test_differences_that_no_list_cures_are_told_and_not_repaired_again(
+async def test_differences_that_no_list_cures_are_reported_and_not_repaired_again(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the server lists at this version and in no other way would be repaired in a loop."""

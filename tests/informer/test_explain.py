@@ -484,7 +484,9 @@ async def test_a_handler_that_failed_is_named_without_what_it_said(apiserver: AP
     assert HIDDEN not in str(explanation)
 
 
-async def test_own_writes_that_the_watch_has_not_brought_are_told(apiserver: APIServer) -> None:
+async def test_explain_names_own_writes_that_the_watch_has_not_brought(
+    apiserver: APIServer,
+) -> None:
     async with following(apiserver) as informer:
         apiserver.faults.add(Fault(resource="pods", verb="watch", hang=True, times=None))
         apiserver.end_watches()
@@ -556,7 +558,7 @@ async def test_no_sentence_shows_a_secret_or_what_was_applied_last(
     assert HIDDEN not in f"{explanation} {explanation!r} {status!r} {journal!r} {caplog.text}"
 
 
-async def test_it_is_told_from_any_thread_while_everything_changes(apiserver: APIServer) -> None:
+async def test_explain_works_in_any_thread_while_everything_changes(apiserver: APIServer) -> None:
     """Nothing that the loop changes is iterated or changed by who asks."""
     told: list[Explanation] = []
     errors: list[BaseException] = []

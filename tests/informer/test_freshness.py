@@ -209,7 +209,7 @@ async def test_what_the_cache_holds_takes_away_what_was_written() -> None:
     assert not bench.freshness.overlay.entries
 
 
-async def test_a_ghost_that_a_list_ends_is_told_to_those_who_act_on_reads() -> None:
+async def test_a_ghost_that_a_list_ends_is_reported_to_readers() -> None:
     """It was never in the cache, so no event says that it is gone."""
     bench = Bench()
     told: list[tuple[str, object]] = []

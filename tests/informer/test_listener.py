@@ -56,7 +56,7 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
-async def test_events_are_told_in_order_and_counted() -> None:
+async def test_events_are_delivered_in_order_and_counted() -> None:
     heard: list[Event] = []
     listener = listen(heard.append)
     events: list[Event] = [Added(A1), Updated(A1, A2), Deleted(A2), Added(B1)]
@@ -368,7 +368,7 @@ async def test_a_thread_that_never_returns_harms_no_other(
     await until(lambda: not tasks.abandoned)
 
 
-async def test_synced_means_told_of_the_whole_initial_list() -> None:
+async def test_has_synced_means_that_the_whole_initial_list_was_delivered() -> None:
     told = asyncio.Event()
 
     async def handler(event: Event) -> None:

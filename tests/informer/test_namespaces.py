@@ -190,7 +190,7 @@ async def test_a_handler_that_joins_gets_what_is_there_and_then_the_rest(
         assert all(isinstance(one, Added) and one.is_in_initial_list for one in notes.events)
 
 
-async def test_namespaces_that_are_added_and_removed_are_told(apiserver: APIServer) -> None:
+async def test_added_and_removed_namespaces_notify_handlers(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x", "c/x")
 
     async with following(apiserver, "a", "b") as pods:
@@ -241,7 +241,7 @@ async def test_an_informer_of_one_namespace_can_be_given_others(apiserver: APISe
         assert keys(pods) == ["b/x"]
 
 
-async def test_handlers_of_an_unsynced_informer_are_told_whatever_becomes_of_its_namespaces(
+async def test_handlers_of_an_unsynced_informer_are_notified_of_changed_namespaces(
     apiserver: APIServer,
 ) -> None:
     """Before the first sync of a namespace that hangs, another one comes; then the first goes."""
@@ -664,7 +664,7 @@ async def test_two_hundred_namespaces_are_listed_a_few_at_a_time(apiserver: APIS
         assert notes.faults == []
 
 
-async def test_handlers_are_reminded_of_what_they_were_told(apiserver: APIServer) -> None:
+async def test_a_resync_repeats_the_delivered_objects(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x")
     forbid(apiserver, "b")
     heard: list[str] = []

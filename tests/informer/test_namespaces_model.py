@@ -170,7 +170,7 @@ def _write(server: APIServer, what: str, namespace: str, name: str) -> None:
     announces=st.booleans(),
     taken=st.integers(0, 8),
 )
-def test_what_was_left_in_the_middle_of_a_list_is_told_before_it_is_taken_back(
+def test_a_list_that_was_interrupted_is_delivered_before_it_is_taken_back(
     before: set[int], after: set[int], announces: bool, taken: int
 ) -> None:
     """However much of a list was announced when its task ended, no handler gets an odd life."""
@@ -212,7 +212,7 @@ class _Witness:
         """Do nothing."""
 
 
-def test_what_was_never_told_is_not_taken_back() -> None:
+def test_an_object_that_was_never_delivered_is_not_deleted() -> None:
     indexer: Indexer[None] = Indexer()
     store_sink: StoreSink[None] = StoreSink(indexer, SinkOwner(announces=True))
     witness = _Witness()

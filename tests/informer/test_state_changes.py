@@ -31,7 +31,7 @@ def apiserver() -> Iterator[APIServer]:
         yield made
 
 
-async def test_each_change_of_state_is_told_once_and_with_its_reason(
+async def test_each_change_of_state_is_reported_once_with_its_reason(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "pyinformer.informer")
@@ -92,7 +92,7 @@ async def test_what_cannot_be_called_is_refused(apiserver: APIServer) -> None:
             informer.on_state_change("no function")  # type: ignore[arg-type] # on purpose
 
 
-async def test_the_age_counts_from_the_last_proof_and_its_reason_is_told(
+async def test_the_age_counts_from_the_last_proof_and_has_a_reason(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster:

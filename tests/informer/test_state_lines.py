@@ -130,7 +130,7 @@ async def test_an_outage_is_one_line_at_its_start_and_one_at_its_end(
     assert all_lines <= 4  # with that it cannot be followed, and is again
 
 
-async def test_a_server_that_refuses_every_watch_is_told_once(
+async def test_a_server_that_refuses_every_watch_is_logged_once(
     apiserver: APIServer, lines: pytest.LogCaptureFixture
 ) -> None:
     """Between two refusals the state is `watching`, which is not news."""
@@ -149,7 +149,7 @@ async def test_a_server_that_refuses_every_watch_is_told_once(
     assert "no etcd" in told[0]
 
 
-async def test_a_relist_is_told_with_its_reason(
+async def test_a_relist_is_logged_with_its_reason(
     apiserver: APIServer, lines: pytest.LogCaptureFixture
 ) -> None:
     async with following(apiserver) as informer:
@@ -171,7 +171,7 @@ async def test_a_relist_is_told_with_its_reason(
     assert len(told) <= 3
 
 
-async def test_what_is_forbidden_is_a_warning_and_told_once_however_often_it_is_tried(
+async def test_a_forbidden_resource_is_one_warning_for_many_attempts(
     apiserver: APIServer, lines: pytest.LogCaptureFixture
 ) -> None:
     async with following(apiserver) as informer:
@@ -185,7 +185,7 @@ async def test_what_is_forbidden_is_a_warning_and_told_once_however_often_it_is_
     assert line.startswith("WARNING pods.v1: forbidden, was watching: watch pods.v1: 403")
 
 
-def test_refusals_and_other_troubles_in_turns_are_told_once_each_until_all_is_well(
+def test_alternating_refusals_and_failures_are_logged_once_each_until_recovery(
     lines: pytest.LogCaptureFixture,
 ) -> None:
     """Of two servers behind one address one refuses, the other is out of order."""

@@ -199,7 +199,7 @@ def test_a_bookmark_moves_the_cache_and_notifies_no_receiver(queue: QueueKind) -
     assert mirror.events == []
 
 
-def test_a_list_is_in_the_cache_as_a_whole_before_its_first_difference_is_told() -> None:
+def test_a_list_is_cached_as_a_whole_before_its_first_difference_is_delivered() -> None:
     """C55: no reader sees half of a relist."""
     bench = Bench()
     mirror = bench.attach()

@@ -66,7 +66,7 @@ EXPECTED = {
 
 
 @EITHER_CLIENT
-async def test_a_killed_server_is_listed_again_and_only_differences_are_told(
+async def test_a_killed_server_is_listed_again_and_only_differences_are_delivered(
     server: Server,
 ) -> None:
     """The new process has no history: the position it is asked to resume at is gone."""

@@ -56,7 +56,7 @@ async def reason_of(
         return text
 
 
-async def test_a_user_who_may_not_list_is_told_so(server: Server) -> None:
+async def test_a_user_without_the_right_to_list_gets_an_error(server: Server) -> None:
     namespace = server.namespace()
     token = await asyncio.to_thread(server.user, namespace, "secrets", ["get"])
     async with server.connect(token=token) as cluster:

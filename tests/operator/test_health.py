@@ -168,7 +168,7 @@ def test_an_absent_resource_is_noted(informer: InformerStatus) -> None:
     assert health.ready().notes == ("pods.v1: is not served at present",)
 
 
-def test_one_of_several_informers_that_was_closed_is_nobodys_trouble(
+def test_a_closed_informer_beside_others_is_not_a_problem(
     informer: InformerStatus,
 ) -> None:
     closed = replace(informer, informer="nodes.v1", state=ReflectorState.STOPPED)
@@ -176,7 +176,7 @@ def test_one_of_several_informers_that_was_closed_is_nobodys_trouble(
     assert Health(Told(_factory(closed))).ready().reasons == ("closed: nodes.v1",)
 
 
-def test_informers_of_one_name_in_two_clusters_are_told_apart(informer: InformerStatus) -> None:
+def test_informers_of_one_name_in_two_clusters_are_distinguished(informer: InformerStatus) -> None:
     stale, clock = replace(informer, age_seconds=400.0), Clock()
     first, second = Told(stale), Told(stale)
     health = Health(first, second, clock=clock)
@@ -207,7 +207,7 @@ def test_a_few_blocks_in_an_hour_are_none_of_that(informer: InformerStatus) -> N
         clock.now += 36.0
 
 
-def test_a_block_that_lasts_is_told_to_another_thread(informer: InformerStatus) -> None:
+def test_another_thread_sees_a_lasting_block(informer: InformerStatus) -> None:
     watchdog = replace(_FINE, blocked=1, last_culprit="slow handler", blocked_seconds=31.0)
     verdict = Health(Told(_factory(informer, watchdog=watchdog))).live()
     assert verdict.reasons == ("the event loop has been blocked for 31 s by slow handler",)

@@ -76,7 +76,7 @@ async def test_a_path_without_problems_is_ok() -> None:
         assert server.url == f"http://127.0.0.1:{server.port}"
 
 
-async def test_problems_are_told_line_by_line() -> None:
+async def test_each_problem_has_a_line() -> None:
     check = _Checked()
     check.problems = ["pods: not synced", "nodes: not synced"]
     async with HealthServer({"/readyz": check}) as server:

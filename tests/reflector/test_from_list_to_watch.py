@@ -36,7 +36,7 @@ def server() -> Iterator[APIServer]:
         yield made
 
 
-async def test_what_changes_between_a_list_and_its_watch_is_told(server: APIServer) -> None:
+async def test_a_change_between_a_list_and_its_watch_is_delivered(server: APIServer) -> None:
     """Also a deletion and a new object of the deleted one's name; by no second list."""
     server.faults.add(Fault(verb="watch", hang=True))
     async with reflecting(server) as running:

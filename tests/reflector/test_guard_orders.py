@@ -173,7 +173,9 @@ def test_a_proven_break_is_a_new_epoch_in_any_order(order: Order) -> None:
     assert (guard.epoch, guard.is_resetting) == (1, False)
 
 
-def test_another_order_is_told_loudly_once_and_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_order_is_one_error_line_and_in_the_status(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     metrics = Counter()
     guard = Guard(metrics=metrics, resource="pods.v1")
     guard.loaded("150")

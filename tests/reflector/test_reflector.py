@@ -725,7 +725,7 @@ async def test_a_cancelled_run_leaves_no_watch(server: APIServer) -> None:
     await until(lambda: server.open_watches == 0)
 
 
-async def test_a_lost_server_is_told_once_and_its_return_too(
+async def test_a_lost_server_and_its_return_are_logged_once(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log of a controller that does nothing names the reason."""

@@ -134,7 +134,7 @@ async def test_a_list_that_only_trickles_loses_its_place_though_it_is_never_idle
         assert lists.request_budget.statistics().overdue == 1
 
 
-async def test_slow_lists_of_other_resources_keep_nobody_from_listing() -> None:
+async def test_slow_lists_do_not_delay_lists_of_other_resources() -> None:
     options = RequestBudgetOptions(max_lists=2, list_slow_seconds=2.0)
     async with lists_of(options) as lists:
         await lists.begin("bad-1", "bad-2", "bad-3", resource="bad.v1.example.com")

@@ -164,7 +164,7 @@ async def test_a_cancelled_wait_passes_the_cancellation_on_once_the_task_has_end
     assert now() == 0.0
 
 
-async def test_a_crash_is_told_and_logged_without_its_text(
+async def test_a_crash_is_reported_and_logged_without_its_text(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     crashes: list[BaseException] = []

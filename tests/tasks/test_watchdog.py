@@ -85,7 +85,7 @@ async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) ->
     assert watchdog.statistics().longest_seconds >= 0.05
 
 
-async def test_a_block_that_lasts_is_told_while_it_does(reports: Reports) -> None:
+async def test_a_lasting_block_is_reported_while_it_lasts(reports: Reports) -> None:
     watchdog = impatient()
     watchdog.start_nowait()
     reports.wait_for(1)  # blocks this loop until the watchdog has noticed

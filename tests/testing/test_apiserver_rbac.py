@@ -174,7 +174,7 @@ def test_rights_come_and_go_with_their_binding(cluster: _Cluster) -> None:
     cluster.becomes(cluster.pods(), 403)
 
 
-def test_who_may_not_impersonate_is_told_so(cluster: _Cluster) -> None:
+def test_impersonation_without_the_right_is_forbidden(cluster: _Cluster) -> None:
     headers = {"Impersonate-User": "jane"}
     answer = cluster.user.request("GET", cluster.pods(), headers=headers)
     lonely = cluster.user.request("GET", cluster.pods(), headers={"Impersonate-Group": "devs"})

@@ -110,7 +110,7 @@ def test_a_reconcile_does_its_work_and_tells_what_follows(
     assert stored["metadata"]["ownerReferences"][0]["name"] == "a"
 
 
-def test_writes_are_told_as_they_were_sent(world: World, operator: _Operator) -> None:
+def test_writes_are_recorded_as_they_were_sent(world: World, operator: _Operator) -> None:
     world.reconcile(operator.controller, "default/a")
     world.patch("acme.io/v1", "databases", "a", {"spec": {"replicas": 3}})
     world.reconcile(operator.controller, Request("default/a"))
