@@ -16,6 +16,7 @@ from pyinformer.apimachinery import (
     Transform,
     VersionOrder,
 )
+from pyinformer.cluster import ObjectList
 from pyinformer.deltas import (
     DeletedFinalStateUnknown,
     Delta,
@@ -80,6 +81,7 @@ __all__ = [
     "Lineage",
     "ListWatch",
     "MassDeletePolicy",
+    "ObjectList",
     "OwnerReference",
     "PendingExpectations",
     "RealFIFO",

@@ -26,7 +26,7 @@ from pyinformer.apimachinery._keys import (
     is_object_name,
     object_key,
 )
-from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector
+from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector, Selector
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, stored_bytes
@@ -77,6 +77,7 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "PathSet",
+    "Selector",
     "TokenBucket",
     "Transform",
     "Updated",

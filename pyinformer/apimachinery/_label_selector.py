@@ -18,6 +18,9 @@ from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 LabelPredicate: TypeAlias = Callable[[Mapping[str, str]], bool]
 
+Selector: TypeAlias = str | Mapping[str, JSONValue] | None
+"""A selector of labels or fields as callers write it; None for all objects."""
+
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+|\Z)")
 _SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">", ""})  # "": the end of the text
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", ">": ">", "<": "<", "in": "in", "notin": "notin"}

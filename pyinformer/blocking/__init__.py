@@ -9,6 +9,7 @@ from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
+from pyinformer.blocking._object_list import BlockingObjectList
 from pyinformer.blocking._runner import Runner, run_in_thread
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "BlockingEventStream",
     "BlockingInformer",
     "BlockingInformerFactory",
+    "BlockingObjectList",
     "BlockingRegistration",
     "Runner",
     "run_in_thread",

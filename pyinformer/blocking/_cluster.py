@@ -5,19 +5,29 @@ Every request is made on the event loop, and objects and errors are those of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, final
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, final, overload
 
 from pyinformer.blocking._factory import BlockingInformerFactory
-from pyinformer.blocking._proxy import SyncProxy, direct, on_loop, synchronous, with_arguments_of
-from pyinformer.cluster import Cluster
+from pyinformer.blocking._object_list import BlockingObjectList
+from pyinformer.blocking._proxy import (
+    SyncProxy,
+    direct,
+    on_loop,
+    same_face,
+    synchronous,
+    with_arguments_of,
+)
+from pyinformer.cluster import Cluster, VersionMatch
 from pyinformer.informer import SharedInformerFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyinformer.apimachinery import FieldSelector, KubeObject, LabelSelector, Selector
     from pyinformer.transport import ClusterConfig
 
 P = ParamSpec("P")
+M = TypeVar("M")
 
 
 def _making_factories(
@@ -76,6 +86,46 @@ class BlockingCluster(SyncProxy[Cluster]):
 
     get: Final = synchronous(Cluster.get)
     """Read one object from the server; caches are faster: `informer.lister.get(key)`."""
+
+    @overload
+    def list(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespace: str | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        resource_version: str = "",
+        resource_version_match: VersionMatch = "NotOlderThan",
+        page_size: int = 500,
+    ) -> BlockingObjectList[KubeObject]: ...
+    @overload
+    def list(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespace: str | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        resource_version: str = "",
+        resource_version_match: VersionMatch = "NotOlderThan",
+        page_size: int = 500,
+        model: type[M],
+    ) -> BlockingObjectList[M]: ...
+    @same_face(Cluster.list)
+    def list(self, api_version: str, plural: str, **kwargs: Any) -> BlockingObjectList[Any]:
+        """List objects on the server: `for pod in cluster.list("v1", "pods")`."""
+        make = self.asynchronous.list
+        found = self._thread.do(lambda: make(api_version, plural, **kwargs))
+        return BlockingObjectList(self._thread, found)
+
+    delete_collection: Final = synchronous(Cluster.delete_collection)
+    """Delete all objects of one namespace, or of a cluster-scoped resource, that match."""
+
+    request: Final = synchronous(Cluster.request)
+    """Send any request to the server, and return the body of its response."""
 
     create: Final = synchronous(Cluster.create)
     """Create an object."""

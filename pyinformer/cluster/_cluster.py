@@ -6,15 +6,25 @@ the server (that it refuses watch-lists, for example). Nothing is opened before 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, final, overload
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar, final, overload
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, View
+from pyinformer.apimachinery import (
+    FieldSelector,
+    GroupVersionResource,
+    JSONObject,
+    KubeObject,
+    LabelSelector,
+    Selector,
+    View,
+)
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._edits import patch_of, status_patch_of
+from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._targets import (
     Target,
     identified,
@@ -26,7 +36,7 @@ from pyinformer.cluster._targets import (
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteOptions, WriteStatistics
 from pyinformer.cluster._unstored import dropped_paths, unstored_fields
 from pyinformer.cluster._write_observer import WriteObserver
-from pyinformer.cluster._write_path import WritePath, WriteResponse, query_of
+from pyinformer.cluster._write_path import WritePath, WriteResponse, delete_options, query_of
 from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
@@ -40,14 +50,18 @@ from pyinformer.tasks import Closable
 from pyinformer.transport import APIResource, Connection, ConnectionProtocol, ListWatch
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import FieldSelector, LabelSelector
     from pyinformer.transport import ClusterConfig, ConnectionOptions, Query
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 """What happens to the objects that a deleted one owns."""
 
+M = TypeVar("M")
+T = TypeVar("T")
+
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_is_quoted_path: Final = re.compile(r"/[!->@-~]*", re.ASCII).fullmatch
 _SHOWN_FIELDS: Final = 5
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
 
@@ -189,6 +203,180 @@ class Cluster(Closable):
             hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
             raise error.with_hint(hint) from error
         return self._writes.responses.read(resource, raw, key=key)
+
+    @overload
+    def list(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespace: str | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        resource_version: str = "",
+        resource_version_match: VersionMatch = "NotOlderThan",
+        page_size: int = 500,
+    ) -> ObjectList[KubeObject]: ...
+    @overload
+    def list(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespace: str | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        resource_version: str = "",
+        resource_version_match: VersionMatch = "NotOlderThan",
+        page_size: int = 500,
+        model: type[M],
+    ) -> ObjectList[M]: ...
+    def list(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespace: str | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        resource_version: str = "",
+        resource_version_match: VersionMatch = "NotOlderThan",
+        page_size: int = 500,
+        model: type[M] | None = None,
+    ) -> ObjectList[KubeObject] | ObjectList[M]:
+        """List objects on the server: `async for pod in cluster.list("v1", "pods")`.
+
+        A list is for what a program does once; for what it does often, a cache is faster and costs
+        the server nothing: `informer.lister.list()`.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            namespace: the namespace; None for all, and for cluster-scoped resources.
+            label_selector: as a string or mapping; None for all objects.
+            field_selector: as a string or mapping; None for all objects.
+            resource_version: at which version; empty for the newest.
+            resource_version_match: whether the list may be newer than that version, or `Exact`.
+            page_size: how many objects to request at a time; 0 for all of them in one response.
+            model: what to return instead of objects: a class that `KubeObject.as_type` takes.
+
+        Returns:
+            An iterator that requests page after page, all of one state. Its errors are those of
+            `ObjectList.next_page`.
+
+        Raises:
+            InvalidArgumentError: an argument is malformed.
+        """
+        selection = self._selection(api_version, plural, namespace, label_selector, field_selector)
+
+        def reading(convert: Callable[[KubeObject], T]) -> ObjectList[T]:
+            """Return the iterator over what is made of the objects."""
+            return ObjectList(
+                self._requests,
+                self.discovery,
+                selection,
+                convert,
+                resource_version=resource_version,
+                match=resource_version_match,
+                page_size=page_size,
+            )
+
+        if model is None:
+            return reading(lambda obj: obj)
+        return reading(lambda obj: obj.as_type(model))
+
+    async def delete_collection(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        namespace: str | None = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        propagation: Propagation | None = None,
+        grace_period_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> tuple[KubeObject, ...]:
+        """Delete all objects of one namespace, or of a cluster-scoped resource, that match.
+
+        Unlike `delete`, it does not change what this process reads before the watch brings it:
+        the response does not say which of the objects are gone.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name, as in its URL.
+            namespace: the namespace; servers do not delete in all namespaces at once.
+            label_selector: as a string or mapping; None for all objects.
+            field_selector: as a string or mapping; None for all objects.
+            propagation: what happens to the objects that they own; None is the resource's default.
+            grace_period_seconds: how long each may take to end; None is the object's own.
+            dry_run: the server checks the deletions and deletes nothing.
+
+        Returns:
+            The objects as they were before; finalizers or a grace period may still hold them.
+
+        Raises:
+            WriteAnswerError: it was carried out, and the response cannot be read.
+            NotFoundError: the server does not serve the resource; the message has similar names.
+            InvalidArgumentError: an argument is malformed, or a namespace is missing or too much.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; some objects may have been deleted.
+
+        Cancellation:
+            Unless it still waits for the rate limit, some objects may have been deleted.
+        """
+        selection = self._selection(api_version, plural, namespace, label_selector, field_selector)
+        api = await self.discovery.resource(selection.resource)
+        if api.namespaced != bool(namespace):
+            what = "needs a namespace" if api.namespaced else "has no namespaces"
+            raise InvalidArgumentError("namespace", f"{selection.resource} {what}")
+        return await self._writes.delete_collection(
+            selection, delete_options(propagation, grace_period_seconds, dry_run=dry_run)
+        )
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: Body | bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """Send any request to the server, and return the body of its response.
+
+        It has the connection, credentials, retries after a 429 and typed errors of the other
+        calls; writes have their rate, and end with the term of leader election. What it writes is
+        not visible to this process's reads before the watch brings it; `record_write` changes
+        that.
+
+        Args:
+            method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+            path: from the server's root, such as `/api/v1/nodes/n1/proxy/healthz`, quoted.
+            query: names and values.
+            body: an object, or its text; None for no body.
+            content_type: the format of the body.
+
+        Raises:
+            InvalidArgumentError: the path does not begin with a slash, has a query, or the method
+                is none of these.
+            FencedError: the term of leader election has ended.
+            APIStatusError: the server refused.
+            TransportError: no response arrived; a write may have been carried out or not.
+
+        Cancellation:
+            A read is dropped. A write may have been carried out or not, unless it still waits for
+            the rate limit.
+        """
+        _check_request(method, path)
+        text = body if isinstance(body, bytes) or body is None else encode_body(body_of(body))
+        if method == "GET":
+            if text is not None:
+                raise InvalidArgumentError("body", "must be None for a GET")
+            return await self._requests.read(path, query=query)
+        return await self._writes.request(
+            method, path, query=query, body=text, content_type=content_type
+        )
 
     async def create(
         self,
@@ -556,14 +744,8 @@ class Cluster(Closable):
         uid = str(metadata.get("uid") or "")
         version = metadata.get("resourceVersion")
         wanted = {"uid": check_uid and uid, "resourceVersion": check_version and version}
-        options: JSONObject = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {name: value for name, value in wanted.items() if value} or None,
-            "propagationPolicy": propagation,
-            "gracePeriodSeconds": grace_period_seconds,
-            "dryRun": ["All"] if dry_run else None,
-        }
+        options = delete_options(propagation, grace_period_seconds, dry_run=dry_run)
+        options["preconditions"] = {name: value for name, value in wanted.items() if value} or None
         version = str(version) if version else None
         return await self._writes.delete(
             resource, key, options, uid=uid, version=version, dry_run=dry_run
@@ -658,6 +840,22 @@ class Cluster(Closable):
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
         return f"<Cluster {name}{self.config.server} from {self.config.source}>"
+
+    def _selection(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str | None,
+        label_selector: Selector | LabelSelector,
+        field_selector: Selector | FieldSelector,
+    ) -> ListWatch:
+        """Return the objects of one resource that match."""
+        return self.list_watch(
+            GroupVersionResource.of(api_version, plural),
+            namespace=namespace,
+            label_selector=LabelSelector.parse(label_selector),
+            field_selector=FieldSelector.parse(field_selector),
+        )
 
     async def _original(
         self, obj: KubeObject[View | None] | JSONObject
@@ -774,6 +972,21 @@ def claim_loop(cluster: Cluster) -> None:
     cluster._requests.loop.claim()  # noqa: SLF001 - as above
     if isinstance(cluster.connection, Connection):
         cluster.connection.claim_loop()
+
+
+def _check_request(method: str, path: str) -> None:
+    """Raise if a request cannot be sent as it is.
+
+    Raises:
+        InvalidArgumentError: its method or its path is not one that a server serves.
+    """
+    if method not in _METHODS:
+        raise InvalidArgumentError(
+            "method", f"must be one of {', '.join(_METHODS)}, got {method!r}"
+        )
+    if not _is_quoted_path(path):
+        reason = f"must begin with '/', be quoted, and have no query, got {path!r}"
+        raise InvalidArgumentError("path", reason)
 
 
 def _owned(body: JSONObject, target: Target) -> JSONObject:

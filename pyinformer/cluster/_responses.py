@@ -17,6 +17,7 @@ from pyinformer.apimachinery import (
     ObjectCodec,
     ObjectMeta,
 )
+from pyinformer.cluster._object_list import object_splitter
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, ProtocolError
 
 
@@ -74,6 +75,21 @@ class ResponseReader:
             reason = f"the server answered with another object, {found.key!r}"
             raise InvalidObjectError(f"{resource} {key!r}", reason)
         return found
+
+    def read_list(self, resource: GroupVersionResource, raw: bytes) -> tuple[KubeObject, ...]:
+        """Return the objects of a response to a deletion of many; empty if it is a Status.
+
+        Raises:
+            InvalidObjectError: one of them is not an object of this resource.
+            ProtocolError: the response is neither a list nor a Status.
+        """
+        found: list[KubeObject] = []
+        if deleted_uid(resource, raw) is None:
+            codec = ObjectCodec[None](resource)
+            splitter = object_splitter(codec, found.append, what=f"delete {resource}")
+            splitter.feed(raw)
+            splitter.finish()
+        return tuple(found)
 
     def read_created(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
         """Return the object of a response to a create, which may have no name.

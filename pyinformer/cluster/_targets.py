@@ -6,6 +6,7 @@ and never a default: an object in the wrong namespace would not be found.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from pyinformer.transport import APIResource
 
 _ANY: Final = "any"  # a resource, where only the version matters
+# A namespace has two subresources, whose paths look like those of resources inside it.
+_OF_RESOURCE: Final = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)"
+    r"/(?:namespaces/[^/]+/(?!(?:status|finalize)$))?(?P<plural>[^/]+)"
+).match
 _UP: Final = frozenset({".", ".."})  # a proxy on the way may take them for directories
 
 
@@ -160,6 +166,14 @@ def object_path(resource: GroupVersionResource, key: str) -> str:
     if not name or "/" in namespace or bool(slash) != bool(namespace):
         raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")
     return f"{_collection_path(resource, namespace)}/{_quoted('key', name)}"
+
+
+def resource_of(path: str) -> GroupVersionResource | None:
+    """Return the resource that a request to a path changes; None if it is none of the API's."""
+    found = _OF_RESOURCE(path)
+    if found is None:
+        return None
+    return GroupVersionResource(found["group"] or "", found["version"], found["plural"])
 
 
 def _collection_path(resource: GroupVersionResource, namespace: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import anyio
 
@@ -19,6 +19,8 @@ from pyinformer.transport import check_guard, read_bounded
 
 if TYPE_CHECKING:
     from pyinformer.transport import ConnectionProtocol, Query
+
+R = TypeVar("R")
 
 _MAX_RESPONSE_BYTES: Final = 64 << 20
 _DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver sends
@@ -113,7 +115,7 @@ class ThrottledRequests:
         return self._busy + (0 if self._throttle is None else self._throttle.waiting)
 
     async def write(
-        self, method: str, path: str, *, query: Query, body: bytes, content_type: str
+        self, method: str, path: str, *, query: Query, body: bytes | None, content_type: str
     ) -> bytes:
         """Send a write and return the response.
 
@@ -139,14 +141,15 @@ class ThrottledRequests:
                 method, path, query=query, body=body, content_type=content_type
             )
 
-        return await self._retried(attempt)
+        return await self.until_served(attempt)
 
-    async def read(self, path: str, accept: str = "") -> bytes:
+    async def read(self, path: str, accept: str = "", *, query: Query = ()) -> bytes:
         """Send a read, which no rate limits, and return the response.
 
         Args:
             path: from the server's root.
             accept: the representations that can be read; empty for plain JSON.
+            query: names and values.
 
         Raises:
             APIStatusError: the server refused.
@@ -159,14 +162,25 @@ class ThrottledRequests:
         async def attempt() -> bytes:
             """Send the read."""
             if not accept:
-                return await self._connection.request("GET", path)
-            async with self._connection.stream(path, watch=False, accept=accept) as body:
+                return await self._connection.request("GET", path, query=query)
+            stream = self._connection.stream(path, query, watch=False, accept=accept)
+            async with stream as body:
                 return await read_bounded(body, _MAX_RESPONSE_BYTES)
 
-        return await self._retried(attempt)
+        return await self.until_served(attempt)
 
-    async def _retried(self, attempt: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Return the response, after retries while the server answers 429."""
+    async def until_served(self, attempt: Callable[[], Awaitable[R]]) -> R:
+        """Return the result of a request, after retries while the server answers 429.
+
+        Args:
+            attempt: sends the request once.
+
+        Raises:
+            TooManyRequestsError: the server is still busy.
+
+        Cancellation:
+            That of `attempt`; while it waits, nothing is sent.
+        """
         self.loop.claim()
         left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
         while True:

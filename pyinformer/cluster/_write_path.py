@@ -7,13 +7,13 @@ gets it. They are not called for dry runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject
 from pyinformer.cluster._bodies import NO_UNICODE, encode_body
 from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
-from pyinformer.cluster._targets import Target, check_scope, object_path
+from pyinformer.cluster._targets import Target, check_scope, object_path, resource_of
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
 from pyinformer.cluster._unstored import UnstoredFields
 from pyinformer.cluster._write_context import WriteOutcomes
@@ -31,7 +31,7 @@ from pyinformer.transport import record_write
 
 if TYPE_CHECKING:
     from pyinformer.cluster._discovery import Discovery
-    from pyinformer.transport import Query
+    from pyinformer.transport import ListWatch, Query
 
 _DRY_RUN: Final = ("dryRun", "All")
 _JSON: Final = "application/json"
@@ -184,6 +184,54 @@ class WritePath:
             self._outcomes.wrote(resource, key, before=version, after=after)
         return left
 
+    async def delete_collection(
+        self, selection: ListWatch, options: JSONObject
+    ) -> tuple[KubeObject, ...]:
+        """Send the deletion of all objects that match, and return them as they were before.
+
+        Raises:
+            WriteAnswerError: it was carried out, and its response cannot be read.
+            NotFoundError: the server has no such resource; the message has similar names.
+            APIStatusError: the server refused.
+            TransportError: no response arrived.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been carried out or not.
+        """
+        resource = selection.resource
+        raw = await self._send(
+            resource,
+            "DELETE",
+            selection.path,
+            query=selection.selectors,
+            body=encode_body({name: value for name, value in options.items() if value is not None}),
+            content_type=_JSON,
+        )
+        _record(resource, "")
+        with _carried_out("DELETE", resource):
+            return self.responses.read_list(resource, raw)
+
+    async def request(
+        self, method: str, path: str, *, query: Query, body: bytes | None, content_type: str
+    ) -> bytes:
+        """Send a write whose meaning is the caller's, and return the response.
+
+        Raises:
+            APIStatusError: the server refused.
+            TransportError: no response arrived.
+
+        Cancellation:
+            Unless it still waits for the rate limit, it may have been carried out or not.
+        """
+        resource = resource_of(path)
+        with nullcontext() if resource is None else _recorded_if_lost(resource):
+            raw = await self._requests.write(
+                method, path, query=query, body=body, content_type=content_type
+            )
+        if resource is not None:
+            _record(resource, "")
+        return raw
+
     async def _send(
         self,
         resource: GroupVersionResource,
@@ -260,6 +308,19 @@ def _carried_out(method: str, resource: GroupVersionResource) -> Iterator[None]:
     except (InvalidObjectError, ProtocolError) as error:
         record_write(str(resource), "")
         raise WriteAnswerError(f"{method} {resource}", error.reason) from error
+
+
+def delete_options(
+    propagation: str | None, grace_period_seconds: int | None, *, dry_run: bool
+) -> JSONObject:
+    """Return the DeleteOptions of a request; fields that are None are not sent."""
+    return {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": propagation,
+        "gracePeriodSeconds": grace_period_seconds,
+        "dryRun": ["All"] if dry_run else None,
+    }
 
 
 def query_of(field_manager: str | None, *, dry_run: bool, force: bool = False) -> Query:

@@ -12,7 +12,6 @@ from pyinformer.informer._settings import (
     Memory,
     QueueKind,
     Scope,
-    Selector,
     SharingKind,
     checked_namespaces,
 )
@@ -56,7 +55,6 @@ __all__ = [
     "Registration",
     "ResourceEventHandler",
     "Scope",
-    "Selector",
     "SharedInformer",
     "SharedInformerFactory",
     "SharingKind",

@@ -16,7 +16,15 @@ import anyio
 from pyinformer._call_site import call_site
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import FieldSelector, LabelSelector, Transform, V, View, check_seconds
+from pyinformer.apimachinery import (
+    FieldSelector,
+    LabelSelector,
+    Selector,
+    Transform,
+    V,
+    View,
+    check_seconds,
+)
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import claim_loop
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError, LifecycleError
@@ -28,7 +36,6 @@ from pyinformer.informer._settings import (
     Memory,
     QueueKind,
     Scope,
-    Selector,
     SharingKind,
     check_audit_period,
     check_safeguards,

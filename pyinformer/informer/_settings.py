@@ -7,7 +7,7 @@ names both places, because returning the first informer silently would be worse.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 
@@ -15,8 +15,8 @@ from pyinformer.apimachinery import (
     BytesTransform,
     FieldSelector,
     GroupVersionResource,
-    JSONValue,
     LabelSelector,
+    Selector,
     Transform,
     View,
     check_choice,
@@ -41,9 +41,6 @@ SharingKind: TypeAlias = Literal["private", "decoded"]
 
 QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
 """The queue between the reflector and the cache: none, or one of client-go's."""
-
-Selector: TypeAlias = str | Mapping[str, JSONValue] | None
-
 
 _INSTEAD: Final = "ask for the informer with another `memory`"
 _ALWAYS_THERE: Final = frozenset({"metadata", "kind", "apiVersion"})

@@ -10,6 +10,7 @@ import anyio
 from pyinformer.apimachinery import (
     FieldSelector,
     LabelSelector,
+    Selector,
     Transform,
     V,
     View,
@@ -32,7 +33,6 @@ from pyinformer.informer._settings import (
     Memory,
     QueueKind,
     Scope,
-    Selector,
     SharingKind,
     check_readable,
     check_safeguards,

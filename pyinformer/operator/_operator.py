@@ -14,11 +14,11 @@ from weakref import WeakKeyDictionary
 
 import typing_extensions
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, Selector
 from pyinformer.cluster import Cluster, connect
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.errors import InformerError, InternalError, InvalidArgumentError
-from pyinformer.informer import Selector, SharedInformerFactory, checked_namespaces
+from pyinformer.informer import SharedInformerFactory, checked_namespaces
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder

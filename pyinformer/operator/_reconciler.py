@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast, final
 
-from pyinformer.apimachinery import GroupVersionResource, KubeObject, check_integer
+from pyinformer.apimachinery import GroupVersionResource, KubeObject, Selector, check_integer
 from pyinformer.cluster import Cluster
 from pyinformer.controller import ControllerOptions, Reconcile, Result
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError, invalid_handler
-from pyinformer.informer import Scope, Selector
+from pyinformer.informer import Scope
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._models import check_model, decode
 from pyinformer.sources import (

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pyinformer.apimachinery import GroupVersionResource, ObjectKey
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection
-from pyinformer.transport.http import Body
+from pyinformer.transport.http import Body, Query
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import FieldSelector, LabelSelector
@@ -74,6 +74,11 @@ class ListWatch:
             "shardSelector": shard_selector or "",
         }
         self._selectors = tuple(_without_empty(selectors))
+
+    @property
+    def selectors(self) -> Query:
+        """The selectors as names and values of a query."""
+        return self._selectors
 
     @property
     def is_selective(self) -> bool:

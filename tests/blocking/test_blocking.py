@@ -106,6 +106,30 @@ def test_writes_answer_with_objects_and_are_read_at_once(
     assert pods.wait_for("default/a", lambda one: one is None, timeout_seconds=100) is None
 
 
+def test_a_list_is_a_plain_iterator_of_pages(cluster: BlockingCluster) -> None:
+    for name in "abc":
+        cluster.create(pod(name))
+    found = cluster.list("v1", "pods", namespace="default", page_size=2)
+    assert [one.key for one in found] == ["default/a", "default/b", "default/c"]
+    assert found.resource_version
+    assert found.next_page() == []
+    pages = cluster.list("v1", "pods", page_size=2)
+    assert [len(pages.next_page()) for _ in range(3)] == [2, 1, 0]
+    gone = cluster.delete_collection("v1", "pods", namespace="default")
+    assert len(gone) == 3
+    assert b'"items":[]' in cluster.request("GET", "/api/v1/pods")
+
+
+def test_a_page_is_not_lost_to_a_timeout(cluster: BlockingCluster) -> None:
+    for name in "abc":
+        cluster.create(pod(name))
+    found = cluster.list("v1", "pods", page_size=1)
+    seen = [next(found).key]
+    with pytest.raises(TimeoutError), timeout(0.0):
+        next(found)
+    assert [*seen, *(one.key for one in found)] == ["default/a", "default/b", "default/c"]
+
+
 def test_errors_come_out_bare_with_their_type(
     cluster: BlockingCluster, pods: BlockingInformer[None], factory: BlockingInformerFactory
 ) -> None:

@@ -55,6 +55,7 @@ _FACES = {
     "SharedInformer[": "BlockingInformer[",
     "Registration[": "BlockingRegistration[",
     "EventStream[": "BlockingEventStream[",
+    "ObjectList[": "BlockingObjectList[",
 }
 
 # These say something of threads that the original cannot say.

@@ -45,12 +45,12 @@ from pyinformer.testing.synced._coverage import Coverage, selecting_fields
 from pyinformer.testing.synced._offline_connection import offline_cluster
 
 if TYPE_CHECKING:
+    from pyinformer.apimachinery import Selector
     from pyinformer.informer import (
         EventFunction,
         Memory,
         ObjectFunction,
         ResourceEventHandler,
-        Selector,
         UpdateFunction,
     )
 

@@ -1,0 +1,162 @@
+"""The objects of a list on the server, read page by page."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
+
+import anyio
+
+from pyinformer.apimachinery import KubeObject, ObjectCodec, check_integer
+from pyinformer.errors import NotFoundError, ProtocolError, ResourceExpiredError
+from pyinformer.tasks import TimeBudget, spread
+from pyinformer.transport import ListMetadata, ListSplitter
+
+if TYPE_CHECKING:
+    from pyinformer.cluster._discovery import Discovery
+    from pyinformer.cluster._throttled_requests import ThrottledRequests
+    from pyinformer.transport import ListWatch
+
+T = TypeVar("T")
+
+VersionMatch: TypeAlias = Literal["NotOlderThan", "Exact"]
+"""How the resource version of a list is meant."""
+
+_EXPIRED: Final = (
+    "the list took longer than the server keeps its version: list again, with a larger page_size,"
+    " or with page_size=0 for one page; some objects were already returned"
+)
+
+
+@final
+class ObjectList(Generic[T]):
+    """Iterates over a list on the server: `async for pod in cluster.list("v1", "pods")`.
+
+    Made by `cluster.list()`. It can be read once. A page is requested when the objects of the one
+    before are used up, and all pages show the same state.
+
+    Args:
+        requests: sends the requests of the cluster.
+        discovery: what the server serves.
+        list_watch: the resource, the scope and the selectors.
+        convert: makes an object into what is returned.
+        resource_version: at which version; empty for the newest.
+        match: how the version is meant.
+        page_size: how many objects a page has at most; 0 for all objects in one page.
+    """
+
+    def __init__(
+        self,
+        requests: ThrottledRequests,
+        discovery: Discovery,
+        list_watch: ListWatch,
+        convert: Callable[[KubeObject], T],
+        *,
+        resource_version: str,
+        match: VersionMatch,
+        page_size: int,
+    ) -> None:
+        check_integer("page_size", page_size, least=0)
+        self.resource_version: str = ""
+        """The version of the list; empty until its first page has arrived."""
+        self.remaining_item_count: int | None = None
+        """How many objects follow the last page, if the server named it."""
+        self._requests = requests
+        self._discovery = discovery
+        self._list_watch = list_watch
+        self._convert = convert
+        self._codec: ObjectCodec[None] = ObjectCodec(list_watch.resource)
+        self._version = (resource_version, match if resource_version else "")
+        self._page_size = page_size
+        self._token = ""
+        self._is_over = False
+        self._reading = anyio.Lock()
+        self._waiting: deque[T] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        while not self._waiting:
+            page = await self.next_page()
+            if not page:
+                raise StopAsyncIteration
+            self._waiting.extend(page)
+        return self._waiting.popleft()
+
+    async def next_page(self) -> list[T]:
+        """Request the next page; the list is empty if there is none.
+
+        Raises:
+            ResourceExpiredError: the server no longer has the list's version.
+            NotFoundError: the server does not serve the resource; the message has similar names.
+            InvalidObjectError: an object has no name, or does not fit the model.
+            APIStatusError: the server refused.
+            ProtocolError: the server answered with something else.
+            TransportError: the server was not reached, or its response did not arrive.
+
+        Cancellation:
+            Safe: the next call requests the same page.
+        """
+        async with self._reading:
+            while not self._is_over:
+                try:
+                    found, objects = await self._requests.until_served(self._read_page)
+                except NotFoundError as error:
+                    await self._discovery.check_served(self._list_watch.resource, error)
+                    raise
+                except ResourceExpiredError as error:
+                    raise (error.with_hint(_EXPIRED) if self._token else error) from error
+                self._take(found)
+                if objects:
+                    return objects
+        return []
+
+    async def _read_page(self) -> tuple[ListMetadata, list[T]]:
+        objects: list[T] = []
+        splitter = object_splitter(
+            self._codec,
+            lambda obj: objects.append(self._convert(obj)),
+            what=f"list {self._list_watch.resource}",
+        )
+        budget = TimeBudget()
+        version, match = ("", "") if self._token else self._version
+        async with self._list_watch.list(
+            resource_version=version,
+            resource_version_match=match,
+            limit=self._page_size,
+            continue_token=self._token,
+        ) as body:
+            while chunk := await body.read():
+                await spread(splitter.steps(chunk), budget)
+        return splitter.finish(), objects
+
+    def _take(self, found: ListMetadata) -> None:
+        """Continue after this page.
+
+        Raises:
+            ProtocolError: the server repeats a page, so that the list would not end.
+        """
+        if found.continue_token and found.continue_token == self._token:
+            what = f"list {self._list_watch.resource}"
+            raise ProtocolError(what, "the server answers with the token of the same page again")
+        self._token = found.continue_token
+        self._is_over = not found.continue_token
+        self.resource_version = found.resource_version
+        self.remaining_item_count = found.remaining_item_count
+
+
+def object_splitter(
+    codec: ObjectCodec[None], on_object: Callable[[KubeObject], None], *, what: str
+) -> ListSplitter:
+    """Return a splitter that passes on the objects of a list, which may lack their kind."""
+    splitter: ListSplitter
+
+    def on_item(data: bytes | bytearray, start: int, end: int) -> None:
+        if codec.gvk is None and splitter.kind.endswith("List"):
+            codec.learn_kind(splitter.kind.removesuffix("List"))
+        on_object(codec.decode(data, start, end))
+
+    splitter = ListSplitter(on_item, what=what)
+    return splitter
