@@ -207,7 +207,7 @@ class WritePath:
             body=encode_body({name: value for name, value in options.items() if value is not None}),
             content_type=_JSON,
         )
-        _record(resource, "")
+        record_write(str(resource), "")
         with _carried_out("DELETE", resource):
             return self.responses.read_list(resource, raw)
 
@@ -229,7 +229,7 @@ class WritePath:
                 method, path, query=query, body=body, content_type=content_type
             )
         if resource is not None:
-            _record(resource, "")
+            record_write(str(resource), "")
         return raw
 
     async def _send(
