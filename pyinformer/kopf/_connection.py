@@ -12,6 +12,7 @@ from kopf._cogs.structs import credentials
 
 from pyinformer.errors import ConnectionEndedError, UnauthorizedError
 from pyinformer.kopf._settings import timeouts_of
+from pyinformer.transport import network_errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyinformer.transport import SessionTimeouts
 
 _UNAUTHORIZED = 401
+_CLOSED_TLS = "APPLICATION_DATA_AFTER_CLOSE_NOTIFY"  # how OpenSSL names data after the end
 
 
 @final
@@ -76,6 +78,10 @@ async def _send(
     except UnauthorizedError as error:
         refusal = errors.APIUnauthorizedError(str(error), status=_UNAUTHORIZED, headers={})
         raise refusal from error
+    except network_errors() as error:
+        if _CLOSED_TLS in str(error):  # its connections are of no use any more, as kopf found
+            raise errors.APISessionClosed("SSL data stream is closed.") from error
+        raise
     except RuntimeError as error:
         if context.session.closed:
             raise errors.APISessionClosed("Session is closed.") from error

@@ -70,6 +70,8 @@ class Operator:
         """Whether the first scan of the server's resources has succeeded."""
         self.has_fetched: bool = False
         """Whether a fetch of objects has succeeded."""
+        self.warned: set[str] = set()
+        """The settings of which a warning was logged."""
         self.refused: RefusedRequests = RefusedRequests()
         """The requests outside of streams that the server refuses."""
         self.scans: SharedScans = SharedScans()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from pyinformer._logging import get_logger
 from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
     from pyinformer.errors import InformerError
 
+_log = get_logger(__name__)
+
 _USUAL: Final = ReflectorOptions()
 _PAGE_SIZE: Final = 500
-_CONNECT_SECONDS: Final = 10.0  # kopf has no limit of its own
-_WATCH_HEADERS_SECONDS: Final = 60.0
 _MOST_BACKOFFS: Final = 1000  # of an iterable without an end
 _UNKNOWN_BACKOFF_SECONDS: Final = 1.0  # a generator cannot be read without using it up
 _MOST_DOUBLINGS: Final = 20  # the reflector's own limit is far lower
@@ -77,16 +78,34 @@ def selectors_of(settings: OperatorSettings, resource: Resource) -> tuple[str, s
 
 def timeouts_of(settings: OperatorSettings, *, watch: bool) -> SessionTimeouts:
     """Return the deadlines of the next request."""
-    networking = settings.networking
-    total = networking.request_timeout
-    connects = [networking.connect_timeout]
-    if watch:
-        connects.insert(0, settings.watching.connect_timeout)
-    connect = next((each for each in connects if each is not None), _CONNECT_SECONDS)
+    watching, networking = settings.watching, settings.networking
+    total, connect = networking.request_timeout, networking.connect_timeout
+    if not watch:
+        return SessionTimeouts(connect_seconds=connect, headers_seconds=total, total_seconds=total)
+    connects = (watching.connect_timeout, connect, total)
     return SessionTimeouts(
-        connect_seconds=connect,
-        headers_seconds=_WATCH_HEADERS_SECONDS if watch else total,
+        connect_seconds=next((each for each in connects if each is not None), None),
+        headers_seconds=watching.inactivity_timeout,
         total_seconds=total,
+    )
+
+
+def warn_of_replaced(settings: OperatorSettings, warned: set[str]) -> None:
+    """Log each setting that cannot be followed, once, and what replaces it.
+
+    Args:
+        settings: kopf's settings.
+        warned: the names of those that were logged; they are added.
+    """
+    name = "settings.networking.error_backoffs"
+    if name in warned or _backoffs(settings.networking.error_backoffs) is not None:
+        return
+    warned.add(name)
+    _log.warning(
+        "%s cannot be read without using it up: streams wait for %.0f s at most after a failure,"
+        " and a refusal never turns liveness red; use a tuple instead",
+        name,
+        _UNKNOWN_BACKOFF_SECONDS,
     )
 
 

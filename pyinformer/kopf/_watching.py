@@ -16,7 +16,7 @@ from pyinformer._logging import get_logger
 from pyinformer.kopf._operators import current_operator, is_refused, operator_of
 from pyinformer.kopf._options import why_plain
 from pyinformer.kopf._requests import IN_STREAM
-from pyinformer.kopf._settings import reflector_options
+from pyinformer.kopf._settings import reflector_options, warn_of_replaced
 from pyinformer.kopf._stream import Stream
 from pyinformer.tasks import error_text, trace_text
 
@@ -140,6 +140,7 @@ def _new_stream(
         _log.info("the stream of %s in %s is plain kopf: %s", resource, where, reason)
         return None
     reflector_options(settings, operator.rng)  # raises before the stream has begun
+    warn_of_replaced(settings, operator.warned)
     # The observers of CRDs need the body of each; of peerings and namespaces there are few.
     wanted = operator.needs_bodies(resource) if options.bodies is None else options.bodies
     return Stream(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import math
 import random
 from typing import Any
@@ -31,6 +32,7 @@ from pyinformer.kopf._settings import (
     reflector_options,
     selectors_of,
     timeouts_of,
+    warn_of_replaced,
 )
 from pyinformer.reflector import WatchListMemory
 from pyinformer.reflector.machine import ReflectorMachine, steps
@@ -104,10 +106,12 @@ def test_selectors_are_joined_as_in_kopf() -> None:
 @pytest.mark.parametrize(
     ("changes", "watch", "wanted"),
     [
-        ({}, False, (10.0, 300, 300)),
-        ({}, True, (10.0, 60.0, 300)),
-        ({"request_timeout": None}, False, (10.0, None, None)),
-        ({"request_timeout": 9.0}, False, (10.0, 9.0, 9.0)),
+        ({}, False, (None, 300, 300)),
+        ({}, True, (300, 70.0, 300)),
+        ({"request_timeout": None}, False, (None, None, None)),
+        ({"request_timeout": None}, True, (None, 70.0, None)),
+        ({"request_timeout": 9.0}, False, (None, 9.0, 9.0)),
+        ({"request_timeout": 9.0, "inactivity_timeout": None}, True, (9.0, None, 9.0)),
     ],
 )
 def test_deadlines_are_those_of_kopf(
@@ -124,6 +128,18 @@ def test_connections_for_watches_have_a_deadline_of_their_own() -> None:
     settings.watching.connect_timeout = 3.0
     assert timeouts_of(settings, watch=True).connect_seconds == 3.0
     assert timeouts_of(settings, watch=False).connect_seconds == 4.0
+
+
+def test_backoffs_that_are_replaced_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    replaced, kept = changed(error_backoffs=itertools.repeat(3.0)), changed(error_backoffs=(1, 2))
+    warned: set[str] = set()
+    with caplog.at_level(logging.WARNING, "pyinformer.kopf"):
+        for _ in range(3):
+            warn_of_replaced(kept, warned)
+            warn_of_replaced(replaced, warned)
+    (line,) = caplog.messages
+    assert "settings.networking.error_backoffs" in line
+    assert "1 s" in line
 
 
 def delays(error: InformerError, count: int, **changes: Any) -> list[float]:
