@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from kopf._cogs.clients import auth, errors, watching
@@ -263,6 +263,21 @@ async def test_a_stream_can_stay_plain_kopf(
             await stream.until_events(*FIRST)
     assert "is plain kopf" in caplog.text
     assert "limit" not in server.requests[0].query
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_the_end_of_a_stream_waits_for_no_server_and_no_timer(
+    server: APIServer, verb: Literal["list", "watch"]
+) -> None:
+    server.faults.add(Fault(verb=verb, resource="pods", hang=True, times=None))
+    async with reading(server) as stream:
+        await until(lambda: server.faults.held > 0)
+        requests = len(server.requests)
+        stream.task.cancel()
+        for _ in range(100):  # turns of the loop, which take no time
+            await asyncio.sleep(0)
+        assert stream.task.cancelled()
+        assert len(server.requests) == requests
 
 
 async def test_a_stream_that_is_left_suspended_ends_with_its_task(server: APIServer) -> None:

@@ -43,7 +43,8 @@ class Outcome:
 
     facts: tuple[Fact, ...]
     ended_by: str = ""
-    note: str = ""
+    seconds: float | None = None
+    """How long the end of the operator took, if that is what was played."""
 
     @property
     def is_right(self) -> bool:
@@ -56,7 +57,7 @@ class Outcome:
             [
                 *([ended] if self.ended_by else []),
                 *map(str, self.facts),
-                *([self.note] if self.note else []),
+                *([] if self.seconds is None else [f"after {self.seconds:.1f} s"]),
             ]
         )
 

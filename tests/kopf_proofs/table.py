@@ -12,10 +12,12 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from tests.kopf_proofs.line import installed_line
 from tests.kopf_proofs.outages import OUTAGES, Stage
+from tests.kopf_proofs.outcomes import Fact
 from tests.kopf_proofs.terminations import TERMINATIONS
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tests.kopf_proofs.outcomes import Outcome
 
 _WAIT_SECONDS = 15.0  # far longer than the backoffs after three failures
+_SHUTDOWNS = 11
+_MORE_MS = 500  # than plain kopf; the process ends with more modules
 _ROWS = OUTAGES | TERMINATIONS
 _HEADER = """# Outages, with plain kopf and with pyinformer
 
@@ -63,6 +67,19 @@ def page(plain: dict[str, Outcome], ours: dict[str, Outcome]) -> str:
     return header + "".join(f"| {title} | {plain[title]} | {ours[title]} |\n" for title in plain)
 
 
+def shutdowns() -> str:
+    """Return a paragraph on how long an idle operator takes to end, plain and with pyinformer."""
+    idle = TERMINATIONS["SIGTERM, idle"]
+    took: dict[bool, list[float]] = {False: [], True: []}
+    for with_line in (False, True) * _SHUTDOWNS:
+        outcome = idle(Stage(with_line=with_line, wait_seconds=_WAIT_SECONDS))
+        took[with_line].append(outcome.seconds or 0.0)
+    plain, ours = median(took[False]), median(took[True])
+    more = Fact("milliseconds more", round((ours - plain) * 1000), _MORE_MS, is_limit=True)
+    medians = f"plain kopf {plain:.2f} s, with pyinformer {ours:.2f} s"
+    return f"\nSIGTERM, idle, medians of {_SHUTDOWNS} alternating runs: {medians}; {more}.\n"
+
+
 def main() -> None:
     """Play all outages twice, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -78,7 +95,7 @@ def main() -> None:
     with installed_line():
         ours = play(titles, with_line=True)
     if given.page:
-        given.page.write_text(page(plain, ours))
+        given.page.write_text(page(plain, ours) + shutdowns())
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Program:
         self._reader.join()
         noise = sum(bool(_NOISE.search(line)) for line in self.lines)
         facts = (Fact("exit code", code, 0), Fact("lines about errors", noise, 0))
-        return Outcome(facts, note=f"after {seconds:.1f} s")
+        return Outcome(facts, seconds=seconds)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
