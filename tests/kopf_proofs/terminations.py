@@ -30,7 +30,8 @@ from tests.kopf_proofs.outcomes import Fact, Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HANDLERS = Path(__file__).parent / "programs" / "handlers.py"
+_PROGRAMS = Path(__file__).parent / "programs"
+_MODULE = "tests.kopf_proofs.programs.handlers"
 _ROOT = Path(__file__).parents[2]
 _SECONDS = 100.0
 _NOISE = re.compile(r"Traceback|\[ERROR|was never retrieved|was destroyed|never awaited")
@@ -47,11 +48,11 @@ class Program:
 
     def wait_for(self, text: str) -> None:
         """Wait until a line contains a text."""
+        assert poll(lambda: self.has_printed(text), timeout_seconds=_SECONDS), self.lines
 
-        def has_printed() -> bool:
-            return any(text in line for line in list(self.lines))
-
-        assert poll(has_printed, timeout_seconds=_SECONDS), self.lines
+    def has_printed(self, text: str) -> bool:
+        """Return whether a line contains a text."""
+        return any(text in line for line in list(self.lines))
 
     def terminate(self) -> Outcome:
         """Send SIGTERM, wait for the end, and return how it was."""
@@ -71,13 +72,28 @@ class Program:
 
 
 @contextmanager
-def _kopf_run(api: APIServer, stage: Stage, *options: str) -> Iterator[Program]:
-    command = [sys.executable, "-m", "kopf", "run", "--all-namespaces", *options, str(_HANDLERS)]
-    environment = os.environ | {
-        "SERVER": api.url,
-        "PYINFORMER_LINE": "yes" if stage.with_line else "no",
-        "PYTHONPATH": str(_ROOT),
-    }
+def kopf_run(
+    api: APIServer, stage: Stage, *options: str, as_module: bool = False
+) -> Iterator[Program]:
+    """Start `kopf run` with these options.
+
+    Args:
+        api: the server.
+        stage: whether the handlers install the line.
+        options: of `kopf run`.
+        as_module: name the handlers with `-m`, not by their file.
+    """
+    handlers = ("-m", _MODULE) if as_module else (str(_PROGRAMS / "handlers.py"),)
+    variables = {"SERVER": api.url, "PYINFORMER_LINE": "yes" if stage.with_line else "no"}
+    with running_program("-m", "kopf", "run", *options, *handlers, **variables) as program:
+        yield program
+
+
+@contextmanager
+def running_program(*arguments: str, **variables: str) -> Iterator[Program]:
+    """Start a Python process, and kill it at the end of the block if it still runs."""
+    command = [sys.executable, *arguments]
+    environment = os.environ | {"PYTHONPATH": str(_ROOT)} | variables
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -90,7 +106,7 @@ def _kopf_run(api: APIServer, stage: Stage, *options: str) -> Iterator[Program]:
 
 def idle(stage: Stage) -> Outcome:
     """Nothing happens."""
-    with APIServer() as api, _kopf_run(api, stage, "--standalone") as program:
+    with APIServer() as api, kopf_run(api, stage, "-A", "--standalone") as program:
         make_maps(api, names("seen", 1))
         program.wait_for("seen seen-0")
         return program.terminate()
@@ -98,7 +114,7 @@ def idle(stage: Stage) -> Outcome:
 
 def busy(stage: Stage) -> Outcome:
     """Thirty handlers do not return, and ten daemons run."""
-    with APIServer() as api, _kopf_run(api, stage, "--standalone") as program:
+    with APIServer() as api, kopf_run(api, stage, "-A", "--standalone") as program:
         make_maps(api, names("busy", 30))
         make_maps(api, names("accompanied", 10), labels={"daemon": "yes"})
         for name in (*(f"seen {one}" for one in names("busy", 30)), "accompanied accompanied-9"):
@@ -111,7 +127,7 @@ def paused(stage: Stage) -> Outcome:
     with APIServer() as api:
         serve_peering(api)
         make_maps(api, names("seen", 1))
-        with _kopf_run(api, stage, "--peering", "default") as program:
+        with kopf_run(api, stage, "-A", "--peering", "default") as program:
             program.wait_for("seen seen-0")
             pause(api)
             assert poll(lambda: not open_watches(api, "configmaps"), timeout_seconds=_SECONDS)

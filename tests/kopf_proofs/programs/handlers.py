@@ -22,9 +22,9 @@ async def login(**_: Any) -> kopf.ConnectionInfo:
 
 
 @kopf.on.event("v1", "configmaps")
-async def seen(name: str, logger: kopf.Logger, **_: Any) -> None:
+async def seen(event: kopf.RawEvent, name: str, logger: kopf.Logger, **_: Any) -> None:
     """Log each event, and do not return from those of some objects."""
-    logger.info("seen %s", name)
+    logger.info("gone %s" if event["type"] == "DELETED" else "seen %s", name)
     if name.startswith("busy"):
         await asyncio.Event().wait()
 
