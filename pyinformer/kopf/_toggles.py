@@ -32,6 +32,9 @@ class _OrderedToggles(OrderedDict[Toggle, None]):
     places of dropped toggles, and steps over all of them on its way to the first.
     """
 
+    def __repr__(self) -> str:
+        return repr(set(self))  # what kopf shows
+
     def add(self, toggle: Toggle) -> None:
         """Add a toggle."""
         self[toggle] = None

@@ -73,6 +73,12 @@ async def test_toggles_that_are_switched_off_are_kopfs_own(
 
 
 @pytest.mark.usefixtures("_installed")
+async def test_a_set_of_toggles_is_shown_as_by_kopf() -> None:
+    toggles = ToggleSet(any)
+    await toggles.make_toggle(True, name="xyz")
+    assert repr(toggles) == "{<Toggle: xyz: on>}"
+
+
 async def test_waiters_pass_when_the_last_toggle_goes() -> None:
     toggles = ToggleSet(all)
     made = [await toggles.make_toggle() for _ in range(20)]
