@@ -88,9 +88,9 @@ test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python cl
 	@$(BIN)/python -m tests.foreign.clients
 	@$(BIN)/python -m pytest -m "foreign" tests/foreign $(PARALLEL) $(PYTEST_ARGS)
 
-test-kopf: $(READY_TO_TEST)  ## the end-to-end tests of kopf, with pyinformer under it, on the real kube-apiserver
+test-kopf: $(READY_TO_TEST)  ## tests of kopf, with pyinformer under it: end to end on the real kube-apiserver, and around the hooks
 	@$(BUILD_KUBE_APISERVER)
-	@echo "== the end-to-end tests of kopf, on pyinformer"
+	@echo "== the end-to-end tests of kopf and those around the hooks, on pyinformer"
 	@$(BIN)/python -m pytest -m "upstream and not soak" --pyinformer-build-kube-apiserver \
 	  -n 2 $(PYTEST_ARGS)
 
@@ -109,7 +109,7 @@ soak: $(READY_TO_TEST)  ## long properties and storms, then MINUTES (60) of roll
 	  --timeout 3600 \
 	  $(PARALLEL) $(PYTEST_ARGS)
 	@$(BUILD_KUBE_APISERVER)
-	@echo "== the end-to-end tests of kopf, with plain kopf"
+	@echo "== the end-to-end tests of kopf with plain kopf, and all of its other tests on pyinformer"
 	@$(BIN)/python -m pytest -m "upstream and soak" --pyinformer-build-kube-apiserver \
 	  -n 2 $(PYTEST_ARGS)
 	@echo "== the real kube-apiserver: storms of full size"

@@ -1,8 +1,9 @@
 """kopf's own tests, with the line and without it.
 
-`make test-kopf` runs its end-to-end tests with the line, on a real kube-apiserver. `make soak` runs
-them without it as well. Its end-to-end tests have bounds
-in seconds, which a busy machine breaks with and without the line: those that fail are run again.
+`make test-kopf` runs its end-to-end tests with the line, on a real kube-apiserver, and those of
+its other tests that are around the hooks. `make soak` runs the end-to-end tests without the line
+as well, and all of the others with it. kopf's tests have bounds in seconds, which a busy machine
+breaks with and without the line: those that fail are run again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kopf_proofs.suite import AROUND_HOOKS, CANNOT_HOLD, WHOLE, deselected
 from tests.kopf_proofs.upstream import kubectl, run_tests, source
 
 if TYPE_CHECKING:
@@ -86,3 +88,34 @@ def test_end_to_end_tests_pass(
         if not left:
             return
     pytest.fail((tmp_path / "output.txt").read_text()[-5000:])
+
+
+@pytest.mark.parametrize(
+    ("paths", "least"),
+    [
+        pytest.param(AROUND_HOOKS, 1_000, id="around-hooks"),
+        pytest.param(WHOLE, 7_000, id="whole", marks=pytest.mark.soak),
+    ],
+)
+def test_other_tests_pass_with_the_line(paths: tuple[str, ...], least: int, tmp_path: Path) -> None:
+    """All but those that cannot hold; `least` is how many there are at the least."""
+    outcomes = run_tests(
+        [*paths, *deselected(), "--timeout=60", "--ignore=tests/e2e"],
+        folder=tmp_path,
+        with_line=True,
+    )
+    assert len(outcomes) >= least, (tmp_path / "output.txt").read_text()[-5000:]
+    for _ in range(_ATTEMPTS - 1):
+        left = [name for name, outcome in outcomes.items() if outcome != "passed"]
+        if not left:
+            return
+        outcomes = run_tests(["--timeout=60", *left], folder=tmp_path, with_line=True)
+        assert len(outcomes) == len(left), (tmp_path / "output.txt").read_text()[-5000:]
+    assert set(outcomes.values()) == {"passed"}, (tmp_path / "output.txt").read_text()[-5000:]
+
+
+def test_the_tests_that_cannot_hold_pass_with_plain_kopf(tmp_path: Path) -> None:
+    """They exist, and the line is the only reason to leave them out."""
+    outcomes = run_tests(["--timeout=60", *CANNOT_HOLD], folder=tmp_path, with_line=False)
+    assert {name.partition("[")[0] for name in outcomes} == set(CANNOT_HOLD)
+    assert set(outcomes.values()) == {"passed"}, (tmp_path / "output.txt").read_text()[-5000:]
