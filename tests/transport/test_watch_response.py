@@ -319,6 +319,33 @@ async def test_a_buffer_that_became_a_long_turn_shrinks() -> None:
     task.cancel()
 
 
+async def test_a_buffer_that_shrinks_keeps_room_behind_an_incomplete_chunk() -> None:
+    """A long turn shrinks a full buffer, although most of it is the beginning of a large object."""
+    reader = Reader(piece_seconds=0.001)
+    task = await reading(reader)
+    reader.arrive(CHUNKED + chunk(b"x" * 300_000))  # it grows
+
+    reader.arrive(chunk(b"y" * 1_000) * 60 + chunk(b"z" * 480_000))
+
+    assert [len(piece) for piece in reader.taken] == [300_000, *[1_000] * 60, 480_000]
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_small_reads_of_a_long_chunk_keep_room_behind_it() -> None:
+    """Over a slow network, a large object comes in many small reads."""
+    reader = Reader()
+    task = await reading(reader)
+    reader.arrive(CHUNKED)
+    data = chunk(b"x" * 200_000)
+    for place in range(0, len(data), 1_400):
+        reader.arrive(data[place : place + 1_400])
+
+    assert reader.taken == [b"x" * 200_000]
+    task.cancel()
+    await asyncio.wait({task})
+
+
 @pytest.mark.parametrize("piece_seconds", [0.000_010, 0.000_200, 0.001])
 async def test_a_loop_that_reads_on_gives_others_their_turn(piece_seconds: float) -> None:
     """As libuv: it reads again as long as the buffer gets full, and runs nothing else meanwhile."""

@@ -392,8 +392,8 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._filled = left
 
     def _resize(self, size: int) -> None:
-        """Resize the buffer within its limits, and keep its bytes."""
-        size = max(self._filled, min(size, _MOST_BYTES))
+        """Resize the buffer within its limits; keep its bytes, and as much room behind them."""
+        size = max(self._filled, min(max(size, 2 * self._filled), _MOST_BYTES))
         if size != len(self._buffer):
             buffer = bytearray(size)
             buffer[: self._filled] = self._view[: self._filled]
