@@ -378,6 +378,10 @@ class Election:
         if lease.marker != read_lease(write.body).marker or self._is_overtaken(lease):
             self._must_read = True
             return
+        if before is not None and before.uid != lease.uid:
+            # While the creation was under way, another replica's Lease was seen; by now it is
+            # deleted, which its holder may not know.
+            self._free_at = self._longest_term_from(now)
         self.lease = self._last_seen = lease
         self._seen_at = now
         self._markers = {lease.marker}
@@ -414,7 +418,7 @@ class Election:
             lease.resource_version,
         )
         if not is_same:
-            if before is not None and not _is_handed_over(before, lease):
+            if not _is_handed_over(before, lease):
                 self._free_at = self._longest_term_from(now)
             self.lease = self._last_seen = lease
             self._seen_at = now
@@ -479,8 +483,11 @@ class Election:
         return lease.holder == self._identity and lease.marker in self._markers
 
 
-def _is_handed_over(before: LeaseRecord, lease: LeaseRecord) -> bool:
+def _is_handed_over(before: LeaseRecord | None, lease: LeaseRecord) -> bool:
     """Return whether the change of a Lease follows the rules; by hand, everything may change."""
-    return before.uid == lease.uid and (
-        not before.holder or bool(lease.holder) or lease.was_released
+    is_orderly = bool(lease.holder) or lease.was_released
+    return (
+        is_orderly
+        if before is None
+        else before.uid == lease.uid and (not before.holder or is_orderly)
     )

@@ -144,6 +144,12 @@ def test_a_holder_that_was_removed_by_hand_is_waited_for(seconds: int | None) ->
     assert isinstance(election.next_step(18.0, 18.0), Write)
 
 
+def test_a_holder_that_was_removed_before_the_first_sight_is_waited_for() -> None:
+    election = _that_knows(_lease("", 5), at=1.0)  # by the rules its duration would be one second
+    assert isinstance(election.next_step(15.9, 15.9), Wait)
+    assert isinstance(election.next_step(16.0, 16.0), Write)
+
+
 def test_a_lease_that_was_released_is_taken_at_once() -> None:
     election = _that_knows(_lease("b", 5))
     election.on_watched(_lease("", 6, seconds=1), 3.0)
@@ -176,6 +182,18 @@ def test_a_creation_upon_which_a_broken_term_was_seen_waits_for_that() -> None:
     assert isinstance(election.next_step(15.1, 15.1), Wait)
     again = election.next_step(15.2, 15.2)
     election.on_lease(_answer(again, 9, uid="u2"), 15.3)
+    assert election.tenure is not None
+
+
+def test_a_creation_after_which_another_holder_was_seen_waits_for_that() -> None:
+    election = _that_knows(None)
+    answer = _answer(election.next_step(0.0, 0.0), 8, uid="u2")
+    election.on_watched(_lease("b", 6), 0.1)  # its deletion was not seen
+    election.on_lease(answer, 0.3)
+    assert election.tenure is None
+    assert isinstance(election.next_step(15.2, 15.2), Wait)
+    again = election.next_step(15.3, 15.3)
+    election.on_lease(_answer(again, 9, uid="u2"), 15.4)
     assert election.tenure is not None
 
 
