@@ -35,20 +35,20 @@ def test_ceilings_double_up_to_the_limit() -> None:
     assert _ceilings(backoff, 8, attempt_seconds=0.0) == pytest.approx(expected)
 
 
-def test_an_outage_of_a_day_never_starts_over() -> None:
+def test_an_outage_of_a_day_does_not_reset_the_backoff() -> None:
     """client-go from 1.36 on starts over every two minutes of an outage."""
     delays = _ceilings(ExponentialBackoff(rng=_Highest()), 3000, attempt_seconds=60.0)
     assert delays[6:] == [30.0] * 2994
 
 
-def test_healthy_time_starts_over() -> None:
+def test_healthy_time_resets_the_backoff() -> None:
     backoff = ExponentialBackoff(rng=_Highest())
     delays = _ceilings(backoff, 5, attempt_seconds=0.0)
     ended = sum(delays)
     assert backoff.next(ended + 120.1) == pytest.approx(0.8)
 
 
-def test_healthy_time_counts_from_the_end_of_the_delay() -> None:
+def test_healthy_time_is_counted_from_the_end_of_the_delay() -> None:
     backoff = ExponentialBackoff(rng=_Highest(), initial_seconds=30.0, reset_after_seconds=100.0)
     backoff.next(0.0)
     assert backoff.next(129.0) == 30.0
@@ -59,7 +59,7 @@ def test_healthy_time_counts_from_the_end_of_the_delay() -> None:
     assert growing.next(109.0) == 20.0
 
 
-def test_reset_starts_over() -> None:
+def test_reset_returns_to_the_first_delay() -> None:
     backoff = ExponentialBackoff(rng=_Highest())
     _ceilings(backoff, 5, attempt_seconds=0.0)
     backoff.reset()
@@ -79,12 +79,12 @@ def test_the_first_call_may_come_at_any_time() -> None:
         assert ExponentialBackoff(rng=_Highest()).next(now) == pytest.approx(0.8)
 
 
-def test_equal_chance_gives_equal_delays() -> None:
+def test_equal_random_numbers_give_equal_delays() -> None:
     one, other = (ExponentialBackoff(rng=random.Random(7)) for _ in range(2))
     assert [one.next(0.0) for _ in range(9)] == [other.next(0.0) for _ in range(9)]
 
 
-def test_clients_without_a_seed_spread() -> None:
+def test_clients_without_a_seed_have_different_delays() -> None:
     assert len({ExponentialBackoff().next(0.0) for _ in range(20)}) > 1
 
 
@@ -118,14 +118,14 @@ def test_every_delay_is_within_its_bounds(
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 @pytest.mark.parametrize("argument", ["initial_seconds", "max_seconds", "factor"])
-def test_numbers_that_cannot_work_are_refused(argument: str, value: float) -> None:
+def test_invalid_numbers_are_refused(argument: str, value: float) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"^{argument}: {value!r} is not ") as caught:
         ExponentialBackoff(**{argument: value})  # type: ignore[arg-type]  # rng is not among them
     assert caught.value.argument == argument
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-def test_a_reset_time_that_cannot_work_is_refused(value: float) -> None:
+def test_an_invalid_reset_time_is_refused(value: float) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^reset_after_seconds: .* is not positive"):
         ExponentialBackoff(reset_after_seconds=value)
 
@@ -135,7 +135,7 @@ def test_a_limit_below_the_first_delay_is_refused() -> None:
         ExponentialBackoff(initial_seconds=40.0)
 
 
-def test_it_may_never_start_over() -> None:
+def test_the_backoff_can_be_configured_never_to_reset() -> None:
     backoff = ExponentialBackoff(rng=_Highest(), reset_after_seconds=math.inf)
     backoff.next(0.0)
     assert backoff.next(1e12) == pytest.approx(1.6)

@@ -86,7 +86,9 @@ OWNERS = POD["metadata"]["ownerReferences"]
 @pytest.mark.parametrize("text", SHAPES)
 @pytest.mark.parametrize("strip", [True, False], ids=["strip", "raw"])
 @pytest.mark.parametrize("view", [None, SpecView], ids=["plain", "view"])
-def test_every_shape_gives_the_same_object(text: str, strip: bool, view: type[View] | None) -> None:
+def test_list_and_watch_formats_give_the_same_object(
+    text: str, strip: bool, view: type[View] | None
+) -> None:
     first: ObjectCodec[Any] = ObjectCodec(PODS, strip_managed_fields=strip, view=view)
     first.learn_kind("Pod")
     for codec in (first, taught(strip_managed_fields=strip, view=view)):
@@ -98,7 +100,7 @@ def test_every_shape_gives_the_same_object(text: str, strip: bool, view: type[Vi
             assert obj.view.spec.node_name == "node-1"
 
 
-def test_what_a_go_server_writes_is_kept_byte_for_byte() -> None:
+def test_the_body_of_a_go_server_is_kept_byte_for_byte() -> None:
     managed = text_of({"x": POD["metadata"]["managedFields"]}).decode()[5:-1]
     kept = GO.replace(f',"managedFields":{managed}', "")
     assert decode(taught(), GO).raw.decode() == kept
@@ -166,7 +168,7 @@ def test_duplicate_managed_fields_corrupt_nothing(members: str, leftover: bool) 
         pytest.param('{"metadata":{},"metadata":{"name":"web","uid":"u"}}', id="item"),
     ],
 )
-def test_of_duplicate_keys_the_last_wins_for_every_reader(text: str) -> None:
+def test_the_last_of_duplicate_keys_is_read_everywhere(text: str) -> None:
     for codec in (taught(), taught(strip_managed_fields=False)):
         obj = decode(codec, text)
         assert obj.to_dict() == meta(uid="u")
@@ -311,7 +313,7 @@ def decode_in_place(codec: ObjectCodec[Any], text: str | bytes) -> KubeObject[An
 @pytest.mark.parametrize("text", [pytest.param(GO, id="go"), pytest.param(ITEM, id="list-item")])
 @pytest.mark.parametrize("view", [None, SpecView])
 @pytest.mark.exhaustive
-def test_no_broken_byte_is_kept(text: str, view: type[View] | None) -> None:
+def test_invalid_bytes_are_not_kept(text: str, view: type[View] | None) -> None:
     """Bytes are changed, lost and added around managedFields, as no honest server does.
 
     What stands in the list itself is thrown away unread; all that is kept is whole, and the same
@@ -380,7 +382,7 @@ def _compare(obj: KubeObject[Any], body: JSONObject, text: str, *, stripped: boo
 
 
 @pytest.mark.parametrize("strip", [True, False])
-def test_text_that_is_no_utf8_is_a_problem_of_its_object_alone(strip: bool) -> None:
+def test_text_that_is_not_utf8_is_a_problem_of_its_object_alone(strip: bool) -> None:
     codec = taught(strip_managed_fields=strip)
     bad = decode(codec, f'{HEAD}"name":"bad","uid":"u"}},"spec":"'.encode() + b'\xff\xfe"}')
 
@@ -391,7 +393,7 @@ def test_text_that_is_no_utf8_is_a_problem_of_its_object_alone(strip: bool) -> N
     assert decode(codec, POD).to_dict()["spec"] == POD["spec"]
 
 
-def test_a_whole_number_beyond_64_bits_survives() -> None:
+def test_an_integer_beyond_64_bits_is_kept() -> None:
     obj = decode(taught(), f'{HEAD}"name":"a"}},"spec":123456789012345678901234567890}}')
     assert obj.to_dict()["spec"] == 123456789012345678901234567890
 
@@ -407,7 +409,7 @@ def test_a_whole_number_beyond_64_bits_survives() -> None:
         ),
     ],
 )
-def test_an_object_that_is_no_json_is_refused_by_name(text: str, reason: str) -> None:
+def test_an_object_that_is_not_json_is_refused_by_name(text: str, reason: str) -> None:
     codec = taught()
     with pytest.raises(InvalidObjectError, match=rf"pods.v1 'deep': .*{reason}"):
         decode(codec, text)
@@ -456,7 +458,7 @@ def test_metadata_that_is_nested_deeply_instead_of_an_object_is_refused() -> Non
         pytest.param('{"kind":7,"metadata":{"name":"a"}}', "a kind that cannot", id="kind-number"),
     ],
 )
-def test_what_is_no_such_object_is_refused(text: str, reason: str) -> None:
+def test_an_object_of_another_kind_or_shape_is_refused(text: str, reason: str) -> None:
     for codec in (taught(), taught(view=SpecView)):
         with pytest.raises(InvalidObjectError, match=f"^pods.v1.*an object .*{reason}"):
             decode(codec, text)
@@ -469,7 +471,7 @@ def test_an_object_without_a_kind_is_refused_while_its_kind_is_unknown() -> None
         decode(codec, '{"metadata":{"name":"a"}}')
 
 
-def test_the_first_object_teaches_the_kind() -> None:
+def test_the_kind_is_learned_from_the_first_object() -> None:
     codec: ObjectCodec[Any] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
     obj = decode(codec, '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"}}')
     assert obj.gvk == codec.gvk == GroupVersionKind("apps", "v1", "Deployment")
@@ -562,7 +564,7 @@ def test_an_object_without_uid_and_version_is_kept() -> None:
     assert (found.uid, found.resource_version) == ("", "")
 
 
-def test_an_object_that_does_not_fit_the_view_says_so_when_its_view_is_read() -> None:
+def test_reading_a_view_that_does_not_fit_raises() -> None:
     codec = taught(view=SpecView)
     obj = decode(codec, {**meta(labels={"a": "b"}), "spec": {"nodeName": 5}})
 
@@ -616,7 +618,7 @@ def test_a_transform_decides_what_is_kept(transform: Any) -> None:
         assert obj.metadata == pod().metadata
 
 
-def test_a_transform_changes_what_metadata_and_view_say() -> None:
+def test_a_transform_changes_metadata_and_view() -> None:
     def change(body: JSONObject) -> JSONObject:
         body["metadata"]["labels"] = {"changed": "yes"}
         body["spec"]["nodeName"] = "other"
@@ -641,7 +643,7 @@ def test_a_transform_changes_what_metadata_and_view_say() -> None:
         ),
     ],
 )
-def test_a_transform_cannot_change_who_an_object_is(result: JSONObject) -> None:
+def test_a_transform_cannot_change_the_identity_of_an_object(result: JSONObject) -> None:
     sent = pod().metadata
     obj = pod(POD, transform=lambda _: result)
     found = obj.metadata
@@ -681,7 +683,7 @@ def test_a_transform_that_fails_loses_its_change_and_not_the_object(
     assert obj.metadata == pod().metadata
 
 
-def test_what_a_transform_makes_unreadable_is_kept_with_a_problem() -> None:
+def test_an_object_that_a_transform_makes_unreadable_is_kept_with_a_problem() -> None:
     obj = pod(POD, transform=lambda body: {**body, "metadata": {"labels": {"a": 1}}})
     assert "cannot be read as asked" in obj.problem
     assert obj.key == "default/web"
@@ -769,7 +771,7 @@ def test_of_an_object_that_is_too_long_the_metadata_is_kept_with_a_problem() -> 
         pytest.param(b"", "cannot be decoded", id="nothing"),
     ],
 )
-def test_a_head_that_does_not_identify_its_object_is_refused(head: bytes, reason: str) -> None:
+def test_a_beginning_that_does_not_identify_its_object_is_refused(head: bytes, reason: str) -> None:
     codec: ObjectCodec[None] = ObjectCodec(PODS)
     text = json.dumps(POD).encode()
     codec.decode(text, 0, len(text))
@@ -778,7 +780,7 @@ def test_a_head_that_does_not_identify_its_object_is_refused(head: bytes, reason
         codec.decode_head(head, 99)
 
 
-def test_what_is_too_long_in_metadata_is_named_and_left_out() -> None:
+def test_metadata_fields_that_are_too_long_are_named_and_left_out() -> None:
     codec: ObjectCodec[None] = ObjectCodec(PODS)
     owner = {"name": "<" * 2_000_000, "uid": "u"}
     metadata = {"name": "a", "labels": {"a": "b"}, "ownerReferences": [owner], "uid": "5"}

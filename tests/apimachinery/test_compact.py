@@ -146,7 +146,7 @@ def test_any_object_reads_back_byte_for_byte(
         )
 
 
-def test_what_does_not_shrink_stays_as_it_is() -> None:
+def test_a_body_that_does_not_shrink_is_kept_uncompressed() -> None:
     digits = random.Random(1).randbytes(3_000).hex()  # four bits each: half of the bytes
     printable = string.ascii_letters + string.digits + "!#$%&'()*+,-./:;<=>?@[]^_`{|}~ "
     text = "".join(random.Random(2).choices(printable, k=3_000))  # 6.6 bits of each 8
@@ -159,7 +159,7 @@ def test_what_does_not_shrink_stays_as_it_is() -> None:
     assert stays.to_dict()["spec"]["nodeName"] == text
 
 
-def test_samples_that_teach_nothing_are_no_dictionary() -> None:
+def test_samples_without_common_content_make_no_dictionary() -> None:
     packer = BodyPacker()
 
     assert packer._train([]) is None
@@ -200,7 +200,7 @@ def _empty_after_huge(number: int) -> JSONObject:
 )
 @pytest.mark.parametrize("count", [1, 7, _ENOUGH - 1, _ENOUGH, _ENOUGH + 30])
 @pytest.mark.exhaustive
-def test_whatever_the_first_objects_are_every_object_can_be_read(
+def test_every_object_can_be_read_whatever_the_dictionary_was_trained_with(
     make: Callable[[int], JSONObject], count: int
 ) -> None:
     codec: ObjectCodec[Any] = ObjectCodec(PODS, compact=True)
@@ -212,7 +212,7 @@ def test_whatever_the_first_objects_are_every_object_can_be_read(
         assert packed[number].raw == decode(usual, make(number)).raw
 
 
-def test_large_objects_are_packed_at_once_and_hold_up_no_learning() -> None:
+def test_large_objects_are_packed_at_once_and_do_not_delay_the_training() -> None:
     codec: ObjectCodec[Any] = ObjectCodec(PODS, compact=True)
     large = [decode(codec, _empty_after_huge(number)) for number in range(3)]
     assert all(map(is_packed, large))
@@ -223,7 +223,7 @@ def test_large_objects_are_packed_at_once_and_hold_up_no_learning() -> None:
     assert [json.loads(obj.raw)["metadata"]["name"] for obj in large] == ["p0", "p1", "p2"]
 
 
-def test_learning_is_bounded_by_bytes_too() -> None:
+def test_the_training_of_a_dictionary_is_bounded_in_bytes() -> None:
     """Some thirty objects of 40 KB are enough for a training."""
     codec: ObjectCodec[Any] = ObjectCodec(PODS, compact=True)
     made = [decode(codec, _half_a_limit(number)) for number in range(40)]
@@ -239,7 +239,7 @@ def _feed(packer: BodyPacker, texts: list[bytes]) -> list[KubeObject[Any]]:
     ]
 
 
-def test_it_learns_again_from_what_comes_later_and_ever_more_rarely() -> None:
+def test_dictionaries_are_trained_again_at_growing_intervals() -> None:
     packer = BodyPacker()
     _feed(packer, pods(0, _ENOUGH))
     first = packer.trainings
@@ -251,7 +251,7 @@ def test_it_learns_again_from_what_comes_later_and_ever_more_rarely() -> None:
     assert [obj.raw for obj in records[:100]] == [obj.raw for obj in usual]
 
 
-def test_a_busy_object_alone_teaches_nothing_and_is_not_held() -> None:
+def test_a_dictionary_is_not_trained_from_updates_of_one_object() -> None:
     packer = BodyPacker()
     (text,) = pods(0, 1)
     newest = [_feed(packer, [text])[0] for _ in range(3 * _ENOUGH)][-1]

@@ -87,7 +87,7 @@ def test_absent_is_not_null() -> None:
     assert (change.old, change.new) == (ABSENT, None)
 
 
-def test_a_part_only_one_side_has_is_one_change() -> None:
+def test_a_part_that_one_side_lacks_is_one_change() -> None:
     (change,) = diff({}, {"spec": {"a": {"b": 1}, "c": 2}})
     assert change == Change(("spec",), ABSENT, {"a": {"b": 1}, "c": 2})
 
@@ -120,7 +120,7 @@ def test_values_differ_as_json_does(old: object, new: object, differ: bool) -> N
     assert bool(diff({"a": old}, {"a": new})) is differ
 
 
-def test_what_changes_with_every_write_is_ignored() -> None:
+def test_fields_that_change_with_every_write_are_ignored() -> None:
     newer = _with(("metadata", "resourceVersion"), "2")
     newer["metadata"]["managedFields"] = []  # type: ignore[index]  # JSON
     assert diff(POD, newer) == ()
@@ -147,7 +147,7 @@ def test_objects_and_dicts_compare() -> None:
     assert diff(_Object(POD), newer) == diff(POD, _Object(newer)) == diff(POD, newer)
 
 
-def test_what_is_no_object_is_refused() -> None:
+def test_a_value_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match=r"^new: must be an object or its dict, not None"):
         diff(POD, None)  # type: ignore[arg-type]  # an on_delete that has no newer object
 

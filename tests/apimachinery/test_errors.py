@@ -357,7 +357,7 @@ def _tree(root: type[errors.InformerError]) -> Iterator[type[errors.InformerErro
             yield from _tree(child)
 
 
-def test_no_error_lacks_a_sample() -> None:
+def test_every_error_has_a_sample() -> None:
     assert {type(error) for error, _, _ in SAMPLES} == set(_tree(errors.InformerError))
 
 
@@ -369,7 +369,7 @@ def test_the_drawing_of_the_tree_names_every_error() -> None:
 
 
 @each_error
-def test_says_its_sentence(
+def test_each_error_has_its_text(
     error: errors.InformerError, builtin: type[Exception], text: str
 ) -> None:
     assert str(error) == text

@@ -114,7 +114,7 @@ def test_a_deep_object_that_is_cut_off_has_no_fields(cut: int) -> None:
     "text",
     [b"", b"[]", b"x", b"{,}", b'{"a"}', b'{"a":}', b'{"a":1,}', b'{"a":1}x', b"{1:2}", b"{}}"],
 )
-def test_what_is_not_one_object_has_no_head(text: bytes) -> None:
+def test_a_body_that_is_not_one_object_has_no_fields(text: bytes) -> None:
     reader = MetadataReader()
     for start in range(len(text)):
         reader.feed(text[start : start + 1])
@@ -122,7 +122,7 @@ def test_what_is_not_one_object_has_no_head(text: bytes) -> None:
     assert identity_in(text) == Identity()
 
 
-def test_no_more_is_held_than_there_is_room_for() -> None:
+def test_buffered_fields_are_bounded() -> None:
     reader = MetadataReader()
     reader.feed(b'{"metadata":{"name":"a"')
     for number in range(100):
@@ -142,7 +142,7 @@ def test_an_identity_that_is_not_text_is_none() -> None:
     assert identity_in(b'{"metadata":{"name":"a","namespace":5}}') == Identity()
 
 
-def test_a_text_that_no_server_stores_is_not_taken_apart_at_any_cost() -> None:
+def test_the_work_for_a_text_that_no_server_stores_is_bounded() -> None:
     """It takes seconds, for which the event loop stands still."""
     deep = b"[" * 20_000 + b"]" * 20_000
     wide = b"[" + b"[]," * (2 << 20) + b"[]]"

@@ -35,7 +35,7 @@ def test_a_full_table_starts_over_and_its_values_stay_usable() -> None:
     assert lookup(table, b"[1]") == [1]
 
 
-def test_a_text_that_cannot_be_decoded_leaves_no_trace() -> None:
+def test_a_text_that_cannot_be_decoded_is_not_stored() -> None:
     table = numbers()
     for _ in range(2):
         with pytest.raises(msgspec.DecodeError):

@@ -12,7 +12,7 @@ def test_the_newest_sentences_are_kept() -> None:
     assert [entry.what for entry in journal.entries()] == ["2", "3", "4"]
 
 
-def test_a_sentence_is_cut() -> None:
+def test_an_entry_is_cut_to_the_maximum_length() -> None:
     """An error may quote what a server wrote, or a tenant."""
     journal = Journal(256, wall_clock=lambda: 0.0)
     for _ in range(300):

@@ -25,7 +25,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
         pytest.param("", "", "", id="empty"),
     ],
 )
-def test_a_key_knows_its_parts(text: str, namespace: str, name: str) -> None:
+def test_a_key_has_its_namespace_and_name(text: str, namespace: str, name: str) -> None:
     key = ObjectKey(text)
     assert (key.namespace, key.name) == (namespace, name)
     assert object_key(namespace, name) == text
@@ -120,7 +120,7 @@ def test_malformed_resources_are_refused(api_version: str, plural: str, argument
 @pytest.mark.parametrize(
     ("api_version", "plural", "argument"), [(None, "pods", "api_version"), ("v1", 5, "plural")]
 )
-def test_what_is_no_text_is_refused(api_version: str, plural: str, argument: str) -> None:
+def test_a_value_that_is_not_text_is_refused(api_version: str, plural: str, argument: str) -> None:
     with pytest.raises(InvalidTypeError, match=rf"^{argument}: must be a text, not "):
         GroupVersionResource.of(api_version, plural)
 

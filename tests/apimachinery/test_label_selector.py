@@ -124,7 +124,7 @@ def test_matches_as_upstream(text: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("value", ["1_0", " 7", "\u0667", "9" * 30, "9" * 5000, "0x9", "7.5", ""])
-def test_a_label_that_is_no_64_bit_integer_compares_with_nothing(value: str) -> None:
+def test_a_label_that_is_not_a_64_bit_integer_compares_with_nothing(value: str) -> None:
     assert not LabelSelector.parse("n>1").matches({"n": value})
     assert not LabelSelector.parse("n<9").matches({"n": value})
 
@@ -325,7 +325,7 @@ def test_any_text_is_read_or_refused_and_round_trips(text: str) -> None:
     assert str(LabelSelector.parse(str(selector))) == str(selector)
 
 
-def test_a_huge_selector_is_read_in_one_sweep() -> None:
+def test_a_huge_selector_is_parsed_in_linear_time() -> None:
     """Thousands of requirements neither recurse nor take quadratic time."""
     text = ",".join(f"k{number}" for number in range(20_000))
     selector = LabelSelector.parse(text)

@@ -29,7 +29,9 @@ class Named:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 @pytest.mark.parametrize("shape", ["%s", "%r", "%(name)s"])
-def test_a_value_stays_in_its_line(text: str, shape: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_logged_value_does_not_break_its_line(
+    text: str, shape: str, caplog: pytest.LogCaptureFixture
+) -> None:
     for value in (text, Named(text), ValueError(text)):
         caplog.clear()
         _log.error(f"it is {shape}", {"name": value} if "(" in shape else value)
@@ -50,12 +52,12 @@ def test_texts_of_structured_fields_are_escaped_and_other_values_kept(
     assert record.__dict__["keys"] == (text,)
 
 
-def test_numbers_keep_their_formats(caplog: pytest.LogCaptureFixture) -> None:
+def test_numeric_format_specifiers_work(caplog: pytest.LogCaptureFixture) -> None:
     _log.error("%d of %.1f, %5.1f %%: %s", 3, 4.25, 75, None)
     assert caplog.messages == ["3 of 4.2,  75.0 %: None"]
 
 
-def test_lines_that_the_program_wrote_stay_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_line_breaks_of_the_format_string_are_kept(caplog: pytest.LogCaptureFixture) -> None:
     _log.error("status\n%s", Lines("one\ntwo \x1b[2J"))
     assert_shown_safely(caplog.messages[0], lines=3)
 

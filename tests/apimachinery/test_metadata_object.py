@@ -88,7 +88,7 @@ def test_metadata_alone_is_kept_under_the_name_that_it_has_on_the_wire(text: byt
         obj.at("data.password")
 
 
-def test_what_arrives_either_way_is_the_same() -> None:
+def test_lists_and_watches_give_the_same_metadata() -> None:
     assert decoded(whole()).same_content(decoded(partial(managedFields=MANAGED)))
     assert decoded(whole()) == decoded(partial())
 
@@ -137,7 +137,7 @@ def test_an_object_over_the_limit_is_metadata_alone_as_well() -> None:
     assert obj.problem
 
 
-def test_neighbours_share_labels_and_owners_from_the_second_on() -> None:
+def test_equal_labels_and_owners_are_shared_from_the_second_object_on() -> None:
     by = codec()
     objects = [decoded(partial(name=f"some-secret-{n}", uid=str(n)), by) for n in range(3)]
     alike = [obj for obj in objects if isinstance(obj, MetadataObject)]

@@ -18,7 +18,7 @@ def test_the_nearest_come_first() -> None:
     "word",
     [pytest.param("thing{:05}", id="many"), pytest.param("t" * 55 + "{:05}", id="long")],
 )
-def test_however_many_words_a_server_names_few_are_compared(word: str) -> None:
+def test_the_number_of_compared_names_is_bounded(word: str) -> None:
     name = word.format(0).replace("0", "x")
     known = {word.format(number): "found" for number in range(12_000)}
     began = time.process_time()

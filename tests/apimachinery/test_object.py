@@ -143,7 +143,7 @@ def test_at_reads_a_typed_value(path: str, kind: type[Any], value: object) -> No
     assert pod().at(path, kind) == value
 
 
-def test_at_without_a_type_is_plain_json_of_the_callers_own() -> None:
+def test_at_without_a_type_returns_a_private_json_value() -> None:
     obj = pod()
     found = obj.at("spec.containers")
     assert found == POD["spec"]["containers"]
@@ -186,7 +186,7 @@ def test_at_refuses_a_path_that_cannot_be_read(path: str) -> None:
         pod().at(path)
 
 
-def test_at_says_that_lists_have_no_path() -> None:
+def test_at_refuses_a_path_into_a_list() -> None:
     with pytest.raises(InvalidArgumentError, match="elements of lists have no path"):
         pod().at("spec.containers[0].image")
 
@@ -200,7 +200,7 @@ def test_at_says_that_lists_have_no_path() -> None:
         pytest.param([str], id="unhashable"),
     ],
 )
-def test_at_refuses_what_is_no_type(kind: Any) -> None:
+def test_at_refuses_a_value_that_is_not_a_type(kind: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"^kind: cannot read 'spec.nodeName' as "):
         pod().at("spec.nodeName", kind)
 
@@ -213,7 +213,7 @@ def test_annotations_are_read_from_the_body() -> None:
     assert pod(meta(annotations=None)).annotations == {}
 
 
-def test_annotations_that_are_no_text_are_an_error_for_their_reader_alone() -> None:
+def test_annotations_that_are_not_text_raise_only_when_they_are_read() -> None:
     obj = pod(meta(annotations={"a": 1}))
     assert obj.problem == ""
     with pytest.raises(InvalidObjectError, match=r"Pod 'web': metadata.annotations: Expected"):
@@ -269,7 +269,7 @@ def test_an_object_that_a_generated_model_refuses_is_a_typed_error(body: dict[st
 @pytest.mark.parametrize(
     "model", [pytest.param([], id="unhashable"), pytest.param("Pod", id="text")]
 )
-def test_as_type_refuses_what_is_no_model(model: Any) -> None:
+def test_as_type_refuses_a_type_that_is_not_a_model(model: Any) -> None:
     with pytest.raises(InvalidTypeError, match="model: nothing can be decoded into"):
         pod().as_type(model)
 
@@ -305,7 +305,7 @@ def test_equal_objects_and_equal_labels_are_not_unequal(options: dict[str, Any])
     assert one != pod(meta(resourceVersion="999999"))
 
 
-def test_objects_without_a_uid_are_told_apart_by_their_key() -> None:
+def test_objects_without_a_uid_are_distinguished_by_their_key() -> None:
     """Objects of metrics.k8s.io have neither uid nor resource version."""
     one, other = pod(meta()), pod(meta(name="db"))
     assert one != other
@@ -321,7 +321,7 @@ def test_same_content_ignores_versions_order_and_space() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (0, False), (None, False), ("1", 1)])
-def test_same_content_tells_json_types_apart(one: object, other: object) -> None:
+def test_same_content_distinguishes_json_types(one: object, other: object) -> None:
     assert not pod({**meta(), "spec": one}).same_content(pod({**meta(), "spec": other}))
 
 
@@ -389,9 +389,7 @@ def _delete_item(obj: Any) -> None:
         ("labels", r"read obj\.metadata\.labels$"),
     ],
 )
-def test_reading_a_field_as_an_attribute_says_what_to_call_instead(
-    field: str, instead: str
-) -> None:
+def test_reading_a_field_as_an_attribute_names_the_method_to_call(field: str, instead: str) -> None:
     obj: Any = pod()
     with pytest.raises(
         FrozenObjectError, match=rf"^object\.{field} is not possible on 'default/web': {instead}"
@@ -416,7 +414,7 @@ def test_reading_a_field_as_an_attribute_says_what_to_call_instead(
         pytest.param(_delete_item, "del object['a']", id="delete-item"),
     ],
 )
-def test_an_attempt_to_use_an_object_as_a_dict_says_what_to_call(
+def test_using_an_object_as_a_dict_names_the_method_to_call(
     attempt: Callable[[Any], object], operation: str
 ) -> None:
     with pytest.raises(FrozenObjectError) as caught:
@@ -487,7 +485,7 @@ def test_labels_are_an_immutable_mapping() -> None:
         labels.x = 1  # type: ignore[attr-defined]  # the attempt is the point
 
 
-def test_labels_find_keys_and_never_take_a_value_for_one() -> None:
+def test_labels_are_looked_up_by_key_and_not_by_value() -> None:
     labels = Labels.of({"a": "b", "b": "c"})
     assert (labels["a"], labels["b"]) == ("b", "c")
     assert labels.get("c") is None
@@ -528,7 +526,7 @@ class _CountedText(str):
         lambda labels: [labels.get(f"{key}x") for key in labels],
     ],
 )
-def test_to_read_many_labels_is_no_search_of_all_for_each(
+def test_reading_many_labels_is_not_quadratic(
     read: Callable[[Labels], object],
 ) -> None:
     """An API server stores 100,000 labels of one object; 5 ns for each pair would be 50 s."""
@@ -543,7 +541,7 @@ def test_to_read_many_labels_is_no_search_of_all_for_each(
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), min_size=65, max_size=99))
 @settings(deadline=None)
-def test_many_labels_are_the_mapping_that_few_are(content: dict[str, str]) -> None:
+def test_many_labels_behave_as_few_do(content: dict[str, str]) -> None:
     labels = Labels.of(content)
     assert labels == content == dict(labels)
     assert dict(labels.items()) == content
@@ -598,7 +596,7 @@ def test_the_record_of_an_object_is_a_kube_object() -> None:
     assert isinstance(pod(), KubeObject)
 
 
-def test_a_body_that_cannot_be_decoded_has_the_content_of_no_other() -> None:
+def test_an_undecodable_body_never_equals_another() -> None:
     text = '{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":%s}'
     deep = pod(text % ("[" * 20_000 + "]" * 20_000))
     assert deep.same_content(deep)

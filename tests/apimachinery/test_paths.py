@@ -82,7 +82,7 @@ def test_several_paths_are_read_in_one_pass_in_their_order() -> None:
     assert read() == ()
 
 
-def test_what_is_absent_or_null_is_none() -> None:
+def test_absent_and_null_values_are_none() -> None:
     assert read("spec.missing", "missing.at.all", "spec.null", "spec.null.deeper") == (None,) * 4
 
 
@@ -90,13 +90,13 @@ def test_the_same_path_twice_is_read_twice() -> None:
     assert read("spec.nodeName", "spec.nodeName") == ("n", "n")
 
 
-def test_a_path_below_another_harms_neither() -> None:
+def test_a_path_below_another_is_read_beside_it() -> None:
     whole, part = read("spec.deep", "spec.deep.er.est")
     assert part is True
     assert not isinstance(whole, str)
 
 
-def test_a_path_that_leads_through_text_harms_no_other() -> None:
+def test_a_path_through_text_does_not_affect_other_paths() -> None:
     good, bad, other = read("spec.nodeName", "status.phase", "spec.list.a")
     assert good == "n"
     assert isinstance(bad, ValueError)

@@ -23,18 +23,18 @@ from pyinformer._printable import printable, printable_json
         pytest.param("\U000e0041", "\\U000e0041", id="tag"),
     ],
 )
-def test_what_is_not_printed_is_escaped(text: str, shown: str) -> None:
+def test_non_printable_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
 @given(st.text())
-def test_nothing_that_is_not_printed_gets_through(text: str) -> None:
+def test_no_non_printable_character_remains(text: str) -> None:
     assert printable(text).isprintable()
     assert printable_json(json.dumps(text, ensure_ascii=False)).isprintable()
 
 
 @given(st.text())
-def test_json_says_the_same_after_it(text: str) -> None:
+def test_escaping_does_not_change_the_meaning_of_json(text: str) -> None:
     written = json.dumps({text: [text]}, ensure_ascii=False, separators=(",", ":"))
 
     assert json.loads(printable_json(written)) == {text: [text]}

@@ -64,7 +64,7 @@ def test_no_value_of_a_secret_is_left(shown: Any) -> None:
     assert shown == before
 
 
-def test_names_and_all_else_stay() -> None:
+def test_names_and_other_fields_are_not_redacted() -> None:
     assert redacted(secret()) == {
         **secret(),
         "metadata": {
@@ -76,7 +76,7 @@ def test_names_and_all_else_stay() -> None:
     }
 
 
-def test_a_patch_of_a_secret_says_its_kind_by_the_argument() -> None:
+def test_the_kind_of_a_patch_is_given_as_an_argument() -> None:
     assert redacted({"data": {"key": HIDDEN}}, kind="Secret") == {"data": {"key": REDACTED}}
     assert redacted({"data": {"key": "shown"}}, kind="ConfigMap") == {"data": {"key": "shown"}}
 
@@ -85,7 +85,7 @@ def test_a_patch_of_a_secret_says_its_kind_by_the_argument() -> None:
     "name",
     [LAST_APPLIED, "kapp.k14s.io/original", "objectset.rio.cattle.io/applied", "x.io/last-applied"],
 )
-def test_copies_of_what_was_applied_are_hidden_in_every_kind(name: str) -> None:
+def test_last_applied_annotations_are_hidden_in_every_kind(name: str) -> None:
     pod = {"kind": "Pod", "metadata": {"annotations": {name: HIDDEN}, "name": "a"}}
     template = {"kind": "Deployment", "spec": {"template": pod}}
 
@@ -129,7 +129,7 @@ def test_a_change_of_an_annotation_copy_shows_no_value() -> None:
     assert [(c.old, c.new) for c in shown] == [(REDACTED, REDACTED), ("a", "b")]
 
 
-def test_nothing_is_too_deep() -> None:
+def test_deeply_nested_objects_are_redacted() -> None:
     deep: Any = secret()
     for _ in range(20_000):
         deep = {"spec": [deep]}
@@ -152,7 +152,7 @@ _json: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(_json)
-def test_what_holds_no_secret_is_shown_as_it_is(value: Any) -> None:
+def test_an_object_without_secrets_is_shown_unchanged(value: Any) -> None:
     assert redacted({"spec": value}) == {"spec": value}
 
 

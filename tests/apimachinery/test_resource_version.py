@@ -45,7 +45,7 @@ def test_malformed_versions_are_not_compared(version: str) -> None:
 
 @settings(deadline=None)
 @given(st.text())
-def test_well_formed_is_what_prints_again_as_itself(version: str) -> None:
+def test_a_version_is_well_formed_if_it_is_a_canonical_number(version: str) -> None:
     """Against another definition: the decimal of a positive number."""
     is_decimal = version.isascii() and version.isdecimal()
     is_short = len(version) <= len(str(2**128 - 1))

@@ -32,7 +32,7 @@ def test_a_token_that_was_given_back_serves_the_next() -> None:
     assert bucket.reserve(0.0) == 1.0
 
 
-def test_a_clock_that_goes_back_gives_nothing_away() -> None:
+def test_a_clock_that_goes_back_adds_no_tokens() -> None:
     bucket = TokenBucket(per_second=1.0, burst=1)
     bucket.reserve(10.0)
 
@@ -45,7 +45,7 @@ def test_a_clock_that_goes_back_gives_nothing_away() -> None:
     st.floats(0.5, 20),
     st.integers(1, 5),
 )
-def test_no_more_leave_than_the_rate_and_the_burst_allow(
+def test_the_rate_and_the_burst_are_never_exceeded(
     pauses: list[float], per_second: float, burst: int
 ) -> None:
     bucket = TokenBucket(per_second=per_second, burst=burst)

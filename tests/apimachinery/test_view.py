@@ -114,7 +114,7 @@ def test_a_default_that_could_be_changed_is_refused(default: object) -> None:
         pytest.param(None, id="none"),
     ],
 )
-def test_what_is_no_view_is_refused(bad: Any) -> None:
+def test_a_value_that_is_not_a_view_is_refused(bad: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"must be a subclass of pyinformer\.View"):
         check_view(bad)
 
@@ -129,7 +129,9 @@ def test_what_is_no_view_is_refused(bad: Any) -> None:
         pytest.param("api_version", "apiVersion", "obj.gvk", id="api-version"),
     ],
 )
-def test_what_every_object_has_already_is_refused(field: str, encoded: str, advice: str) -> None:
+def test_view_fields_that_every_object_has_are_refused(
+    field: str, encoded: str, advice: str
+) -> None:
     namespace = {
         "__annotations__": {field: str},
         "__module__": __name__,
@@ -225,7 +227,7 @@ def test_views_of_immutable_parts_are_accepted(view: type[View]) -> None:
     check_view(view)
 
 
-def test_a_view_holds_what_the_object_says() -> None:
+def test_a_view_has_the_values_of_the_object() -> None:
     body = {**POD, "status": {"phase": "Running", "startTime": "2026-01-02T03:04:05Z"}}
     view = pod(body, view=Full).view
 
@@ -239,7 +241,7 @@ def test_a_view_holds_what_the_object_says() -> None:
     )
 
 
-def test_defaults_stand_where_the_object_says_nothing() -> None:
+def test_absent_fields_have_their_defaults() -> None:
     view = pod({**meta(), "status": {"phase": "Failed"}}, view=Full).view
     assert view == Full(status=Status(phase=Phase.FAILED))
     assert view.spec.host_name == "none"

@@ -78,19 +78,17 @@ def test_each_kind_of_difference_is_found(held: Identities, listed: Identities, 
         pytest.param({}, {"a": ("u", "2")}, id="added-meanwhile"),
     ],
 )
-def test_what_an_event_has_changed_meanwhile_is_no_difference(
-    held: Identities, now: Identities
-) -> None:
+def test_a_change_by_a_later_event_is_not_a_difference(held: Identities, now: Identities) -> None:
     assert compare(held, {"a": ("u", "2")}, now) == {}
 
 
-def test_what_a_fresh_look_has_brought_beyond_the_position_is_no_difference() -> None:
+def test_an_object_read_beyond_the_position_is_not_a_difference() -> None:
     assert compare({"a": ("u", "11")}, {"a": ("u", "9")}, position="10") == {}
     assert compare({"a": ("u", "11")}, {}, position="10") == {}
     assert compare({"a": ("u", "x")}, {"a": ("u", "9")}, position="10") == {"a": "stale"}
 
 
-def test_a_key_that_is_listed_twice_is_no_difference() -> None:
+def test_a_key_that_is_listed_twice_is_not_a_difference() -> None:
     comparison = Comparison(dict(objects({"a": ("u", "1")})), "10")
     for _ in range(2):
         comparison.take("a", "u", "1")
@@ -119,7 +117,7 @@ _identities = st.dictionaries(
 
 @settings(max_examples=examples(300))
 @given(held=_identities, listed=_identities, now=_identities)
-def test_a_difference_is_what_differs_and_has_stayed(
+def test_only_a_difference_that_lasts_is_reported(
     held: Identities, listed: Identities, now: Identities
 ) -> None:
     """Against the definition: all keys whose sides differ, and which nothing has touched."""
@@ -133,7 +131,7 @@ def test_a_difference_is_what_differs_and_has_stayed(
     assert compare(held, listed, now) == wanted
 
 
-def test_a_report_says_in_a_sentence_what_it_found() -> None:
+def test_the_text_of_a_report_is_one_sentence() -> None:
     report = AuditReport(
         informer="pods.v1",
         cause="due",

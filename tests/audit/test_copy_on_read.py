@@ -182,7 +182,7 @@ READS: dict[str, Callable[[Lister[PodView]], object]] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_what_a_reader_does_to_what_it_read_no_other_sees(
+def test_changing_a_decoded_object_affects_no_other_reader(
     read: Callable[[Lister[PodView]], object],
 ) -> None:
     _, lister = cache()
@@ -206,7 +206,7 @@ INDEXER_READS: dict[str, Callable[[Indexer[PodView]], object]] = {
 
 
 @pytest.mark.parametrize("read", INDEXER_READS.values(), ids=INDEXER_READS)
-def test_what_a_reader_does_to_what_the_cache_gave_no_other_sees(
+def test_changing_a_result_of_the_cache_affects_no_other_reader(
     read: Callable[[Indexer[PodView]], object],
 ) -> None:
     indexer, lister = cache()
@@ -217,7 +217,7 @@ def test_what_a_reader_does_to_what_the_cache_gave_no_other_sees(
     assert everything(lister) == before
 
 
-async def test_a_walk_gives_nothing_that_reaches_the_cache() -> None:
+async def test_results_of_a_walk_are_independent_of_the_cache() -> None:
     _, lister = cache()
     before = everything(lister)
 
@@ -228,7 +228,7 @@ async def test_a_walk_gives_nothing_that_reaches_the_cache() -> None:
     assert everything(lister) == before
 
 
-def test_what_an_index_function_keeps_of_its_answers_reaches_no_index() -> None:
+def test_results_kept_by_an_index_function_do_not_affect_the_index() -> None:
     kept: list[list[str]] = []
 
     def by_label(obj: KubeObject[PodView]) -> list[str]:
@@ -245,7 +245,7 @@ def test_what_an_index_function_keeps_of_its_answers_reaches_no_index() -> None:
     assert len(lister.by_index("kept", "web")) == 3
 
 
-def test_what_a_transform_keeps_reaches_no_object() -> None:
+def test_arguments_kept_by_a_transform_do_not_affect_objects() -> None:
     template = {"priorities": [3], "containers": [{"name": "t"}]}
     kept: list[Any] = [template]
 
@@ -266,7 +266,7 @@ def test_what_a_transform_keeps_reaches_no_object() -> None:
     assert before["spec"] == {"priorities": [3], "containers": [{"name": "t"}]}
 
 
-def test_what_a_transform_returns_is_not_written_to() -> None:
+def test_the_result_of_a_transform_is_not_modified() -> None:
     mine = {"metadata": {"name": "mine"}, "spec": {}}
     codec: ObjectCodec[None] = ObjectCodec(
         GroupVersionResource.of("v1", "pods"), transform=lambda _: mine
@@ -279,7 +279,7 @@ def test_what_a_transform_returns_is_not_written_to() -> None:
     assert obj.key == "default/a"
 
 
-async def test_a_handler_that_spoils_its_events_harms_no_other(apiserver: APIServer) -> None:
+async def test_a_handler_that_modifies_its_events_affects_no_other(apiserver: APIServer) -> None:
     heard: list[str] = []
     bodies: list[Any] = []
 
@@ -320,7 +320,7 @@ async def test_a_handler_that_spoils_its_events_harms_no_other(apiserver: APISer
         assert pods.lister["default/a"].to_dict() == server_has
 
 
-def test_threads_read_while_another_edits_its_copies() -> None:
+def test_threads_read_while_another_modifies_its_copies() -> None:
     """The edits of one reader raise in no other: no reader iterates over a dict that changes."""
     _, lister = cache()
     raw, errors = digests(lister), []
@@ -361,7 +361,7 @@ async def test_a_private_informer_shares_no_decoded_objects(apiserver: APIServer
         await asyncio.sleep(0)
 
 
-def test_the_spoiler_spoils_what_can_be_spoiled() -> None:
+def test_the_test_mutator_modifies_every_mutable_value() -> None:
     """Else every test here would pass without a guarantee."""
     deep: dict[str, Any] = {"a": {"b": [{"c": 1}]}}
     inner = deep["a"]["b"][0]

@@ -137,7 +137,7 @@ def test_a_change_is_named_by_path_and_types(
     assert source.told == [mutation]
 
 
-def test_what_was_changed_before_anybody_looked_is_found_too() -> None:
+def test_a_change_before_the_first_check_is_found() -> None:
     """The digest is of what arrived, not of what was there at the first look."""
     value = decoded()
     value.current()["kind"] = "Other"
@@ -157,7 +157,7 @@ def test_no_value_is_reported(caplog: pytest.LogCaptureFixture) -> None:
         assert "aHVudGVyMg" not in told
 
 
-def test_fields_in_another_order_are_no_change() -> None:
+def test_fields_in_another_order_are_not_a_change() -> None:
     value = decoded()
     body = value.current()
     body["kind"] = body.pop("kind")
@@ -182,7 +182,7 @@ def test_each_change_is_reported_once_and_each_key_logged_once(
     assert [record.name for record in errors] == ["pyinformer.audit"]
 
 
-def test_without_notes_of_reads_all_are_named_and_with_them_only_readers() -> None:
+def test_without_recorded_reads_all_handlers_are_named_and_with_them_only_readers() -> None:
     noted, unnoted, source = decoded(), decoded(), Source()
     noted.note_reader("two", "a.py:1")
     noted.note_reader("", "b.py:2")
@@ -197,7 +197,7 @@ def test_without_notes_of_reads_all_are_named_and_with_them_only_readers() -> No
     assert (found[1].handlers, found[1].call_sites) == (("one", "two"), ())
 
 
-def test_noted_readers_are_bounded_and_distinct() -> None:
+def test_recorded_readers_are_bounded_and_distinct() -> None:
     value = decoded()
     for number in range(100):
         value.note_reader("h", f"a.py:{number // 2}")
@@ -223,7 +223,7 @@ def test_paths_are_bounded() -> None:
         pytest.param(True, "readers: not known", id="debug"),
     ],
 )
-def test_the_log_says_how_readers_become_known(
+def test_the_log_names_the_option_that_records_readers(
     names_readers: bool, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     mutation = CacheMutation(informer="pods", key="ns/a", resource_version="1", what="an object")
@@ -275,7 +275,7 @@ class Model:
     data: dict[str, str]
 
 
-def test_a_digest_is_of_dicts_and_models_alike() -> None:
+def test_dicts_and_models_have_digests() -> None:
     assert digest_of({"kind": "a"}) == digest_of({"kind": "a"}) != digest_of({"kind": "b"})
     assert digest_of(Model("a", {})) != digest_of(Model("b", {}))
     assert digest_of(object()) is None
@@ -303,7 +303,7 @@ def test_a_stored_model_that_is_changed_is_found_with_its_paths() -> None:
     assert detector.verify_nowait() == ()
 
 
-def test_a_value_that_was_made_and_changed_before_is_found_without_paths() -> None:
+def test_a_change_before_the_digest_was_made_is_found_without_paths() -> None:
     detector, obj = MutationDetector("sample"), secret()
     own = {"summary": ["a"]}
     detector.watch(obj, own, name="summaries")
@@ -328,7 +328,7 @@ def test_watched_values_are_bounded_and_replaced_by_name_and_key() -> None:
     assert (statistics.watched, statistics.watched_dropped) == (2, 2)
 
 
-def test_a_value_that_was_dropped_is_watched_no_more() -> None:
+def test_a_value_that_was_dropped_is_no_longer_checked() -> None:
     detector, obj = MutationDetector("sample"), secret()
     detector.watch(obj, obj.as_type(Model), name="gone")
 
@@ -336,7 +336,7 @@ def test_a_value_that_was_dropped_is_watched_no_more() -> None:
     assert detector.statistics().watched == 0
 
 
-def test_unwatching_ends_it_and_off_watches_nothing() -> None:
+def test_unwatched_values_and_mode_off_are_not_checked() -> None:
     value, obj = {"x": 1}, secret()
     detector = MutationDetector("sample")
     detector.watch(obj, value, name="n")
@@ -361,12 +361,12 @@ def test_unwatching_ends_it_and_off_watches_nothing() -> None:
         pytest.param({"mode": ""}, "mode", id="empty-mode"),
     ],
 )
-def test_options_that_cannot_work_fail_at_once(options: dict[str, Any], argument: str) -> None:
+def test_invalid_options_fail_at_once(options: dict[str, Any], argument: str) -> None:
     with pytest.raises(ValueError, match=f"^{argument}: "):
         MutationDetector(**options)
 
 
-def test_watching_what_no_digest_can_be_made_of_is_refused() -> None:
+def test_watching_a_value_without_a_digest_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^value: "):
         MutationDetector("sample").watch(secret(), object(), name="n")
     with pytest.raises(TypeError, match=r"^obj: "):
@@ -375,7 +375,7 @@ def test_watching_what_no_digest_can_be_made_of_is_refused() -> None:
         MutationDetector(on_mutation=3)  # type: ignore[arg-type] # refused
 
 
-def test_models_of_pydantic_and_of_the_clients_have_digests_too() -> None:
+def test_pydantic_and_client_models_have_digests() -> None:
     class Pydantic(pydantic.BaseModel):
         data: dict[str, str]
 

@@ -54,7 +54,7 @@ def _read(tree: Path) -> list[str]:
     return [(tree / name).read_text()[-1] for name in _FILES]
 
 
-def test_a_commit_is_compared_with_what_is_not_committed_yet(repository: Path) -> None:
+def test_a_commit_is_compared_with_the_working_tree(repository: Path) -> None:
     with trees("HEAD", repository) as places:
         contents = [_read(place) for place in places.values()]
     harness_of_now = "2"
@@ -69,7 +69,7 @@ def test_another_checkout_is_compared_with(repository: Path, tmp_path: Path) -> 
         assert _read(places["then"]) == ["3", "3", "3", "2"]
 
 
-def test_nothing_of_the_trees_is_left_and_the_repository_is_as_it_was(repository: Path) -> None:
+def test_temporary_trees_are_removed_and_the_repository_is_unchanged(repository: Path) -> None:
     before = _git(repository, "status", "--porcelain")
     with trees("HEAD", repository) as places:
         pass

@@ -138,7 +138,7 @@ def test_the_queues_are_timed(program: Path) -> None:
     assert set(figures) == {"delayed_us", "duplicate_us", "item_us", "passing_us", "waiting_us"}
 
 
-def test_what_is_no_object_cannot_be_rendered(program: Path) -> None:
+def test_a_value_that_is_not_an_object_cannot_be_rendered(program: Path) -> None:
     done = subprocess.run(
         [str(program), "render"],
         input='{"kind":"Nothing","apiVersion":"v1"}\n',

@@ -24,7 +24,7 @@ _SIZES = {
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_an_object_is_the_same_whatever_was_asked_for_before(resource: str) -> None:
+def test_an_object_does_not_depend_on_earlier_requests(resource: str) -> None:
     first, second = make_collection(resource, 50, seed=7), make_collection(resource, 50, seed=7)
     first.object(3, resource_version=1)
     wanted = first.object(42, resource_version=9, revision=2)

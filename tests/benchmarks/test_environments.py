@@ -84,7 +84,7 @@ def test_an_environment_without_a_description_is_a_reason(folder: Path, tmp_path
     assert str(reason).startswith("no environment is called unheard-of")
 
 
-def test_a_peer_without_an_environment_becomes_a_row_that_says_so(
+def test_a_peer_without_an_environment_is_reported_in_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     occupied = tmp_path / "a file where folders are to be made"

@@ -16,7 +16,7 @@ def test_each_version_is_compared_with_its_own_send() -> None:
     assert (found[P50], found[MAX], found[COUNTED]) == (4.0, 7.0, 2.0)
 
 
-def test_of_a_version_seen_twice_the_first_time_counts() -> None:
+def test_the_first_time_of_a_version_seen_twice_is_used() -> None:
     seen = [("7", 3_000), ("7", 90_000)]
     found = latency_figures(seen, [1_000], first_resource_version=7)
     assert (found[MAX], found[COUNTED]) == (2.0, 1.0)
@@ -33,7 +33,7 @@ def test_a_merged_update_is_missing_from_the_count() -> None:
     assert (found[P99], found[COUNTED]) == (2.0, 1.0)
 
 
-def test_nothing_seen_yields_no_figure() -> None:
+def test_without_samples_there_is_no_figure() -> None:
     assert latency_figures([], [1_000], first_resource_version=1) == {}
 
 

@@ -170,7 +170,7 @@ def test_list_pages_and_watch_list_hold_the_objects_of_the_json() -> None:
     assert {_inner(message, 2) for _, _, message in events[:-1]} == {_PADDING}
 
 
-def test_a_page_says_where_the_next_begins() -> None:
+def test_a_page_has_a_continue_token() -> None:
     with _serving() as (client, path):
         _, page = _opened(client.get(f"{path}?limit=2"))
     metadata = _decode(_inner(page, 1))
@@ -253,7 +253,7 @@ def test_custom_resources_have_no_protobuf() -> None:
         assert answer.status == 406
 
 
-def test_pods_made_on_the_way_are_those_of_the_json() -> None:
+def test_generated_protobuf_pods_equal_those_of_json() -> None:
     with _serving(collection=TemplatePods(5, templates=2)) as (client, path):
         wanted = _wanted(client.items(path))
         _, listed = _opened(client.get(path))

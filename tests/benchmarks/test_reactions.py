@@ -77,7 +77,7 @@ async def test_the_initial_state_is_seen_with_its_last_object() -> None:
         pytest.param("queue", "Pod", {"metadata.name", "metadata.namespace"}, id="queue"),
     ],
 )
-async def test_a_handler_reads_what_the_workload_says(
+async def test_a_handler_reads_the_fields_of_its_workload(
     handler: str, kind: str, expected: set[str]
 ) -> None:
     seen: set[str] = set()
@@ -96,7 +96,7 @@ async def test_every_handler_is_called_for_an_update() -> None:
     assert read == [pod] * 4
 
 
-async def test_other_work_than_following_is_refused() -> None:
+async def test_a_peer_refuses_an_unknown_kind_of_work() -> None:
     with pytest.raises(NotImplementedError, match="takes no part in 'reads'"):
         Reactions(_phases(work="reads"), DICTS)
 

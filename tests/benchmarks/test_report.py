@@ -62,7 +62,7 @@ def record() -> Record:
     return whole
 
 
-def test_the_table_says_what_was_met_missed_and_not_measured(record: Record) -> None:
+def test_the_table_shows_goals_that_were_met_missed_and_not_measured(record: Record) -> None:
     lines = [line for line in index_page(record).splitlines() if "metadata or projection" in line]
     told = {line.split(" | ")[1].rpartition(" ")[2]: line for line in lines}
     assert told["client-go-json"].endswith("| 0.0388 | <= 1/25 | met |")
@@ -70,7 +70,7 @@ def test_the_table_says_what_was_met_missed_and_not_measured(record: Record) -> 
     assert "not measured" in told["kubernetes"]
 
 
-def test_a_figure_of_fewer_objects_than_the_goal_speaks_of_says_so(record: Record) -> None:
+def test_a_figure_of_fewer_objects_than_its_goal_is_marked(record: Record) -> None:
     spec = Spec("figure", "s", lambda found: found.update_cpu_seconds, {})
     record.sections[0].rows = make_rows([spec], ["bare"], record.sections[0].rounds)
     goal = Goal("work", "slug", _UPDATES, "figure", "bare", 1.0, objects=100_000)
@@ -78,7 +78,7 @@ def test_a_figure_of_fewer_objects_than_the_goal_speaks_of_says_so(record: Recor
     assert (verdict.is_met, verdict.is_of_another_size) == (True, True)
 
 
-def test_a_peer_that_failed_is_a_row_that_says_so(record: Record) -> None:
+def test_a_peer_that_failed_is_reported_in_its_row(record: Record) -> None:
     page = run_page(record.sections[0])
     assert "| kopf-index | failed | failed |" in page
     assert r"- kopf-index failed: OSError: no \| such file" in page
@@ -102,7 +102,7 @@ def test_a_plot_of_a_record_without_its_run_is_empty_and_no_error() -> None:
     assert "<svg" in overview_plot(make_record())
 
 
-def test_publishing_keeps_what_people_wrote_and_removes_what_is_no_more(
+def test_publishing_keeps_written_text_and_removes_old_figures(
     record: Record, tmp_path: Path
 ) -> None:
     (tmp_path / "runs").mkdir()
@@ -124,9 +124,7 @@ def test_publishing_names_the_misses_without_an_explanation(record: Record, tmp_
     assert publish(record, tmp_path) == []
 
 
-def test_pages_that_people_write_stand_beside_what_is_published_elsewhere(
-    record: Record, tmp_path: Path
-) -> None:
+def test_written_pages_are_kept_beside_published_ones(record: Record, tmp_path: Path) -> None:
     publish(record, tmp_path)
     for name in WRITTEN_BY_HAND:
         written = _ROOT / "docs" / "benchmarks" / name
@@ -147,7 +145,7 @@ def test_the_overview_draws_peers_that_take_part() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-def test_what_a_run_plots_it_measures(run: Run) -> None:
+def test_a_run_measures_all_that_it_plots(run: Run) -> None:
     specs = run.specs({"object bytes, mean": 1.0})
     assert set(run.plots) <= {spec.measures for spec in specs}
 
@@ -282,7 +280,7 @@ def test_a_row_of_the_smoke_without_a_figure_is_an_exit_status(
     assert "kopf-index failed: OSError: cannot be started" in capsys.readouterr().err
 
 
-def test_the_rest_is_estimated_by_an_earlier_record_and_by_what_turns_take(
+def test_the_remaining_time_is_estimated_from_records_and_finished_turns(
     record: Record,
 ) -> None:
     run = find_run(_UPDATES)
@@ -309,6 +307,6 @@ def _updated(peer: str, seconds: float) -> Measurement:
     )
 
 
-def test_slugs_lead_to_one_work_or_to_works_of_one_kind() -> None:
+def test_a_slug_selects_one_workload_or_all_of_a_kind() -> None:
     assert {goal.slug for goal in goals.GOALS} == {goal.slug.lower() for goal in goals.GOALS}
     assert all(" " not in goal.slug for goal in goals.GOALS)

@@ -90,7 +90,7 @@ def test_a_limit_that_cannot_be_set_says_why(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_limit_nothing_stands_before_the_command() -> None:
+def test_without_a_limit_the_command_is_not_wrapped() -> None:
     assert MemoryLimit(None, "why").prefix == []
 
 

@@ -147,7 +147,7 @@ def test_metadata_alone_is_that_of_the_whole_objects(resource: str) -> None:
     assert [event["object"] for event in events[:-1]] == wanted
 
 
-def test_version_zero_is_answered_whole_whatever_the_limit() -> None:
+def test_a_list_at_version_zero_ignores_the_limit() -> None:
     with _serving() as (client, path):
         page = client.get(f"{path}?limit=2&resourceVersion=0")
     assert len(page["items"]) == 5
@@ -162,7 +162,7 @@ def test_a_watch_without_a_version_begins_with_the_objects() -> None:
 @pytest.mark.parametrize(
     ("resource", "kind"), [("endpoints", "Endpoints"), ("configmaps", "ConfigMap")]
 )
-def test_what_is_not_served_is_empty(resource: str, kind: str) -> None:
+def test_a_resource_that_is_not_served_has_an_empty_list(resource: str, kind: str) -> None:
     with _serving() as (client, _):
         path = f"/api/v1/{resource}"
         assert (client.get(path)["kind"], client.get(path)["items"]) == (f"{kind}List", [])
@@ -315,7 +315,7 @@ def test_without_a_renderer_protobuf_alone_is_not_acceptable() -> None:
 
 
 @pytest.mark.parametrize("accept", ["application/json", _METADATA], ids=["whole", "metadata"])
-def test_pods_made_on_the_way_are_the_same_in_every_way_of_asking(accept: str) -> None:
+def test_generated_pods_are_the_same_in_lists_pages_and_watch_lists(accept: str) -> None:
     pods = TemplatePods(25, templates=10)
     with _serving(collection=pods, objects=25) as (client, path):
         whole = client.get(path, accept=accept.format("List"))["items"]
@@ -336,7 +336,7 @@ def test_pods_made_on_the_way_are_the_same_in_every_way_of_asking(accept: str) -
     assert watched == [one["metadata"] for one in made]
 
 
-def test_updates_of_pods_made_on_the_way_are_of_those_pods() -> None:
+def test_updates_of_generated_pods_have_the_identity_of_those_pods() -> None:
     pods = TemplatePods(25, templates=10)
     with _serving(collection=pods, objects=25, updates=30) as (client, path):
         known = {one["metadata"]["uid"]: one for one in client.get(path)["items"]}

@@ -70,7 +70,7 @@ def test_the_record_names_date_machine_and_versions(smoke: tuple[Record, str]) -
     assert {"python", "pyinformer", "aiohttp", "kubernetes_asyncio"} <= set(record.versions)
 
 
-def test_a_failing_peer_becomes_a_row_that_says_so() -> None:
+def test_a_failing_peer_is_reported_in_its_row() -> None:
     rounds = [
         {"bare": Measurement("bare", updates=1, update_cpu_seconds=1.0, update_wall_seconds=1.0)},
         {"bare": Measurement("bare", error="exit status 1: OSError")},

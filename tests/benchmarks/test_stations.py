@@ -51,7 +51,7 @@ def test_an_unknown_station_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     assert "no station teleport" in capsys.readouterr().err
 
 
-def test_a_station_that_an_earlier_package_does_not_have_is_a_line_that_says_so(
+def test_a_station_missing_in_an_earlier_package_is_reported_in_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = tmp_path / "pyinformer" / "__init__.py"

@@ -70,7 +70,7 @@ def pods(factory: BlockingInformerFactory) -> BlockingInformer[None]:
     return informer
 
 
-def test_the_call_site_of_the_design_reads_the_cache_by_the_very_same_lister(
+def test_the_blocking_client_reads_the_cache_with_the_same_lister(
     apiserver: APIServer,
 ) -> None:
     apiserver.create(pod("a", app="web"))
@@ -90,7 +90,7 @@ def test_the_call_site_of_the_design_reads_the_cache_by_the_very_same_lister(
     assert not runner.is_running
 
 
-def test_writes_answer_with_objects_and_are_read_at_once(
+def test_writes_return_objects_and_are_read_at_once(
     cluster: BlockingCluster, pods: BlockingInformer[None]
 ) -> None:
     made = cluster.create(pod("a"))
@@ -130,7 +130,7 @@ def test_a_page_is_not_lost_to_a_timeout(cluster: BlockingCluster) -> None:
     assert [*seen, *(one.key for one in found)] == ["default/a", "default/b", "default/c"]
 
 
-def test_errors_come_out_bare_with_their_type(
+def test_errors_are_raised_with_their_own_type_and_without_a_group(
     cluster: BlockingCluster, pods: BlockingInformer[None], factory: BlockingInformerFactory
 ) -> None:
     with pytest.raises(pyinformer.NotFoundError, match="missing"):
@@ -145,7 +145,7 @@ def test_errors_come_out_bare_with_their_type(
     assert str(conflict.value).count(here) == 2
 
 
-def test_one_informer_has_one_face(
+def test_one_informer_has_one_blocking_proxy(
     factory: BlockingInformerFactory, pods: BlockingInformer[None]
 ) -> None:
     assert factory.informer("v1", "pods") is pods
@@ -244,7 +244,9 @@ def test_a_function_of_an_event_and_an_asynchronous_one_are_handlers_too(
 
 
 @pytest.mark.parametrize("handler", [None, 5, object(), Recorder])
-def test_what_is_no_handler_is_refused_as_ever(pods: BlockingInformer[None], handler: Any) -> None:
+def test_an_invalid_handler_is_refused_as_by_the_asynchronous_informer(
+    pods: BlockingInformer[None], handler: Any
+) -> None:
     with pytest.raises(pyinformer.errors.InvalidTypeError):
         pods.add_event_handler(handler)
 
@@ -268,7 +270,7 @@ def test_a_handler_that_calls_sys_exit_fails_and_ends_nothing(
     assert status.failed == 1
 
 
-def test_events_are_a_plain_iterator_that_may_be_left_by_break(
+def test_events_are_an_iterator_that_break_may_leave(
     cluster: BlockingCluster, pods: BlockingInformer[None]
 ) -> None:
     for name in "abc":
@@ -376,7 +378,7 @@ async def _close(runner: Runner) -> None:
     runner.close()
 
 
-def test_whatever_has_no_blocking_face_is_reached_by_call(
+def test_members_without_a_blocking_version_are_reached_by_call(
     runner: Runner, cluster: BlockingCluster
 ) -> None:
     made, operation = runner.call(
@@ -429,7 +431,7 @@ def test_closing_ends_the_calls_that_wait_in_other_threads(
             pods.wait_for_cache_sync()
 
 
-def test_events_without_a_with_are_refused_in_the_words_of_this_face(
+def test_an_event_stream_outside_of_a_with_block_names_the_blocking_call(
     pods: BlockingInformer[None],
 ) -> None:
     with pytest.raises(pyinformer.errors.LifecycleError, match=r": with informer\.events"):
@@ -467,7 +469,7 @@ class Unstoppable:
         self.closed.set()
 
 
-def test_what_opens_without_a_waiter_is_closed_again() -> None:
+def test_a_resource_opened_after_its_waiter_left_is_closed() -> None:
     lifetime = Unstoppable()
     thread = LoopThread("a test's", grace_seconds=5.0)
     thread.start()
@@ -480,7 +482,7 @@ def test_what_opens_without_a_waiter_is_closed_again() -> None:
         thread.close()
 
 
-def test_a_call_within_no_time_is_not_even_begun(runner: Runner) -> None:
+def test_a_call_with_a_timeout_of_zero_is_not_started(runner: Runner) -> None:
     begun = threading.Event()
 
     async def begin() -> None:

@@ -117,7 +117,7 @@ def test_an_interrupt_at_any_step_closes_what_was_connected() -> None:
     assert contextvars.copy_context() == context
 
 
-async def test_a_call_that_is_cancelled_before_its_turn_ends_and_never_begins() -> None:
+async def test_a_call_cancelled_before_its_start_is_never_started() -> None:
     begun = threading.Event()
     call = Call(begun.set)
     call.cancel(asyncio.get_running_loop())

@@ -113,7 +113,7 @@ def declared_summaries(blocking: type) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("original", "blocking", "name"), list(twins()))
-def test_every_public_member_has_a_blocking_twin_of_the_same_shape(
+def test_every_public_member_has_a_blocking_version_with_the_same_signature(
     original: type, blocking: type, name: str
 ) -> None:
     model, twin = members(original, blocking, name)
@@ -129,7 +129,7 @@ def test_every_public_member_has_a_blocking_twin_of_the_same_shape(
 
 
 @pytest.mark.parametrize(("original", "blocking", "name"), list(twins()))
-def test_every_twin_says_what_its_original_says_but_for_cancellation(
+def test_the_docstring_of_a_blocking_member_lacks_only_the_cancellation_section(
     original: type, blocking: type, name: str
 ) -> None:
     model, twin = members(original, blocking, name)
@@ -149,7 +149,7 @@ def test_every_twin_says_what_its_original_says_but_for_cancellation(
 @pytest.mark.parametrize(
     ("cls", "without"), [(original, without) for original, _, without in _PAIRS]
 )
-def test_what_has_no_twin_exists(cls: type, without: dict[str, str]) -> None:
+def test_members_listed_as_not_blocking_exist(cls: type, without: dict[str, str]) -> None:
     assert [name for name in without if not hasattr(cls, name)] == []
 
 
@@ -170,7 +170,7 @@ def test_a_factory_is_made_with_the_arguments_of_the_asynchronous_one() -> None:
     ][2:]
 
 
-def test_the_doc_of_a_twin_keeps_what_follows_cancellation() -> None:
+def test_the_docstring_of_a_blocking_member_keeps_sections_after_cancellation() -> None:
     doc = blocking_doc(pyinformer.Cluster.apply)
 
     assert "Cancellation" not in doc

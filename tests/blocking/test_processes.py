@@ -115,7 +115,7 @@ def test_ctrl_c_interrupts_a_blocking_call_and_everything_is_closed(
         ),
     ],
 )
-def test_a_script_that_forgets_to_close_ends_without_a_word(apiserver: APIServer, end: str) -> None:
+def test_a_script_that_does_not_close_ends_without_output(apiserver: APIServer, end: str) -> None:
     forgetful = """
     runner.start()
     cluster = runner.connect(server=sys.argv[1]).__enter__()
@@ -138,7 +138,7 @@ def test_sys_exit_inside_of_the_blocks_closes_and_keeps_its_code(apiserver: APIS
     assert (ended.stdout, ended.stderr, ended.returncode) == ("ready\n", "", 5)
 
 
-def test_a_handler_that_never_returns_keeps_no_script_from_ending(apiserver: APIServer) -> None:
+def test_a_handler_that_never_returns_does_not_keep_a_script_alive(apiserver: APIServer) -> None:
     apiserver.create(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"}}
     )
@@ -196,7 +196,7 @@ def test_a_forked_child_gets_an_error_at_once_that_names_the_cure(apiserver: API
     assert ended.returncode == 0
 
 
-def test_ctrl_c_while_blocks_are_left_waits_for_no_handler_any_more(apiserver: APIServer) -> None:
+def test_ctrl_c_while_blocks_are_left_does_not_wait_for_handlers(apiserver: APIServer) -> None:
     apiserver.create(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"}}
     )
@@ -240,7 +240,7 @@ def test_ctrl_c_while_blocks_are_left_waits_for_no_handler_any_more(apiserver: A
     assert child.returncode == 0
 
 
-def test_a_second_ctrl_c_leaves_what_does_not_end(apiserver: APIServer) -> None:
+def test_a_second_ctrl_c_abandons_what_does_not_end(apiserver: APIServer) -> None:
     stubborn = """
     import anyio
     async def stubborn():

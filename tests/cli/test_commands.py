@@ -25,7 +25,7 @@ _COMMAND = (sys.executable, "-m", "pyinformer")
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
+def test_without_the_extra_the_command_names_what_to_install(missing: str) -> None:
     code = (
         f"import sys; sys.modules['{missing}'] = None\n"
         "sys.argv = ['pyinformer', 'serve', '--help']\n"
@@ -47,7 +47,7 @@ def test_importing_the_command_line_loads_nothing_of_it() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_it_says_which_version_it_is() -> None:
+def test_the_command_prints_its_version() -> None:
     done = subprocess.run([*_COMMAND, "--version"], capture_output=True, text=True, check=True)
 
     assert done.stdout == f"pyinformer {version('pyinformer')}\n"
@@ -66,7 +66,7 @@ def test_a_signal_that_interrupts_a_task_within_task_groups_has_its_exit_status(
     assert ended.value.exit_code == status
 
 
-def test_errors_of_task_groups_are_not_taken_for_signals() -> None:
+def test_errors_of_task_groups_are_not_mistaken_for_signals() -> None:
     with pytest.raises(ExceptionGroup), _exit_status_of_signals():
         raise ExceptionGroup("", [ValueError()])
 
@@ -126,7 +126,7 @@ def test_a_signal_cancels_what_runs_on_a_loop(number: signal.Signals) -> None:
         pytest.param(["serve", "--port", "70000"], "--port", id="no-port"),
     ],
 )
-def test_options_that_cannot_work_are_refused_by_name(arguments: list[str], named: str) -> None:
+def test_invalid_options_are_refused_by_name(arguments: list[str], named: str) -> None:
     done = here(*arguments)
 
     assert done.exit_code == 2

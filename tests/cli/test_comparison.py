@@ -11,7 +11,7 @@ from pyinformer.testing import APIServer
 from tests.cli.cluster_objects import hold, pod
 
 
-def test_equal_objects_are_no_difference() -> None:
+def test_equal_objects_are_not_a_difference() -> None:
     body = pod("a")
 
     assert differences("the cache", {"default/a": hold(body)}, {"default/a": body}) == []
@@ -36,7 +36,7 @@ def test_each_kind_of_difference_is_named(held: JSONObject | None, named: str) -
     assert named in sentence
 
 
-def test_what_the_server_does_not_have_is_named() -> None:
+def test_objects_that_the_server_lacks_are_named() -> None:
     (sentence,) = differences("the cache", {"default/a": hold(pod("a"))}, {})
 
     assert sentence == "the cache has default/a, which the server does not have"
@@ -61,7 +61,7 @@ def test_a_list_that_is_refused_is_an_error_and_not_an_empty_cluster() -> None:
         list_objects(server.url, "v1", "gadgets")
 
 
-def test_a_mirror_adds_up_what_it_is_told() -> None:
+def test_a_mirror_applies_the_calls_that_it_receives() -> None:
     mirror: Mirror[None] = Mirror()
     first, second = hold(pod("a")), hold(pod("a", resource_version="2"))
 
@@ -74,7 +74,7 @@ def test_a_mirror_adds_up_what_it_is_told() -> None:
     assert (mirror.calls, mirror.contradictions) == (4, [])
 
 
-def test_a_mirror_remembers_calls_that_cannot_follow_on_each_other() -> None:
+def test_a_mirror_records_calls_in_an_invalid_order() -> None:
     mirror: Mirror[None] = Mirror()
     first, other = hold(pod("a")), hold(pod("a", uid="other"))
 

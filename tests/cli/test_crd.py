@@ -112,7 +112,7 @@ def test_an_operator_is_printed_as_all_of_its_models() -> None:
         pytest.param("my_operator:idle", "no reconcile of this operator", id="idle-operator"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line_and_nothing_is_printed(target: str, words: str) -> None:
+def test_an_error_is_one_line_and_nothing_else_is_printed(target: str, words: str) -> None:
     done = crd("my_operator:Database", target)
 
     assert (done.exit_code, done.stdout) == (1, "")

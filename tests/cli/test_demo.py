@@ -141,7 +141,7 @@ def _contradict(show: DemoRun) -> bool:
         ),
     ],
 )
-def test_what_differs_from_the_server_fails_the_demo_by_name(
+def test_a_difference_from_the_server_fails_the_demo_and_is_named(
     sabotage: Callable[[DemoRun], object], named: str
 ) -> None:
     status, output = _run(sabotage)
@@ -166,7 +166,7 @@ def test_a_handler_that_raises_fails_the_demo() -> None:
     assert re.search(r"messages about pods raised \d+ times, last TypeError", output.getvalue())
 
 
-def test_a_cluster_that_stands_still_fails_the_demo() -> None:
+def test_a_cluster_without_changes_fails_the_demo() -> None:
     def stand_still(_show: DemoRun) -> bool:
         raise RuntimeError("no power")
 
@@ -176,7 +176,7 @@ def test_a_cluster_that_stands_still_fails_the_demo() -> None:
     assert "the simulation failed: RuntimeError('no power')" in output
 
 
-def test_a_port_that_cannot_be_had_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_cannot_be_bound_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_server: APIServer) -> None:
         raise OSError("address already in use")
 

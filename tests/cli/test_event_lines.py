@@ -94,14 +94,14 @@ def test_the_last_applied_annotation_is_not_printed() -> None:
     assert _changes(old, new) == [f"metadata.annotations['{_LAST_APPLIED}']: changed {_NOT_SHOWN}"]
 
 
-def test_a_whole_secret_part_that_comes_shows_names_only() -> None:
+def test_an_added_part_of_a_secret_shows_names_only() -> None:
     (line,) = _changes(_object("Secret"), _object("Secret", data={"p": "dHdv"}))
 
     assert "dHdv" not in line
     assert '"p"' in line
 
 
-def test_a_deletion_says_what_is_not_certain() -> None:
+def test_a_deletion_line_names_what_is_uncertain() -> None:
     obj = hold(_object())
 
     assert _text().event(Deleted(obj)).endswith("DELETED   default/x\n")
@@ -109,14 +109,14 @@ def test_a_deletion_says_what_is_not_certain() -> None:
     assert _text().event(unsure).endswith("(found gone by a list; or it does not match any more)\n")
 
 
-def test_a_history_that_is_another_one_is_said() -> None:
+def test_a_change_of_the_servers_history_is_printed() -> None:
     event = Updated(hold(_object()), hold(_object(data={"a": ""})), may_go_back=True)
 
     assert "this state may be older" in _text().event(event)
     assert _lines([], event)[-1]["mayGoBack"] is True
 
 
-def test_nothing_is_said_to_be_nothing() -> None:
+def test_an_empty_state_is_printed_as_such() -> None:
     assert list(_text().initial([])) == ["there are no configmaps.v1 in default\n"]
 
 
@@ -127,7 +127,7 @@ def _lines(initial: list[KubeObject], *events: Any, shows_secrets: bool = False)
     return [json.loads(text) for text in texts]
 
 
-def test_programs_get_a_line_for_each_event_and_one_after_the_beginning() -> None:
+def test_json_output_has_a_line_for_each_event_and_one_after_the_initial_list() -> None:
     old, new = hold(_object(data={"a": "1"})), hold(_object(data={"a": "\x9b2"}))
 
     lines = _lines([old], Added(new), Updated(old, new), Deleted(new, may_still_exist=True))
@@ -140,7 +140,7 @@ def test_programs_get_a_line_for_each_event_and_one_after_the_beginning() -> Non
     assert lines[4]["mayStillExist"] is True
 
 
-def test_programs_get_no_secret_either() -> None:
+def test_json_output_shows_no_secret() -> None:
     body = _object("Secret", data={"p": "dHdv"}, metadata={"annotations": {_LAST_APPLIED: "HIDE"}})
     obj, before = hold(body), copy.deepcopy(body)
 
@@ -162,7 +162,7 @@ def test_of_many_long_paths_some_are_shown_in_part() -> None:
     assert max(map(len, _text().event(Updated(old, new)).splitlines())) < 2_000
 
 
-def test_what_cannot_be_read_is_named() -> None:
+def test_an_unreadable_object_is_named() -> None:
     broken = hold(_object())
     text = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":1e999}}'
     broken = KubeObject(broken._key, broken.metadata, None, text, broken.gvk)
@@ -174,7 +174,7 @@ def test_what_cannot_be_read_is_named() -> None:
 
 
 @pytest.mark.parametrize("levels", [970, 9_994])
-def test_what_is_nested_deeply_is_written_or_named(levels: int) -> None:
+def test_a_deeply_nested_object_is_printed_or_named(levels: int) -> None:
     broken = hold(_object())
     value = b'{"a":' * levels + b"1" + b"}" * levels
     text = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":%s}' % value

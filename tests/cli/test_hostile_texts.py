@@ -39,7 +39,9 @@ def _event(number: int, text: str) -> JSONObject:
 
 
 @pytest.mark.parametrize("form", ["table", "wide", "name", "json", "yaml"])
-def test_names_and_messages_of_tenants_stay_in_their_lines(apiserver: APIServer, form: str) -> None:
+def test_names_and_messages_of_tenants_do_not_break_their_lines(
+    apiserver: APIServer, form: str
+) -> None:
     for number, text in enumerate(STORABLE):
         apiserver.create(_role(text))
         apiserver.create(_event(number, text))
@@ -60,7 +62,7 @@ def test_names_and_messages_of_tenants_stay_in_their_lines(apiserver: APIServer,
 
 
 @pytest.mark.parametrize("form", ["text", "wide", "json"])
-def test_what_a_watch_shows_stays_in_its_lines(apiserver: APIServer, form: str) -> None:
+def test_texts_shown_by_watch_do_not_break_their_lines(apiserver: APIServer, form: str) -> None:
     for text in STORABLE:
         apiserver.create(_role(text))
     chosen = () if form == "text" else ("-o", form)

@@ -38,7 +38,7 @@ def _pod(phase: str = "Pending", node: str = "") -> KubeObject[PodView]:
         pytest.param(Deleted(_pod()), "web-1 on no node is gone", id="never-scheduled"),
     ],
 )
-def test_what_happened_to_a_pod(event: Event[PodView], words: str | None) -> None:
+def test_changes_of_a_pod_are_described(event: Event[PodView], words: str | None) -> None:
     assert pod_message(event) == words
 
 
@@ -48,7 +48,7 @@ def _node(*, unschedulable: bool) -> KubeObject[NodeView]:
     return view(body, "nodes", NodeView)
 
 
-def test_a_drain_is_said_with_the_pods_to_move() -> None:
+def test_the_start_of_a_drain_is_described_with_the_pods_to_move() -> None:
     event = Updated(_node(unschedulable=False), _node(unschedulable=True))
 
     words = node_message(event, {"node-3": 14}.__getitem__)
@@ -56,7 +56,7 @@ def test_a_drain_is_said_with_the_pods_to_move() -> None:
     assert words == "node-3 is being drained: 14 pods to move"
 
 
-def test_the_end_of_a_drain_is_said_and_heartbeats_are_not() -> None:
+def test_the_end_of_a_drain_is_described_and_heartbeats_are_not() -> None:
     out, back = _node(unschedulable=True), _node(unschedulable=False)
 
     assert node_message(Updated(out, back), len) == "node-3 accepts pods again"

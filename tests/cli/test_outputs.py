@@ -52,13 +52,13 @@ def test_closed_inputs_and_errors_keep_nothing_from_being_shown(server: APIServe
 
 
 @pytest.mark.parametrize("arguments", ["get v1/configmaps AT", "watch v1/configmaps AT", "--help"])
-def test_a_full_disk_is_said_in_words(server: APIServer, arguments: str) -> None:
+def test_a_full_disk_is_reported_in_words(server: APIServer, arguments: str) -> None:
     done = _shell(f"{arguments} >/dev/full", server)
 
     assert (done.returncode, done.stderr) == (1, _FULL)
 
 
-def test_errors_that_cannot_be_said_change_nothing(server: APIServer) -> None:
+def test_errors_that_cannot_be_printed_change_no_exit_status(server: APIServer) -> None:
     done = _shell("get v1/configmaps one missing -o name AT 2>/dev/full", server)
 
     assert (done.returncode, done.stdout) == (1, "configmap/one\n")
@@ -77,7 +77,7 @@ def test_help_has_no_colours_either_when_they_are_off() -> None:
     assert "\x1b" not in shown
 
 
-def test_it_ends_without_a_word_at_the_very_end_of_the_interpreter() -> None:
+def test_the_command_prints_nothing_while_the_interpreter_exits() -> None:
     code = (
         "import atexit, os, signal, sys\n"
         "from pyinformer_command import main\n"

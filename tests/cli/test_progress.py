@@ -76,7 +76,7 @@ def test_a_reason_that_repeats_the_error_is_not_shown_twice() -> None:
     ]
 
 
-def test_what_is_shown_may_be_old_until_it_is_followed_again() -> None:
+def test_the_shown_state_is_marked_old_until_it_is_followed_again() -> None:
     progress = ProgressReporter()
 
     assert progress.lines(_status(_FOLLOWED), 1.0) == []
@@ -101,5 +101,7 @@ def test_a_slow_reader_is_reported_once() -> None:
         pytest.param(replace(_FOLLOWED, state=ReflectorState.FORBIDDEN), False, id="synced"),
     ],
 )
-def test_only_what_never_synced_is_refused(scope: NamespaceStatus, *, refused: bool) -> None:
+def test_only_a_resource_that_never_synced_fails_the_command(
+    scope: NamespaceStatus, *, refused: bool
+) -> None:
     assert is_refused(scope) is refused

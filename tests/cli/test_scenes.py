@@ -197,14 +197,16 @@ def test_a_report_shows_facts_side_by_side_and_ends_with_the_verdict(passes: boo
     assert lines[-1].startswith(re.sub(r"0\.0", lines[-1].split()[2], verdict))
 
 
-def test_one_claim_that_does_not_hold_is_the_exit_status() -> None:
+def test_one_failed_claim_sets_the_exit_status() -> None:
     output = io.StringIO()
 
     assert play([_scene(passes=True), _scene(passes=False)], real=False, output=output) == 1
     assert play([_scene(passes=True)], real=False, output=output) == 0
 
 
-def test_a_server_that_cannot_be_had_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_cannot_be_started_is_reported_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(_server: APIServer) -> None:
         raise OSError("address already in use")
 
@@ -238,7 +240,7 @@ def test_the_command_plays_a_scene_and_succeeds() -> None:
         pytest.param(["--real"], id="no-name"),
     ],
 )
-def test_arguments_that_cannot_be_meant_are_refused(arguments: list[str]) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str]) -> None:
     done = here("scenes", *arguments)
 
     assert done.exit_code == 2

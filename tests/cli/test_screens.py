@@ -84,7 +84,7 @@ def test_the_table_and_its_summary_fit_the_terminal(
     assert ("waiting" in "".join(first)) is (columns >= 100)
 
 
-def test_the_cursor_is_given_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cursor_is_restored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     output = _Terminal()
     screen = screen_for(output, {"TERM": "xterm-256color"})
@@ -98,7 +98,7 @@ def test_the_cursor_is_given_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert output.getvalue().count("\x1b[?25h") == 1
 
 
-def test_plain_lines_tell_only_what_is_new() -> None:
+def test_plain_lines_show_only_what_is_new() -> None:
     output, frame = io.StringIO(), _frame("waiting")
     screen = PlainScreen(output)
 
@@ -124,7 +124,7 @@ def test_plain_lines_tell_only_what_is_new() -> None:
         pytest.param({"TERM": "xterm", "CI": "true"}, False, id="ci"),
     ],
 )
-def test_control_codes_go_only_where_they_are_welcome(environ: dict[str, str], taken: bool) -> None:
+def test_control_codes_are_written_only_to_terminals(environ: dict[str, str], taken: bool) -> None:
     assert takes_control_codes(_Terminal(), environ) is taken
     assert takes_control_codes(io.StringIO(), environ) is False
 

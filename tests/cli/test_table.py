@@ -118,11 +118,11 @@ _POD = _object(
         pytest.param(_object("v1", "Pod", status=["odd"]), "x ? ? ? ? 60m", id="unreadable"),
     ],
 )
-def test_a_row_says_what_matters_of_its_kind(obj: JSONObject, cells: str) -> None:
+def test_a_row_has_the_columns_of_its_kind(obj: JSONObject, cells: str) -> None:
     assert " ".join(_rows(obj)[1].split()) == cells
 
 
-def test_columns_stand_under_each_other_however_wide_letters_are() -> None:
+def test_columns_are_aligned_with_wide_characters() -> None:
     first, second = _object("v1", "Thing", "東京"), _object("v1", "Thing", "a-long-name")
 
     lines = _rows(first, second, with_namespace=True)
@@ -134,22 +134,22 @@ def test_columns_stand_under_each_other_however_wide_letters_are() -> None:
     ]
 
 
-def test_wide_tables_say_more() -> None:
+def test_wide_tables_have_more_columns() -> None:
     assert _rows(_POD, is_wide=True) == [
         "NAME    READY   STATUS    RESTARTS   NODE     AGE   IP         LABELS",
         "web-1   1/2     BackOff   3          node-1   60m   10.0.0.1   app=web",
     ]
 
 
-def test_metadata_alone_has_no_columns_that_would_lie() -> None:
+def test_metadata_alone_has_no_columns_of_absent_fields() -> None:
     assert _rows(_POD, metadata_only=True) == ["NAME    AGE", "web-1   60m"]
 
 
-def test_no_objects_are_no_table() -> None:
+def test_without_objects_no_table_is_printed() -> None:
     assert _rows() == []
 
 
-def test_facts_name_what_they_are() -> None:
+def test_each_fact_has_its_name() -> None:
     expected = "ready=1/2 status=BackOff restarts=3 node=node-1"
 
     assert facts_of(hold(_POD), Layout()) == expected
@@ -169,5 +169,5 @@ def test_ages_are_short(seconds: int, age: str) -> None:
     assert age_text(created, _NOW) == age
 
 
-def test_an_unknown_age_is_said_so() -> None:
+def test_an_unknown_age_is_shown_as_unknown() -> None:
     assert age_text(None, _NOW) == age_text("yesterday", _NOW) == ""

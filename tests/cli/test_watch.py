@@ -52,7 +52,7 @@ def server(apiserver: APIServer) -> APIServer:
     return apiserver
 
 
-def test_watch_tells_what_exists_and_then_each_change(server: APIServer) -> None:
+def test_watch_prints_what_exists_and_then_each_change(server: APIServer) -> None:
     server.create(_pod("old"))
     with program("watch", "po", "--server", server.url, "-l", "app=web") as watching:
         assert watching.line().split() == [
@@ -96,7 +96,7 @@ def test_json_output_is_one_object_per_line(server: APIServer) -> None:
     assert (status, errors) == (143, [])
 
 
-def test_time_that_is_up_is_no_failure_once_it_has_synced(server: APIServer) -> None:
+def test_a_time_limit_reached_after_the_sync_is_not_a_failure(server: APIServer) -> None:
     done = here("watch", "v1/pods", "-A", "--server", server.url, "--timeout-seconds", "1.5")
 
     assert (done.exit_code, done.stderr) == (0, "")
@@ -128,7 +128,7 @@ def silence() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_it_ends_soon_while_it_waits_for_a_server(silence: str) -> None:
+def test_watch_ends_soon_while_it_waits_for_a_server(silence: str) -> None:
     cases = [("pods", signal.SIGINT), ("v1/pods", signal.SIGTERM), ("v1/pods", signal.SIGHUP)]
     with ExitStack() as stack:  # at once: each takes a while to say that it waits
         waiting = [
@@ -144,7 +144,7 @@ def test_it_ends_soon_while_it_waits_for_a_server(silence: str) -> None:
             assert seconds < SOON_SECONDS
 
 
-def test_it_ends_soon_though_its_output_is_full_and_not_read(server: APIServer) -> None:
+def test_watch_ends_soon_though_its_output_is_not_read(server: APIServer) -> None:
     for number in range(200):
         server.create(_pod(f"big-{number}", metadata={"labels": {"text": "x" * 63}}))
     command = [*COMMAND, "watch", "pods", "--server", server.url, "-o", "json"]
@@ -159,7 +159,7 @@ def test_it_ends_soon_though_its_output_is_full_and_not_read(server: APIServer) 
     assert (process.returncode, complaints(errors)) == (130, [])
 
 
-def test_it_ends_soon_while_a_plug_in_for_credentials_runs(tmp_path: Path, silence: str) -> None:
+def test_watch_ends_soon_while_a_credential_plugin_runs(tmp_path: Path, silence: str) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
     kubeconfig = tmp_path / "kubeconfig"
@@ -185,7 +185,7 @@ def test_it_ends_soon_while_a_plug_in_for_credentials_runs(tmp_path: Path, silen
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.2, 0.6])
-def test_it_ends_without_a_word_while_it_loads_itself(silence: str, seconds: float) -> None:
+def test_an_interrupt_during_imports_prints_nothing(silence: str, seconds: float) -> None:
     code = (
         "import os, signal, sys, threading\n"
         "from pyinformer_command import main\n"
@@ -213,7 +213,7 @@ def check_that_it_ends_with_its_reader(command: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_a_reader_who_goes_ends_it_though_nothing_happens(server: APIServer, form: str) -> None:
+def test_a_closed_pipe_ends_watch_without_an_event(server: APIServer, form: str) -> None:
     command = [*COMMAND, "watch", "pods", "-A", "--server", server.url, "-o", form]
     check_that_it_ends_with_its_reader(command)
 
@@ -221,7 +221,9 @@ def test_a_reader_who_goes_ends_it_though_nothing_happens(server: APIServer, for
 @pytest.mark.parametrize(
     "arguments", [("serve",), ("demo",), ("scenes", "held-lock"), ("get", "pods", "-A")]
 )
-def test_every_command_ends_with_its_reader(server: APIServer, arguments: tuple[str, ...]) -> None:
+def test_every_command_ends_when_its_output_is_closed(
+    server: APIServer, arguments: tuple[str, ...]
+) -> None:
     if arguments[0] == "get":
         for number in range(2000):
             server.create(_pod(f"many-{number}"))
@@ -234,7 +236,7 @@ def test_every_command_ends_with_its_reader(server: APIServer, arguments: tuple[
     ("environ", "is_colourful"),
     [pytest.param({}, True, id="terminal"), pytest.param({"NO_COLOR": "1"}, False, id="no-color")],
 )
-def test_colours_are_for_terminals_that_want_them(
+def test_colours_are_used_on_terminals_that_allow_them(
     server: APIServer, environ: dict[str, str], is_colourful: bool
 ) -> None:
     ours, its = pty.openpty()
@@ -356,7 +358,7 @@ def test_invalid_arguments_have_their_exit_status_and_message(
         pytest.param(["--context", "nope"], "nope", id="no-context"),
     ],
 )
-def test_a_missing_configuration_is_said_in_words(
+def test_a_missing_configuration_is_reported_in_words(
     server: APIServer, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     kubeconfig = tmp_path / "kubeconfig"
@@ -369,7 +371,7 @@ def test_a_missing_configuration_is_said_in_words(
     assert "Traceback" not in done.stderr
 
 
-def test_while_a_server_is_not_reached_it_says_so_and_goes_on() -> None:
+def test_an_unreachable_server_is_reported_and_retried() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     done = here("watch", "pods", "--server", url, "--timeout-seconds", "1.5")
@@ -402,7 +404,7 @@ def test_one_forbidden_namespace_does_not_stop_the_others(
     assert "pods.v1 in b: forbidden" in refused.stderr
 
 
-def test_a_forbidden_namespace_is_said_while_the_others_are_followed(
+def test_a_forbidden_namespace_is_reported_while_the_others_are_followed(
     server: APIServer, tmp_path: Path
 ) -> None:
     server.add_token(
@@ -447,7 +449,7 @@ def test_the_shell_completes_contexts_and_resources(
     assert complete_context("p") == []
 
 
-def test_bash_takes_the_completion_that_it_is_given(tmp_path: Path) -> None:
+def test_the_completion_works_in_bash(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps({"contexts": [{"name": "production"}]}))
     folder = Path(COMMAND[0]).parent

@@ -100,7 +100,9 @@ def changed(where: str, value: Any, of: JSONObject = ANSWER) -> JSONObject:
         pytest.param(changed("spec.volumes", None), id="null"),
     ],
 )
-def test_what_others_change_does_not_matter(cache: ApplyCache, current: JSONObject) -> None:
+def test_changes_of_fields_of_others_do_not_repeat_an_apply(
+    cache: ApplyCache, current: JSONObject
+) -> None:
     assert cache.is_applied(IDENTITY, DESIRED, now(current))
 
 
@@ -117,9 +119,7 @@ def test_what_others_change_does_not_matter(cache: ApplyCache, current: JSONObje
         pytest.param(changed("spec.volumes", [{"name": "v"}]), id="filled"),
     ],
 )
-def test_what_is_changed_at_an_owned_path_is_applied_again(
-    cache: ApplyCache, current: JSONObject
-) -> None:
+def test_a_change_at_an_owned_path_is_applied_again(cache: ApplyCache, current: JSONObject) -> None:
     assert not cache.is_applied(IDENTITY, DESIRED, now(current))
     assert cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
@@ -148,7 +148,7 @@ def test_an_object_that_is_nested_too_deeply_to_be_compared_is_applied_again(
         pytest.param({**DESIRED, "spec": {"replicas": 2}}, id="given-up"),
     ],
 )
-def test_what_is_wanted_otherwise_is_applied(cache: ApplyCache, desired: JSONObject) -> None:
+def test_a_different_configuration_is_applied(cache: ApplyCache, desired: JSONObject) -> None:
     assert not cache.is_applied(IDENTITY, desired, now(ANSWER))
 
 
@@ -160,11 +160,13 @@ def test_what_is_wanted_otherwise_is_applied(cache: ApplyCache, desired: JSONObj
         pytest.param(changed("metadata.resourceVersion", "9", DESIRED), id="another-version"),
     ],
 )
-def test_what_says_the_same_is_the_same(cache: ApplyCache, desired: JSONObject) -> None:
+def test_an_equal_configuration_is_not_applied_again(
+    cache: ApplyCache, desired: JSONObject
+) -> None:
     assert cache.is_applied(IDENTITY, desired, now(ANSWER))
 
 
-def test_an_older_version_is_judged_like_any_other(cache: ApplyCache) -> None:
+def test_an_older_version_is_compared_like_any_other(cache: ApplyCache) -> None:
     """After a restore of the server's data it may be the newest there is."""
     assert cache.is_applied(IDENTITY, DESIRED, now(ANSWER, "9"))
     assert not cache.is_applied(IDENTITY, DESIRED, now(changed("spec.replicas", 1), "9"))
@@ -174,7 +176,7 @@ def test_a_successor_of_the_same_name_is_another_object(cache: ApplyCache) -> No
     assert not cache.is_applied(IDENTITY, DESIRED, now(ANSWER, uid="other"))
 
 
-def test_another_manager_or_object_has_a_memory_of_its_own(cache: ApplyCache) -> None:
+def test_each_manager_and_object_has_its_own_entry(cache: ApplyCache) -> None:
     other = IDENTITY._replace(field_manager="other")
 
     assert not cache.is_applied(other, DESIRED, now(ANSWER))
@@ -196,7 +198,7 @@ def _managed(fields: JSONObject, manager: str = "me") -> list[JSONObject]:
         pytest.param("rules.1", True, id="a-list-of-which-elements-are-owned"),
     ],
 )
-def test_whose_the_elements_of_others_are_is_the_servers_word(where: str, is_applied: bool) -> None:
+def test_the_server_decides_who_owns_the_elements_of_a_list(where: str, is_applied: bool) -> None:
     cache = ApplyCache()
     remember(cache, _SUBJECTS, _SUBJECTS, managed=_managed(_ATOMIC))
     current = changed(where, {"name": "other", "kind": "User"}, _SUBJECTS)
@@ -205,7 +207,7 @@ def test_whose_the_elements_of_others_are_is_the_servers_word(where: str, is_app
     assert cache.is_applied(IDENTITY, _SUBJECTS, now(current)) is is_applied
 
 
-def test_an_apply_beside_another_one_leaves_open_which_was_last() -> None:
+def test_two_concurrent_applies_are_not_cached() -> None:
     cache = ApplyCache()
     with cache.applying(IDENTITY):
         with cache.applying(IDENTITY):
@@ -220,14 +222,14 @@ def test_an_apply_beside_another_one_leaves_open_which_was_last() -> None:
     assert cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
 
-def test_what_is_forgotten_is_applied_once_more(cache: ApplyCache) -> None:
+def test_an_evicted_entry_is_applied_again(cache: ApplyCache) -> None:
     with cache.applying(IDENTITY):
         pass
 
     assert not cache.is_applied(IDENTITY, DESIRED, now(ANSWER))
 
 
-def test_the_memory_is_bounded_and_drops_what_was_asked_for_longest_ago() -> None:
+def test_the_apply_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     cache = ApplyCache(limit=2)
     first, second, third = (IDENTITY._replace(key=key) for key in "abc")
     remember(cache, identity=first)
@@ -240,7 +242,7 @@ def test_the_memory_is_bounded_and_drops_what_was_asked_for_longest_ago() -> Non
     assert not cache.is_applied(second, DESIRED, now(ANSWER))
 
 
-def test_no_content_is_kept() -> None:
+def test_the_apply_cache_keeps_no_content() -> None:
     cache = ApplyCache()
     secret: JSONObject = {"data": {"password": "hunter2"}}
     remember(cache, secret, secret)

@@ -78,7 +78,7 @@ async def test_nothing_is_sent_before_an_informer_starts(apiserver: APIServer) -
     assert apiserver.requests == ()
 
 
-async def test_a_kubeconfig_that_does_not_exist_is_said_to_be_so(tmp_path: Path) -> None:
+async def test_a_missing_kubeconfig_is_reported_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "nowhere"
     with pytest.raises(ConfigurationNotFoundError) as raised:
         async with pyinformer.connect(path):
@@ -89,7 +89,7 @@ async def test_a_kubeconfig_that_does_not_exist_is_said_to_be_so(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("no_kubeconfig")
-async def test_that_nothing_was_found_names_where_it_was_looked_for() -> None:
+async def test_a_missing_configuration_names_the_places_that_were_searched() -> None:
     with pytest.raises(ConfigurationNotFoundError) as raised:
         async with pyinformer.connect():
             raise AssertionError
@@ -97,7 +97,9 @@ async def test_that_nothing_was_found_names_where_it_was_looked_for() -> None:
     assert "KUBECONFIG" in str(raised.value)
 
 
-async def test_an_unknown_context_is_said_to_be_so(apiserver: APIServer, tmp_path: Path) -> None:
+async def test_an_unknown_context_is_reported_as_unknown(
+    apiserver: APIServer, tmp_path: Path
+) -> None:
     path = apiserver.write_kubeconfig(tmp_path / "config")
     with pytest.raises(ConfigurationError) as raised:
         async with pyinformer.connect(path, context="staging"):
@@ -110,7 +112,7 @@ async def test_an_unknown_context_is_said_to_be_so(apiserver: APIServer, tmp_pat
 @pytest.mark.parametrize(
     "content", ["", "just text", "apiVersion: [", "clusters: 7", "\x00"], ids=repr
 )
-async def test_a_kubeconfig_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+async def test_an_invalid_kubeconfig_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(ConfigurationError) as raised:
@@ -121,7 +123,7 @@ async def test_a_kubeconfig_that_is_none_is_refused(tmp_path: Path, content: str
 
 
 @pytest.mark.parametrize("server", ["", "localhost:8080", "ftp://host", "http://", "https://a:b"])
-async def test_a_url_that_is_none_is_refused(server: str) -> None:
+async def test_an_invalid_url_is_refused(server: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         async with pyinformer.connect(server=server):
             raise AssertionError
@@ -149,13 +151,13 @@ CONFIG = pyinformer.config.ClusterConfig(server="http://a")
         {"config": CONFIG, "context": "c"},
     ],
 )
-async def test_two_ways_at_once_are_refused(arguments: dict[str, Any]) -> None:
+async def test_two_sources_of_configuration_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="pass one of kubeconfig"):
         async with pyinformer.connect(**arguments):
             raise AssertionError
 
 
-async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
+async def test_an_error_of_the_caller_is_raised_without_a_group(apiserver: APIServer) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         async with pyinformer.connect(server=apiserver.url) as cluster:
             await keys_of(cluster)
@@ -164,7 +166,9 @@ async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
     assert raised.value.__cause__ is None
 
 
-async def test_it_is_entered_in_one_task_and_left_in_another(apiserver: APIServer) -> None:
+async def test_the_block_may_be_entered_in_one_task_and_left_in_another(
+    apiserver: APIServer,
+) -> None:
     connecting = pyinformer.connect(server=apiserver.url)
     cluster = await asyncio.create_task(connecting.__aenter__())
     await keys_of(cluster)

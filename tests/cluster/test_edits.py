@@ -160,7 +160,7 @@ def test_an_unedited_model_needs_no_patch(
 
 
 @each_model
-def test_an_edit_in_a_model_keeps_what_it_does_not_know(
+def test_an_edit_in_a_model_keeps_unknown_fields(
     model: type[Any], container: Callable[..., object]
 ) -> None:
     obj = deployment()
@@ -206,7 +206,7 @@ def test_an_edited_dict_needs_no_model() -> None:
 
 
 @pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "namespace"])
-def test_another_object_is_no_edit(field: str) -> None:
+def test_an_edit_of_another_object_is_refused(field: str) -> None:
     obj = deployment()
     edited = obj.to_dict()
     (edited if field in edited else edited["metadata"])[field] = "other"
@@ -215,24 +215,24 @@ def test_another_object_is_no_edit(field: str) -> None:
         patch_of(obj, edited)
 
 
-def test_the_edits_alone_are_not_the_whole_object() -> None:
+def test_a_partial_object_is_not_an_edit() -> None:
     with pytest.raises(InvalidArgumentError, match=r"edited: has no apiVersion: .* whole object"):
         patch_of(deployment(), {"spec": {"replicas": 1}})
 
 
 @pytest.mark.parametrize("whole", [DEPLOYMENT, deployment], ids=["dict", "object"])
-def test_a_whole_object_is_no_status(whole: Any) -> None:
+def test_a_whole_object_is_not_a_status(whole: Any) -> None:
     given = whole() if callable(whole) else whole
     with pytest.raises(InvalidArgumentError, match="status: must be the new status"):
         status_patch_of(deployment(), given)
 
 
-def test_an_object_that_does_not_fit_the_model_says_so() -> None:
+def test_an_object_that_does_not_fit_the_model_raises() -> None:
     with pytest.raises(InvalidObjectError, match="does not fit Status"):
         patch_of(deployment(), Status(1))
 
 
-def test_a_status_in_a_model_keeps_what_it_does_not_know() -> None:
+def test_a_status_in_a_model_keeps_unknown_fields() -> None:
     status = Status(2, [Condition("Ready", "True"), Condition("New", "True")], "New")
 
     assert status_patch_of(deployment(), status) == {
@@ -253,7 +253,7 @@ def test_a_status_in_a_dict_is_the_whole_status() -> None:
     assert status_patch_of(deployment(), DEPLOYMENT["status"]) == {}
 
 
-def test_a_first_status_may_have_a_model_that_nothing_fits_yet() -> None:
+def test_a_first_status_may_have_required_fields() -> None:
     body = {**DEPLOYMENT, "status": {"phase": "New", "older": True}}
     codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
     raw = msgspec.json.encode(body)
@@ -276,7 +276,7 @@ class Everything:
     unset: msgspec.UnsetType = msgspec.UNSET
 
 
-def test_a_model_says_in_json_what_it_is() -> None:
+def test_a_model_is_converted_to_json() -> None:
     model = Everything(
         when=dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
         how=Strategy.ROLLING,
@@ -341,14 +341,16 @@ _LOOP["self"] = _LOOP
         pytest.param(None, InvalidTypeError, "not NoneType", id="nothing"),
     ],
 )
-def test_what_is_no_object_is_refused(body: Any, error: type[Exception], words: str) -> None:
+def test_a_value_that_is_not_an_object_is_refused(
+    body: Any, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words) as raised:
         body_of(body)
 
     assert str(raised.value).startswith("obj: ")
 
 
-def test_a_model_that_cannot_say_what_it_is_is_refused_without_its_words() -> None:
+def test_a_model_that_cannot_be_converted_is_refused_without_its_message() -> None:
     class Broken(pydantic.BaseModel):
         """A model whose serializer fails."""
 

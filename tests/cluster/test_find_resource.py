@@ -118,19 +118,17 @@ def _named(found: Sequence[APIResource]) -> list[str]:
         pytest.param("no", ["v1/nodes", "events.example.com/v1/notes"], id="one-short-name-of-two"),
     ],
 )
-async def test_a_name_means_what_kubectl_takes_it_for(
-    server: _Server, name: str, found: list[str]
-) -> None:
+async def test_a_name_resolves_as_in_kubectl(server: _Server, name: str, found: list[str]) -> None:
     assert _named(await Discovery(server.read).find(name)) == found
 
 
-async def test_a_name_in_full_asks_for_its_own_version_only(server: _Server) -> None:
+async def test_a_full_name_requests_only_its_own_version(server: _Server) -> None:
     await Discovery(server.read).find("apps/v1/deployments")
 
     assert server.asked == ["/apis/apps/v1"]
 
 
-async def test_what_was_learned_is_kept_until_a_name_is_new(server: _Server) -> None:
+async def test_discovery_is_cached_until_a_name_is_unknown(server: _Server) -> None:
     discovery = Discovery(server.read)
     await discovery.find("pods")
     asked = len(server.asked)
@@ -142,7 +140,7 @@ async def test_what_was_learned_is_kept_until_a_name_is_new(server: _Server) -> 
     assert _named(await discovery.find("widget")) == ["apps/v1/widgets"]
 
 
-async def test_many_who_ask_at_once_share_the_requests(server: _Server) -> None:
+async def test_concurrent_lookups_share_the_requests(server: _Server) -> None:
     discovery = Discovery(server.read)
     async with anyio.create_task_group() as group:
         for name in ("pods", "deploy", "ev"):
@@ -161,7 +159,7 @@ async def test_an_unknown_name_has_similar_names_and_unavailable_groups_in_its_e
     assert raised.value.unavailable == ("metrics.example.com/v1beta1",)
 
 
-async def test_where_discovery_is_forbidden_it_says_how_to_do_without(server: _Server) -> None:
+async def test_forbidden_discovery_names_the_alternative(server: _Server) -> None:
     server.documents.clear()
     server.refusal = ForbiddenError(status=403, reason="Forbidden", message="cannot get path")
 
@@ -169,14 +167,14 @@ async def test_where_discovery_is_forbidden_it_says_how_to_do_without(server: _S
         await Discovery(server.read).find("pods")
 
 
-async def test_what_is_no_document_of_discovery_is_said_so(server: _Server) -> None:
+async def test_an_invalid_discovery_document_is_reported(server: _Server) -> None:
     server.documents["/api"] = {"kind": 7}
 
     with pytest.raises(ProtocolError, match="not a document of discovery"):
         await Discovery(server.read).find("pods")
 
 
-async def test_an_aggregated_group_that_is_stale_is_named() -> None:
+async def test_a_stale_aggregated_group_is_named() -> None:
     def version(name: str, freshness: str, *resources: JSONObject) -> JSONObject:
         return {"version": name, "freshness": freshness, "resources": list(resources)}
 
@@ -237,7 +235,7 @@ async def test_the_real_server_is_understood(kube_apiserver: KubeAPIServer, tmp_
         pytest.param({"/apis/e.io/v1": b'{"resources":[{"name":"\xff"}]}'}, "utf-8", id="no-text"),
     ],
 )
-async def test_what_an_aggregated_server_says_that_it_serves_is_bounded(
+async def test_the_resources_of_an_aggregated_server_are_bounded(
     answers: dict[str, bytes], reason: str
 ) -> None:
     async def read(path: str, _: str) -> bytes:
@@ -247,7 +245,7 @@ async def test_what_an_aggregated_server_says_that_it_serves_is_bounded(
         await Discovery(read).find("e.io/v1/things")
 
 
-async def test_what_is_served_in_all_is_bounded() -> None:
+async def test_the_number_of_all_resources_is_bounded() -> None:
     groups = _groups(**{f"g{number}": ["v1"] for number in range(2_001)})
     asked: list[str] = []
 

@@ -30,7 +30,7 @@ _PAGE = {
 }
 
 
-async def test_a_list_whose_version_expires_between_its_pages_says_what_to_do(
+async def test_a_list_that_expires_between_its_pages_names_the_cure(
     apiserver: APIServer,
 ) -> None:
     for name in "abc":
@@ -58,7 +58,7 @@ async def test_a_server_that_repeats_a_page_does_not_make_the_list_endless() -> 
     assert "continue=again" in server.requests[1].target
 
 
-async def test_a_deletion_of_many_with_an_unreadable_answer_says_that_it_was_carried_out(
+async def test_a_delete_collection_with_an_unreadable_answer_is_reported_as_done(
     apiserver: APIServer,
 ) -> None:
     api = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": ["list"]}

@@ -70,7 +70,7 @@ async def test_dicts_objects_and_models_are_written_alike(apiserver: APIServer) 
         assert await cluster.delete(model) is None
 
 
-async def test_a_model_is_no_original_to_patch(apiserver: APIServer) -> None:
+async def test_a_model_is_not_an_original_to_patch(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         model = cast("JSONObject", Model({"name": "a"}, {}))
         with pytest.raises(pyinformer.errors.InvalidTypeError, match="may not know all fields"):
@@ -99,7 +99,7 @@ async def test_a_model_is_no_original_to_patch(apiserver: APIServer) -> None:
         ),
     ],
 )
-async def test_an_object_that_does_not_say_what_and_where_it_is_is_refused(
+async def test_an_object_without_kind_or_name_is_refused(
     apiserver: APIServer, body: JSONObject, words: str
 ) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -124,7 +124,9 @@ async def test_a_kind_that_is_not_served_is_not_found(apiserver: APIServer) -> N
             await cluster.discovery.resource(GroupVersionResource.of("v1", "ghosts"))
 
 
-async def test_a_group_is_asked_for_once_and_again_for_what_is_new(apiserver: APIServer) -> None:
+async def test_a_group_is_discovered_once_and_again_for_an_unknown_kind(
+    apiserver: APIServer,
+) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         assert cluster.discovery.known(CONFIG_MAPS) is None
         await cluster.discovery.resource(CONFIG_MAPS)
@@ -136,7 +138,7 @@ async def test_a_group_is_asked_for_once_and_again_for_what_is_new(apiserver: AP
 
 
 @pytest.mark.parametrize("key", ["", "a/", "/a", "a/b/c"])
-async def test_a_key_that_is_none_is_refused(apiserver: APIServer, key: str) -> None:
+async def test_an_invalid_key_is_refused(apiserver: APIServer, key: str) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         with pytest.raises(
             pyinformer.errors.InvalidArgumentError, match="'namespace/name' nor 'name'"
@@ -145,7 +147,7 @@ async def test_a_key_that_is_none_is_refused(apiserver: APIServer, key: str) -> 
 
 
 @pytest.mark.parametrize("key", ["default/..", "default/.", "../a", "..", "default/\ud800"])
-async def test_a_key_that_would_lead_elsewhere_is_refused(apiserver: APIServer, key: str) -> None:
+async def test_a_key_that_would_change_the_url_is_refused(apiserver: APIServer, key: str) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         for call in (cluster.get, cluster.delete):
             with pytest.raises(pyinformer.errors.InvalidArgumentError, match="key: "):
@@ -157,7 +159,7 @@ async def test_a_key_that_would_lead_elsewhere_is_refused(apiserver: APIServer, 
         assert {one.path for one in apiserver.requests} <= {"/api/v1"}
 
 
-async def test_a_text_that_is_no_unicode_is_refused(apiserver: APIServer) -> None:
+async def test_a_text_that_is_not_unicode_is_refused(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         for body in (config_map(a="\udcff"), config_map(**{"\udcff": "a"})):
             with pytest.raises(pyinformer.errors.InvalidArgumentError, match=r"obj: .*Unicode"):
@@ -169,7 +171,7 @@ async def test_a_text_that_is_no_unicode_is_refused(apiserver: APIServer) -> Non
         assert apiserver.list("v1", "configmaps") == []
 
 
-async def test_a_deletion_of_what_cannot_be_there_is_no_success(apiserver: APIServer) -> None:
+async def test_deleting_an_object_that_cannot_exist_is_an_error(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         for version, plural in (("v1", "configmapz"), ("ghost.example.com/v1", "ghosts")):
             with pytest.raises(pyinformer.NotFoundError, match=plural):
@@ -194,7 +196,7 @@ async def test_an_apply_needs_a_manager_and_the_object_itself(apiserver: APIServ
             await cluster.apply_if_changed(config_map("a"), other, field_manager="me")
 
 
-async def test_a_version_can_only_be_checked_where_there_is_one(apiserver: APIServer) -> None:
+async def test_a_version_check_needs_a_resource_version(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         await cluster.create(config_map())
         with pytest.raises(pyinformer.errors.InvalidArgumentError, match="check_version"):
@@ -285,7 +287,7 @@ async def test_a_conflict_on_every_write_ends(apiserver: APIServer) -> None:
         pytest.param(pyinformer.NotFoundError(status=404), id="not-found"),
     ],
 )
-async def test_what_no_attempt_would_cure_is_not_tried_again(error: Exception) -> None:
+async def test_an_error_that_no_retry_would_cure_is_not_retried(error: Exception) -> None:
     attempts = 0
 
     async def attempt() -> None:
@@ -322,7 +324,7 @@ async def test_an_attempt_after_a_conflict_may_succeed() -> None:
         pytest.param({"backoff_seconds": -1.0}, id="backoff_seconds"),
     ],
 )
-async def test_no_attempts_at_all_are_refused(options: dict[str, Any]) -> None:
+async def test_zero_attempts_are_refused(options: dict[str, Any]) -> None:
     async def attempt() -> None:
         """Do nothing."""
 
@@ -336,7 +338,7 @@ async def test_an_attempt_that_cannot_be_awaited_is_refused() -> None:
         await retry_on_conflict(wrong)
 
 
-async def test_who_loses_the_race_to_create_updates(apiserver: APIServer) -> None:
+async def test_losing_the_race_to_create_leads_to_an_update(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         asked: list[str] = []
 
@@ -353,7 +355,7 @@ async def test_who_loses_the_race_to_create_updates(apiserver: APIServer) -> Non
         assert asked == ["", found.object.metadata.uid]
 
 
-async def test_an_update_that_meets_another_begins_again(apiserver: APIServer) -> None:
+async def test_an_update_conflict_is_retried(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         existing = apiserver.create(config_map())
         calls = 0
@@ -383,7 +385,7 @@ async def test_a_mutate_function_that_returns_another_object_is_refused(
         assert found.object.at("data.a", str) == "3"
 
 
-async def test_a_mutate_function_that_cannot_work_is_refused(apiserver: APIServer) -> None:
+async def test_an_invalid_mutate_function_is_refused(apiserver: APIServer) -> None:
     async def later(body: JSONObject) -> None:
         """Do nothing, asynchronously."""
 
@@ -454,7 +456,7 @@ async def test_a_resource_that_is_not_served_is_not_taken_for_an_absent_object(
         pytest.param(lambda c, w: c.create(without_version(w)), id="create"),
     ],
 )
-async def test_each_request_for_a_resource_that_is_no_longer_served_says_so(
+async def test_each_request_for_a_resource_that_is_no_longer_served_raises(
     apiserver: APIServer, request_of: Callable[[Cluster, KubeObject], Awaitable[object]]
 ) -> None:
     """The kind is known from before, so only the answer to the request shows it."""

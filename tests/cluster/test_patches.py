@@ -62,14 +62,14 @@ def test_a_patch_leads_from_one_object_to_the_other(before: JSONObject, after: J
 
 
 @given(OBJECTS_WITH_NULLS, OBJECTS_WITH_NULLS)
-def test_a_null_is_the_same_as_nothing(before: JSONObject, after: JSONObject) -> None:
+def test_a_null_is_the_same_as_an_absent_field(before: JSONObject, after: JSONObject) -> None:
     found = patched(before, merge_patch(before, after))
 
     assert same(without_nulls(found), without_nulls(after))
 
 
 @given(OBJECTS_WITH_NULLS)
-def test_what_was_not_edited_needs_no_patch(obj: JSONObject) -> None:
+def test_an_unedited_object_needs_no_patch(obj: JSONObject) -> None:
     assert merge_patch(obj, deepcopy(obj)) == {}
 
 
@@ -80,7 +80,7 @@ def test_a_patch_names_nothing_but_the_difference() -> None:
     assert merge_patch(before, after) == {"spec": {"gone": None, "new": {}}, "on": 1}
 
 
-def test_what_the_server_writes_is_no_edit() -> None:
+def test_fields_written_by_the_server_are_not_edits() -> None:
     before: JSONObject = {"metadata": {"uid": "1", "resourceVersion": "1", "name": "a"}}
     after: JSONObject = {"metadata": {"name": "a", "managedFields": [], "labels": {"a": "b"}}}
 
@@ -123,7 +123,7 @@ NAMED_LISTS = st.lists(elements(), max_size=4, unique_by=lambda one: str(one["na
 
 
 @given(NAMED_LISTS, NAMED_LISTS, UNKNOWN)
-def test_of_named_elements_each_keeps_what_the_model_does_not_know(
+def test_named_elements_keep_unknown_fields(
     old: list[JSONObject], wanted: list[JSONObject], unknown: JSONObject
 ) -> None:
     before = object_with(old, unknown)
@@ -178,7 +178,7 @@ def test_an_element_without_a_name_may_be_moved_removed_or_added(
     assert same(after, object_with(expected, unknown))
 
 
-def test_which_of_two_alike_was_removed_and_which_edited_is_asked_and_not_guessed() -> None:
+def test_an_ambiguous_edit_of_equal_elements_is_refused() -> None:
     whole: JSONObject = {"rules": [{"image": "a", "secret": 1}, {"image": "b", "secret": 2}]}
     image = {"rules": [{"image": "a"}, {"image": "b"}]}
 
@@ -210,7 +210,7 @@ def test_a_list_of_any_length_takes_linear_time(kinds: int) -> None:
     assert time.thread_time() - begun_at < 5
 
 
-def test_a_list_that_the_model_shows_otherwise_is_not_cut_down_to_it() -> None:
+def test_a_list_that_the_model_shows_in_part_is_kept_whole() -> None:
     whole = {"rules": [{"image": "a", "secret": 1}, {"image": "b"}]}
 
     with pytest.raises(InvalidArgumentError, match="rules"):
@@ -220,7 +220,7 @@ def test_a_list_that_the_model_shows_otherwise_is_not_cut_down_to_it() -> None:
     }
 
 
-def test_a_sorted_set_of_names_loses_the_right_one() -> None:
+def test_the_right_name_is_removed_from_a_sorted_set() -> None:
     whole = {"finalizers": ["b", "a"]}
 
     after = carry_over(whole, {"finalizers": ["a", "b"]}, {"finalizers": ["a"]})
@@ -239,7 +239,7 @@ def test_a_models_own_defaults_are_not_written() -> None:
     }
 
 
-def test_what_a_model_gives_up_is_removed() -> None:
+def test_a_field_that_a_model_drops_is_removed() -> None:
     whole = {"spec": {"unknown": 1, "backup": {"at": "noon", "unknown": 2}}}
 
     after = carry_over(whole, {"spec": {"backup": {"at": "noon"}}}, {"spec": {}})

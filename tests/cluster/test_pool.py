@@ -132,7 +132,7 @@ async def test_a_cluster_is_opened_when_it_is_asked_for_and_once() -> None:
     assert sorted(openings.closed) == ["a", "b"]
 
 
-async def test_a_hundred_that_ask_at_once_have_it_opened_once() -> None:
+async def test_a_hundred_concurrent_callers_open_a_cluster_once() -> None:
     openings = Openings()
     openings.seconds["a"] = 5.0
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
@@ -146,7 +146,7 @@ async def test_a_hundred_that_ask_at_once_have_it_opened_once() -> None:
         assert now() == pytest.approx(5.0)
 
 
-async def test_a_hundred_that_ask_for_a_dead_one_share_an_attempt_and_its_cause() -> None:
+async def test_a_hundred_callers_of_a_dead_cluster_share_one_attempt_and_its_cause() -> None:
     openings = Openings()
     openings.seconds["a"], openings.errors["a"] = 3.0, ConnectionError("connection refused")
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
@@ -196,7 +196,7 @@ async def test_a_timed_out_wait_names_what_is_missing_and_opening_continues() ->
         assert openings.begun == ["a"]
 
 
-async def test_what_is_not_synced_is_named_without_the_time_of_the_last_look() -> None:
+async def test_unsynced_resources_are_named_without_the_time_of_the_last_check() -> None:
     async def ready(opened: str, timeout_seconds: float) -> None:
         await elapse(timeout_seconds)
         raise CacheSyncTimeoutError(waited_seconds=timeout_seconds, pending=["pods.v1: loading"])
@@ -211,7 +211,7 @@ async def test_what_is_not_synced_is_named_without_the_time_of_the_last_look() -
     )
 
 
-async def test_a_timeout_of_zero_looks_once_and_begins() -> None:
+async def test_a_timeout_of_zero_checks_once_and_starts_to_open() -> None:
     openings = Openings()
     openings.seconds["a"] = 5.0
     async with pool_of(openings) as pool:
@@ -246,7 +246,7 @@ async def test_it_is_opened_though_all_waiters_have_left() -> None:
         assert openings.begun == ["a"]
 
 
-async def test_what_failed_is_closed_and_rests_ever_longer_until_it_is_asked_for() -> None:
+async def test_a_failed_cluster_is_closed_and_retried_at_growing_intervals_on_request() -> None:
     openings = Openings()
     openings.errors["a"] = ConnectionError("connection refused")
     async with pool_of(openings) as pool:
@@ -283,7 +283,7 @@ async def test_an_attempt_that_takes_too_long_is_closed_and_has_failed() -> None
         assert openings.closed == ["a"]
 
 
-async def test_a_failed_attempt_is_remembered_while_the_next_one_goes_on() -> None:
+async def test_a_failed_attempt_is_remembered_while_the_next_one_continues() -> None:
     openings = Openings()
     openings.errors["a"] = ConnectionError("connection refused")
     async with pool_of(openings) as pool:
@@ -298,7 +298,7 @@ async def test_a_failed_attempt_is_remembered_while_the_next_one_goes_on() -> No
         assert error.attempts == 1
 
 
-async def test_what_breaks_while_it_is_open_is_opened_anew() -> None:
+async def test_a_cluster_that_breaks_is_opened_again() -> None:
     async with pool_of(openings := Openings()) as pool:
         await pool.get("a")
         openings.breaks.set()
@@ -328,7 +328,7 @@ async def test_an_evicted_cluster_is_closed_and_its_failures_forgotten() -> None
         assert await pool.get("a") == "what was opened for a"
 
 
-async def test_who_asks_while_it_is_being_closed_gets_a_new_one() -> None:
+async def test_a_caller_during_the_close_gets_a_new_cluster() -> None:
     openings = Openings()
     openings.closing_seconds = 2.0
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
@@ -342,7 +342,7 @@ async def test_who_asks_while_it_is_being_closed_gets_a_new_one() -> None:
         assert now() == pytest.approx(2.0)
 
 
-async def test_eviction_gives_up_an_opening_and_those_who_wait_have_it_opened_anew() -> None:
+async def test_eviction_abandons_an_opening_and_waiters_start_another() -> None:
     openings = Openings()
     openings.seconds["a"] = 3600.0
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
@@ -354,7 +354,7 @@ async def test_eviction_gives_up_an_opening_and_those_who_wait_have_it_opened_an
         assert now() == pytest.approx(2.0)
 
 
-async def test_what_does_not_close_is_cut_off() -> None:
+async def test_a_cluster_that_does_not_close_is_cancelled() -> None:
     openings = Openings()
     openings.closing_seconds = 3600.0
     async with pool_of(openings) as pool:
@@ -363,7 +363,7 @@ async def test_what_does_not_close_is_cut_off() -> None:
         assert now() == pytest.approx(10.0)
 
 
-async def test_the_end_closes_everything_at_once_and_wakes_who_waits() -> None:
+async def test_closing_the_pool_closes_all_clusters_and_wakes_waiters() -> None:
     openings = Openings()
     openings.closing_seconds = 2.0
     openings.seconds["slow"] = 3600.0
@@ -382,14 +382,14 @@ async def test_the_end_closes_everything_at_once_and_wakes_who_waits() -> None:
     assert sorted(openings.closed) == ["a", "b", "c"]
 
 
-async def test_before_the_start_it_raises_at_once() -> None:
+async def test_before_the_start_waiting_raises_at_once() -> None:
     pool = ClusterPool(Openings(), connect=connect)
     with pytest.raises(LifecycleError, match="start it first"):
         await pool.get("a")
     await pool.aclose()
 
 
-async def test_without_ready_what_is_opened_can_be_used() -> None:
+async def test_without_a_ready_function_a_cluster_is_usable_once_opened() -> None:
     async with ClusterPool(Openings(), connect=connect) as pool:
         assert await pool.get("a") == "what was opened for a"
 
@@ -462,12 +462,12 @@ async def generates(cluster: Cluster) -> AsyncIterator[None]:
         ),
     ],
 )
-def test_what_cannot_be_called_is_refused_at_once(arguments: Any, words: str) -> None:
+def test_an_object_that_is_not_callable_is_refused_at_once(arguments: Any, words: str) -> None:
     with pytest.raises(InvalidTypeError, match=words):
         ClusterPool(**arguments)
 
 
-async def test_names_and_durations_that_are_none_are_refused() -> None:
+async def test_invalid_names_and_durations_are_refused() -> None:
     async with pool_of(Openings()) as pool:
         with pytest.raises(InvalidArgumentError, match="name"):
             await pool.get("")
@@ -484,6 +484,6 @@ async def test_names_and_durations_that_are_none_are_refused() -> None:
         {"retry_initial_seconds": 10.0, "retry_max_seconds": 5.0},
     ],
 )
-def test_options_that_cannot_work_are_refused(options: dict[str, float]) -> None:
+def test_invalid_options_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError, match=list(options)[-1]):
         ClusterPoolOptions(**options)

@@ -99,7 +99,7 @@ class Hooks:
 
 @pytest.mark.parametrize("where", ["connect", "open", "ready"])
 @pytest.mark.parametrize(("what", "words"), HOSTILE)
-async def test_whatever_a_function_raises_is_the_affair_of_one_cluster(
+async def test_an_exception_of_a_function_affects_one_cluster(
     where: str, what: Callable[[], Awaitable[None]], words: str
 ) -> None:
     hooks = Hooks(where, what)
@@ -118,7 +118,7 @@ async def test_whatever_a_function_raises_is_the_affair_of_one_cluster(
 
 
 @pytest.mark.parametrize(("what", "words"), HOSTILE)
-async def test_whatever_closing_raises_is_told_and_harms_no_other(
+async def test_an_exception_while_closing_is_reported_and_affects_no_other(
     what: Callable[[], Awaitable[None]], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     hooks = Hooks("close", what)
@@ -132,7 +132,7 @@ async def test_whatever_closing_raises_is_told_and_harms_no_other(
 
 
 @pytest.mark.parametrize(("what", "words"), HOSTILE)
-async def test_whatever_a_last_check_raises_affects_no_other(
+async def test_an_exception_of_a_last_check_affects_no_other(
     what: Callable[[], Awaitable[None]], words: str
 ) -> None:
     hooks = Hooks("look", what)
@@ -150,7 +150,7 @@ async def test_whatever_a_last_check_raises_affects_no_other(
             await pool.get("good", timeout_seconds=1.0)
 
 
-async def test_what_ends_without_a_word_is_said_to_have_ended(
+async def test_a_cluster_that_ends_without_an_error_is_reported_as_ended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ends = asyncio.Event()
@@ -175,7 +175,7 @@ async def test_what_ends_without_a_word_is_said_to_have_ended(
         assert "cluster a was open and broke: the value of open() ended" in caplog.text
 
 
-async def test_what_is_cut_off_while_it_closes_is_said_so(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_close_that_is_cancelled_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     openings = Openings()
     openings.closing_seconds = 3600.0
     async with pool_of(openings) as pool:
@@ -185,7 +185,7 @@ async def test_what_is_cut_off_while_it_closes_is_said_so(caplog: pytest.LogCapt
         assert "cluster a was not closed cleanly: TimeoutError: cancelled after 10 s" in caplog.text
 
 
-async def test_what_still_runs_is_not_ended_by_the_errors_it_told() -> None:
+async def test_reported_errors_do_not_end_a_running_cluster() -> None:
     """An error of a loop that still runs, for example an informer, may be the cause of another."""
 
     class Retries:
@@ -227,7 +227,7 @@ async def test_what_still_runs_is_not_ended_by_the_errors_it_told() -> None:
         assert isinstance(error.__cause__, TimeoutError)
 
 
-async def test_what_broke_is_not_returned_while_it_is_being_closed() -> None:
+async def test_a_broken_cluster_is_not_returned_while_it_is_being_closed() -> None:
     openings = Openings()
     openings.closing_seconds = 5.0
     async with pool_of(openings) as pool, asyncio.TaskGroup() as group:
@@ -243,7 +243,7 @@ async def test_what_broke_is_not_returned_while_it_is_being_closed() -> None:
         assert now() == pytest.approx(5.0)
 
 
-async def test_what_broke_and_does_not_close_is_cut_off() -> None:
+async def test_a_broken_cluster_that_does_not_close_is_cancelled() -> None:
     openings = Openings()
     openings.closing_seconds = 3600.0
     async with pool_of(openings) as pool:
@@ -264,7 +264,7 @@ async def refused_later(pool: ClusterPool[str], name: str) -> ClusterUnavailable
     return await refused(pool.get(name, timeout_seconds=60.0))
 
 
-async def test_what_fails_to_be_ready_says_so_while_it_is_closed() -> None:
+async def test_a_failure_of_ready_is_reported_during_the_close() -> None:
     openings = Openings()
     openings.closing_seconds = 5.0
 
@@ -280,7 +280,7 @@ async def test_what_fails_to_be_ready_says_so_while_it_is_closed() -> None:
         assert error.reason == "ConnectionError: connection refused"
 
 
-async def test_a_ready_that_knows_no_time_is_named_when_it_is_over() -> None:
+async def test_a_ready_function_that_never_ends_is_named_at_the_timeout() -> None:
     async def never(opened: str, timeout_seconds: float) -> None:
         await elapse(3600.0)
 
@@ -289,7 +289,7 @@ async def test_a_ready_that_knows_no_time_is_named_when_it_is_over() -> None:
         assert error.reason == "TimeoutError: not open within 20 s: ready() has not finished yet"
 
 
-async def test_what_was_given_up_is_never_open_though_it_gets_there_in_the_same_moment() -> None:
+async def test_an_abandoned_opening_never_becomes_open() -> None:
     """Else it is forgotten while it closes, and opened a second time meanwhile."""
     at_once, most = 0, 0
 
@@ -320,7 +320,7 @@ async def test_what_was_given_up_is_never_open_though_it_gets_there_in_the_same_
 
 
 @pytest.mark.parametrize("name", [5, None, b"prod", ["prod"], ("prod",), 0.5])
-async def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
+async def test_a_name_that_is_not_text_is_refused(name: Any) -> None:
     async with pool_of(openings := Openings()) as pool:
         for call in (pool.get(name), pool.evict(name)):
             with pytest.raises(InvalidTypeError, match="name"):

@@ -134,7 +134,7 @@ class Storm:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_a_storm_leaves_a_pool_that_works_and_tells_the_truth(seed: int) -> None:
+async def test_after_random_operations_a_pool_works_and_its_status_is_right(seed: int) -> None:
     rng = random.Random(seed)
     storm = Storm(rng)
     pool = ClusterPool(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         pytest.param(b"garbage", True, id="no JSON"),
     ],
 )
-async def test_what_is_no_answer_is_not_recorded(
+async def test_an_invalid_answer_is_not_recorded(
     apiserver: APIServer, obj: Any, deleting: bool
 ) -> None:
     heard = RecordedWrites()
@@ -44,7 +44,7 @@ async def test_what_is_no_answer_is_not_recorded(
         assert heard.events == []
 
 
-async def test_a_write_recorded_under_the_wrong_resource_harms_no_other(
+async def test_a_write_recorded_under_the_wrong_resource_affects_no_other(
     apiserver: APIServer,
 ) -> None:
     made = apiserver.create(config_map())
@@ -76,7 +76,9 @@ async def test_a_deletion_names_a_version_of_its_object(apiserver: APIServer) ->
     assert versions == {obj.key: obj.metadata.resource_version for obj in (one, two, three)}
 
 
-async def test_an_api_that_is_not_served_says_nothing_of_its_objects(apiserver: APIServer) -> None:
+async def test_an_api_that_is_not_served_proves_nothing_about_its_objects(
+    apiserver: APIServer,
+) -> None:
     heard = RecordedWrites()
     things = GroupVersionResource.of("example.com/v1", "things")
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -87,7 +89,7 @@ async def test_an_api_that_is_not_served_says_nothing_of_its_objects(apiserver: 
     assert heard.events == []
 
 
-async def test_no_dry_run_is_told_of(apiserver: APIServer) -> None:
+async def test_dry_runs_are_not_reported(apiserver: APIServer) -> None:
     heard = RecordedWrites()
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(config_map())

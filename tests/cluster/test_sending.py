@@ -163,7 +163,7 @@ async def test_a_write_cancelled_while_the_server_is_busy_does_not_leave_again()
         assert heard.events == []
 
 
-async def test_a_discovery_cancelled_while_others_wait_for_it_is_asked_for_by_them() -> None:
+async def test_a_cancelled_discovery_is_repeated_by_its_waiters() -> None:
     arrived = asyncio.Event()
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -256,7 +256,7 @@ async def test_a_write_without_an_answer_in_time_says_that_its_outcome_is_unknow
         assert found.value.waited_seconds == 0.2
 
 
-async def test_a_write_that_never_left_does_not_say_so() -> None:
+async def test_a_write_that_was_never_sent_is_not_reported_as_unknown() -> None:
     script = Script()
     async with scripted(script) as (server, cluster, _):
         await cluster.discovery.kind("v1", "ConfigMap")
@@ -302,7 +302,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
         pytest.param({"retry_timeout_seconds": 0.5}, busy(None), 1, id="no-time-named"),
     ],
 )
-async def test_patience_with_a_busy_server_is_bounded(
+async def test_retries_of_a_busy_server_are_bounded(
     options: dict[str, Any], answer: bytes, sent: int
 ) -> None:
     async with scripted(Script([answer] * 20), **options) as (server, cluster, heard):
@@ -313,7 +313,7 @@ async def test_patience_with_a_busy_server_is_bounded(
         assert heard.events == []
 
 
-async def test_writes_leave_no_faster_than_agreed() -> None:
+async def test_writes_are_sent_within_the_rate_limit() -> None:
     async with scripted(Script(), writes_per_second=20.0, burst=2) as (server, cluster, _):
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -325,7 +325,7 @@ async def test_writes_leave_no_faster_than_agreed() -> None:
         assert len(asked(server)) == 8
 
 
-async def test_without_a_limit_writes_leave_at_once() -> None:
+async def test_without_a_limit_writes_are_sent_at_once() -> None:
     async with scripted(Script(), writes_per_second=None, burst=1) as (_, cluster, heard):
         for _ in range(5):
             await cluster.replace(BODY)
@@ -347,7 +347,7 @@ async def test_an_apply_whose_outcome_is_unknown_is_made_again() -> None:
         assert asked(server) == ["PATCH"] * 3
 
 
-async def test_of_two_applies_at_once_neither_is_taken_for_the_last() -> None:
+async def test_the_result_of_two_concurrent_applies_is_not_cached() -> None:
     """The one whose answer comes last may have been carried out first."""
     both = asyncio.Barrier(2)
 
@@ -369,7 +369,7 @@ async def test_of_two_applies_at_once_neither_is_taken_for_the_last() -> None:
         assert asked(server) == ["PATCH"] * 3
 
 
-async def test_a_write_says_in_its_query_what_it_is() -> None:
+async def test_the_query_of_a_write_has_its_options() -> None:
     async with scripted(Script()) as (server, cluster, _):
         await cluster.replace(BODY, field_manager="me", dry_run=True)
         await cluster.apply(BODY, field_manager="you & me", force=True)
@@ -414,7 +414,7 @@ async def test_a_patch_holds_the_edits_and_the_checks_that_were_asked_for() -> N
         pytest.param(b"", id="empty"),
     ],
 )
-async def test_an_answer_that_is_no_object_is_a_typed_error(answer: bytes) -> None:
+async def test_an_answer_that_is_not_an_object_is_a_typed_error(answer: bytes) -> None:
     for call in (CALLS["replace"], CALLS["delete"], CALLS["get"]):
         async with scripted(Script([response(answer)])) as (_, cluster, heard):
             with pytest.raises(
@@ -424,7 +424,7 @@ async def test_an_answer_that_is_no_object_is_a_typed_error(answer: bytes) -> No
             assert heard.events == []
 
 
-async def test_a_discovery_that_is_no_list_is_a_typed_error() -> None:
+async def test_a_discovery_that_is_not_a_list_is_a_typed_error() -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(response(b'{"resources":3}'))
 

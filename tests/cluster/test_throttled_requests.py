@@ -29,7 +29,7 @@ class Recorder:
         return method.encode()
 
 
-async def test_a_storm_of_cancellations_lets_no_more_writes_leave_than_the_rate_says() -> None:
+async def test_cancellations_do_not_raise_the_rate_of_writes() -> None:
     """Cancelled waits must not let the remaining writes leave together."""
     recorder = Recorder()
     requests = ThrottledRequests(

@@ -10,7 +10,7 @@ from pyinformer.cluster._unstored import UnstoredFields
 WIDGETS = GroupVersionResource.of("example.com/v1", "widgets")
 
 
-def test_names_without_end_fill_neither_the_memory_nor_the_log(
+def test_unknown_names_are_bounded_in_memory_and_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fields = UnstoredFields()

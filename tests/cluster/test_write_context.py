@@ -49,7 +49,7 @@ def writing() -> Iterator[Recorder]:
         CURRENT_WRITER.reset(token)
 
 
-async def test_each_kind_of_write_is_told_with_what_came_of_it(apiserver: APIServer) -> None:
+async def test_each_kind_of_write_is_reported_with_its_result(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         with writing() as recorder:
             made = await cluster.create(config_map(v="1"))
@@ -74,7 +74,7 @@ async def test_each_kind_of_write_is_told_with_what_came_of_it(apiserver: APISer
 
 
 @pytest.mark.parametrize("how", ["patch", "replace", "apply"])
-async def test_the_write_that_lets_an_object_go_is_not_in_vain(
+async def test_removing_the_last_finalizer_is_not_a_noop_write(
     apiserver: APIServer, how: str
 ) -> None:
     """The server answers with the version from before; removing many finalizers is not a storm."""
@@ -98,7 +98,7 @@ async def test_the_write_that_lets_an_object_go_is_not_in_vain(
         assert cluster.write_statistics().unchanged == 0
 
 
-async def test_a_deletion_changes_something_and_one_of_nothing_is_no_write(
+async def test_a_deletion_of_an_absent_object_is_not_a_write(
     apiserver: APIServer,
 ) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -131,7 +131,7 @@ async def test_a_dry_run_and_a_failed_write_are_not_reported(apiserver: APIServe
         assert recorder.take() == []
 
 
-async def test_the_one_apply_that_follows_a_start_is_no_alarm(apiserver: APIServer) -> None:
+async def test_the_first_apply_after_a_start_is_not_a_noop_write(apiserver: APIServer) -> None:
     desired = config_map(v="1")
     async with pyinformer.connect(server=apiserver.url) as cluster:
         known = await cluster.apply(desired, field_manager="m")
@@ -164,7 +164,7 @@ def test_objects_of_one_key_in_different_resources_are_different() -> None:
     assert recorder.take() == [False]
 
 
-def test_what_is_remembered_of_answers_is_bounded_and_the_oldest_goes_first() -> None:
+def test_remembered_answers_are_bounded_and_the_oldest_is_dropped_first() -> None:
     tally = WriteOutcomes(limit=2)
     with writing() as recorder:
         for name in ("a", "b", "c", "a", "c"):

@@ -25,6 +25,6 @@ from pyinformer.errors import InvalidArgumentError
         pytest.param({"retry_timeout_seconds": -1.0}, id="negative-patience"),
     ],
 )
-def test_bounds_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_bounds_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         WriteOptions(**options)

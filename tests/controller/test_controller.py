@@ -60,7 +60,7 @@ class _UnspeakableError(TerminalError):
         pytest.param([Result(0.0), None], [0.0, 0.0], id="requeue-at-once"),
     ],
 )
-async def test_a_key_comes_back_exactly_when_its_outcome_says(
+async def test_a_key_is_requeued_at_the_time_of_its_result(
     script: list[Result | BaseException | None], times: list[float]
 ) -> None:
     calls = Calls(*script)
@@ -80,7 +80,7 @@ async def test_a_key_comes_back_exactly_when_its_outcome_says(
         pytest.param(Result, id="class"),
     ],
 )
-async def test_nonsense_is_an_error_that_is_retried_and_delays_no_other_key(
+async def test_an_invalid_result_is_retried_as_an_error_and_delays_no_other_key(
     nonsense: object,
 ) -> None:
     seen = list[tuple[str, float]]()
@@ -215,7 +215,7 @@ async def test_priority_survives_whatever_postpones_a_key(
 
 
 @pytest.mark.parametrize("changes", [{}, {"rate_limit": 5}])
-async def test_what_has_passed_through_is_forgotten(
+async def test_a_finished_key_leaves_no_state(
     changes: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     """However it ended: no request of thousands is left in any table."""
@@ -380,7 +380,7 @@ async def test_a_reconcile_that_ignores_cancellation_is_named_replaced_and_never
     assert "the reconcile of default/stuck finished late" in caplog.text
 
 
-async def test_poisoned_slots_are_replaced_up_to_a_limit_and_take_up_work_again() -> None:
+async def test_stuck_workers_are_replaced_up_to_a_limit_and_work_again_when_they_return() -> None:
     stubborn = Stubborn()
     async with running(stubborn, max_stuck_workers=2, **_STUBBORN) as (controller, said):
         for number in range(4):
@@ -396,7 +396,7 @@ async def test_poisoned_slots_are_replaced_up_to_a_limit_and_take_up_work_again(
     assert {name for _, name in stubborn.seen} >= {"stuck-3", "fine"}
 
 
-async def test_closing_abandons_a_poisoned_slot_at_once() -> None:
+async def test_closing_abandons_a_stuck_worker_at_once() -> None:
     stubborn = Stubborn()
     async with running(stubborn, drain_timeout_seconds=100.0, **_STUBBORN) as (controller, said):
         said.say("default/stuck")
@@ -441,7 +441,7 @@ async def test_a_key_that_enqueues_itself_is_named_and_slowed_and_delays_no_othe
     assert loop.reasons == ("reconcile requeue (x50)",)
 
 
-async def test_the_limit_per_key_postpones_and_never_drops() -> None:
+async def test_the_rate_limit_per_key_postpones_and_never_drops() -> None:
     calls = Calls()
     async with running(calls, rate_limit=2, rate_limit_period_seconds=10.0) as (controller, said):
         for _ in range(5):
@@ -486,7 +486,7 @@ async def test_no_key_is_ever_reconciled_by_two_workers_and_none_is_lost() -> No
         assert spans[-1][0] >= said_at[key]
 
 
-async def test_closing_lets_what_is_in_flight_finish_and_counts_what_it_drops() -> None:
+async def test_closing_waits_for_reconciles_in_flight_and_counts_dropped_keys() -> None:
     story = list[str]()
 
     async def reconcile(request: Request, obj: object) -> None:
@@ -509,7 +509,7 @@ async def test_closing_lets_what_is_in_flight_finish_and_counts_what_it_drops() 
     assert controller.status().dropped == 4
 
 
-async def test_after_the_drain_what_is_in_flight_is_cancelled_once_and_awaited() -> None:
+async def test_after_the_drain_timeout_reconciles_are_cancelled_once_and_awaited() -> None:
     story = list[str]()
 
     async def reconcile(request: Request, obj: object) -> None:
@@ -566,7 +566,7 @@ async def test_a_deadline_after_the_drain_does_not_cut_the_clean_up_short() -> N
     assert ended_at == [15.0]
 
 
-async def test_a_deadline_leaves_no_cancellation_behind_for_the_next_reconcile() -> None:
+async def test_a_deadline_does_not_cancel_the_next_reconcile() -> None:
     pending = list[int]()
 
     async def reconcile(request: Request, obj: object) -> None:
@@ -598,7 +598,7 @@ async def test_without_a_grace_a_cancelled_reconcile_still_gets_its_turn(
     assert "ignores its cancellation" not in caplog.text
 
 
-async def test_closing_in_the_middle_of_a_reconcile_waits_for_everything_but_that() -> None:
+async def test_closing_from_a_reconcile_waits_for_all_but_itself() -> None:
     story = list[str]()
 
     async def reconcile(request: Request, obj: object) -> None:
@@ -627,7 +627,7 @@ async def test_a_controller_is_started_once_and_closed_once() -> None:
         await controller.start()
 
 
-async def test_closing_before_the_start_is_no_error_and_final() -> None:
+async def test_closing_before_the_start_is_allowed_and_final() -> None:
     controller = Controller("c", Calls())
     await controller.aclose()
     await controller.wait_ended()
@@ -684,7 +684,7 @@ async def test_reasons_travel_with_the_request_and_are_the_newest_few() -> None:
     assert seen[3][-1] == "said updated default/c@19"
 
 
-async def test_logs_name_keys_places_and_reasons_and_quote_no_error(
+async def test_logs_name_keys_places_and_reasons_without_error_texts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="pyinformer.controller")
@@ -725,7 +725,7 @@ async def test_failures_of_any_number_of_keys_do_not_fill_the_log(
     assert lines[-1].endswith("; 501 failures since the last such line are not logged")
 
 
-async def test_the_texts_of_errors_are_logged_where_that_is_asked_for(
+async def test_error_texts_are_logged_if_configured(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     calls = Calls(ValueError("no zone\nfor it"), ConflictError(status=409), None)
@@ -791,7 +791,7 @@ async def test_the_time_that_reconciles_take_is_measured() -> None:
     assert metrics.seconds == 6.0
 
 
-async def test_a_conflict_on_every_write_is_retried_ever_later_and_no_alarm(
+async def test_conflicts_on_every_write_are_retried_with_backoff_and_without_an_alarm(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     conflict = ConflictError(status=409, reason="Conflict", message="secret")
@@ -804,7 +804,7 @@ async def test_a_conflict_on_every_write_is_retried_ever_later_and_no_alarm(
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
-async def test_the_status_shows_what_is_in_flight_and_since_when() -> None:
+async def test_the_status_shows_reconciles_in_flight_with_their_start() -> None:
     async with running(never, workers=2, drain_timeout_seconds=0.0) as (controller, said):
         said.say("default/a")
         await elapse(7.0)
@@ -866,7 +866,7 @@ async def test_workers_begin_when_every_source_has_enqueued_its_initial_keys() -
         pytest.param(Request, InvalidTypeError, id="class"),
     ],
 )
-def test_a_function_that_cannot_reconcile_is_refused(
+def test_an_invalid_reconcile_function_is_refused(
     reconcile: object, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -881,12 +881,12 @@ def test_a_function_that_cannot_reconcile_is_refused(
         pytest.param({"workers": 1.5}, "workers", id="half-a-worker"),
     ],
 )
-def test_an_argument_that_cannot_work_is_refused(arguments: dict[str, object], named: str) -> None:
+def test_an_invalid_argument_is_refused(arguments: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidArgumentError, match=named):
         Controller(**({"name": "c", "reconcile": never} | arguments))  # type: ignore[arg-type]
 
 
-def test_a_primary_that_is_no_informer_is_refused() -> None:
+def test_a_primary_that_is_not_an_informer_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="primary: must be a SharedInformer, not str"):
         Controller("c", never, ["pods"])  # type: ignore[list-item]
 
@@ -906,7 +906,7 @@ def test_a_primary_that_is_no_informer_is_refused() -> None:
         pytest.param({"request": "a", "priority": "high"}, InvalidTypeError, id="priority"),
     ],
 )
-async def test_a_request_that_cannot_be_is_refused_and_nothing_enqueued(
+async def test_an_invalid_request_is_refused_and_nothing_is_enqueued(
     arguments: dict[str, object], error: type[Exception]
 ) -> None:
     controller = Controller("c", never)
@@ -915,7 +915,7 @@ async def test_a_request_that_cannot_be_is_refused_and_nothing_enqueued(
     assert controller.status().queue.depth == 0
 
 
-async def test_reconcile_once_decides_as_the_workers_do_and_does_nothing_about_it() -> None:
+async def test_reconcile_once_returns_the_outcome_without_requeueing() -> None:
     calls = Calls(_ERROR, _ERROR, Result(60.0, priority=5), TerminalError("x"))
     controller = Controller("c", calls, options=options(initial_backoff_seconds=1.0))
     first = await controller.reconcile_once("default/a")

@@ -58,7 +58,7 @@ async def test_a_cancelled_start_stops_what_was_started(way: str) -> None:
         await controller.start()
 
 
-async def test_a_start_that_takes_too_long_says_which_source_it_waits_for() -> None:
+async def test_a_start_timeout_names_the_source_that_it_waits_for() -> None:
     controller, source = unsynced()
     with pytest.raises(CacheSyncTimeoutError, match="slow of controller c: initial keys") as caught:
         await controller.start()
@@ -136,7 +136,7 @@ async def test_a_cancelled_reconcile_once_reaches_the_reconcile_and_awaits_it() 
     assert story == ["cleaned up"]
 
 
-async def test_a_source_that_crashes_ends_the_controller_and_is_no_secret() -> None:
+async def test_a_source_that_crashes_ends_the_controller_and_is_reported() -> None:
     class Broken(Said):
         async def run(self) -> None:
             """Crash.
@@ -155,7 +155,7 @@ async def test_a_source_that_crashes_ends_the_controller_and_is_no_secret() -> N
             assert not controller.is_running
 
 
-async def test_a_bug_in_a_slot_ends_the_controller_and_is_no_secret() -> None:
+async def test_a_bug_in_a_worker_ends_the_controller_and_is_reported() -> None:
     class Loaded(random.Random):
         def random(self) -> float:
             raise ZeroDivisionError

@@ -106,7 +106,7 @@ async def test_every_change_of_the_primary_is_reconciled_with_its_cached_state(
             ]
 
 
-async def test_of_thousands_of_named_owners_those_that_exist_are_requested(
+async def test_only_owners_that_exist_are_requested(
     apiserver: APIServer,
 ) -> None:
     """A tenant can name owners that do not exist, and other ones at each update."""
@@ -132,7 +132,7 @@ async def test_of_thousands_of_named_owners_those_that_exist_are_requested(
 
 
 @pytest.mark.parametrize("discovery", ["allowed", "forbidden"])
-async def test_owned_and_watched_objects_wake_their_owner(
+async def test_changes_of_owned_and_watched_objects_request_their_owner(
     apiserver: APIServer, discovery: str
 ) -> None:
     apiserver.create(config_map("app"))
@@ -173,7 +173,7 @@ async def test_timers_reconcile_every_primary_object(apiserver: APIServer) -> No
             await until(lambda: ("default/fixed", None) in seen.objects)
 
 
-async def test_a_reconcile_that_deletes_its_own_object_ends_in_peace(apiserver: APIServer) -> None:
+async def test_a_reconcile_that_deletes_its_own_object_is_not_retried(apiserver: APIServer) -> None:
     apiserver.create(config_map("a"))
     seen = list[object]()
 
@@ -190,7 +190,7 @@ async def test_a_reconcile_that_deletes_its_own_object_ends_in_peace(apiserver: 
         assert controller.status().outcomes["error"] == 0
 
 
-async def test_informers_of_others_live_on_and_those_that_it_started_end(
+async def test_closing_ends_only_the_informers_that_the_controller_started(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
@@ -221,7 +221,7 @@ async def test_two_controllers_share_an_informer_until_the_group_ends(
         assert maps.is_closed
 
 
-async def test_each_cluster_gives_the_objects_of_its_requests() -> None:
+async def test_requests_are_served_by_their_own_cluster() -> None:
     with APIServer() as east, APIServer() as west:
         east.create(config_map("a", v="east"))
         west.create(config_map("a", v="west"))
@@ -244,7 +244,7 @@ async def test_each_cluster_gives_the_objects_of_its_requests() -> None:
     assert sorted(seen.objects, key=str) == [("east:default/a", "east"), ("west:default/a", "west")]
 
 
-async def test_a_mere_key_is_in_the_only_cluster_that_there_is(apiserver: APIServer) -> None:
+async def test_a_key_without_a_cluster_belongs_to_the_only_cluster(apiserver: APIServer) -> None:
     apiserver.create(config_map("a"))
     seen = Seen()
     async with pyinformer.connect(server=apiserver.url, name="prod") as cluster:
@@ -265,7 +265,7 @@ async def test_a_mere_key_is_in_the_only_cluster_that_there_is(apiserver: APISer
         pytest.param({"field_selector": "metadata.name=mine"}, id="fields"),
     ],
 )
-async def test_an_owner_that_is_not_watched_never_looks_as_if_it_were_gone(
+async def test_an_owner_that_is_not_watched_never_appears_deleted(
     apiserver: APIServer, selection: dict[str, str]
 ) -> None:
     """The reconcile would clean up an object in the namespace or shard of another operator."""
@@ -356,7 +356,7 @@ async def test_informers_of_several_namespaces_are_one_primary(apiserver: APISer
             await until(lambda: controller.status().outcomes["terminal"] == 1)
 
 
-async def test_a_server_that_never_answers_ends_the_start_with_a_reason(
+async def test_a_server_that_never_answers_fails_the_start_with_a_reason(
     apiserver: APIServer,
 ) -> None:
     apiserver.faults.add(Fault(resource="configmaps", status=503, times=None))
@@ -426,7 +426,7 @@ async def test_the_kind_of_owner_is_learned_before_there_is_anything_to_index(
 
 
 @pytest.mark.parametrize("trouble", [{"status": 503}, {"refuse": True}], ids=["503", "refused"])
-async def test_a_server_in_passing_trouble_is_asked_for_the_owners_again(
+async def test_discovery_of_owners_is_retried_after_a_transient_error(
     apiserver: APIServer, trouble: dict[str, int]
 ) -> None:
     troubled = Fault(match=lambda sent: sent.path == "/api/v1", times=None, **trouble)  # type: ignore[arg-type]
@@ -507,7 +507,7 @@ def _replaced_on_the_loop(cluster: Cluster, _: asyncio.AbstractEventLoop) -> Rec
         pytest.param(_replaced_by_a_thread, id="in-a-thread"),
     ],
 )
-async def test_writes_in_vain_are_counted_for_the_controller_and_the_key_that_made_them(
+async def test_noop_writes_are_counted_per_controller_and_key(
     apiserver: APIServer,
     make: Callable[[Cluster, asyncio.AbstractEventLoop], Reconcile[None]],
     caplog: pytest.LogCaptureFixture,

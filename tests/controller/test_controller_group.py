@@ -38,7 +38,7 @@ async def test_a_controller_works_as_soon_as_its_own_sources_have_synced() -> No
     await group.aclose()
 
 
-async def test_all_sources_end_before_any_drain_and_drains_do_not_add_up() -> None:
+async def test_all_sources_stop_before_the_drains_and_the_drains_run_concurrently() -> None:
     story = list[str]()
 
     class Told(Said):
@@ -63,7 +63,7 @@ async def test_all_sources_end_before_any_drain_and_drains_do_not_add_up() -> No
     assert asyncio.get_running_loop().time() == 6.0
 
 
-async def test_a_start_in_vain_stops_the_others() -> None:
+async def test_a_failed_start_stops_the_other_controllers() -> None:
     working, waiting = Controller("works", Calls()), Controller("waits", Calls())
     waiting.add_source(Said(has_synced=False))
     with pytest.raises(CacheSyncTimeoutError, match="said of controller waits"):

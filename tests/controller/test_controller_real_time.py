@@ -140,7 +140,9 @@ def test_a_reconcile_may_end_the_program(end: BaseException, *, in_thread: bool)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("whole", [True, False])
-async def test_a_signal_stops_in_order(number: signal.Signals, whole: bool) -> None:
+async def test_a_signal_stops_the_controller_gracefully(
+    number: signal.Signals, whole: bool
+) -> None:
     before = signal.getsignal(number)
     begun, let_go, ended = asyncio.Event(), asyncio.Event(), list[str]()
 
@@ -166,7 +168,7 @@ async def test_a_signal_stops_in_order(number: signal.Signals, whole: bool) -> N
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1")
 @pytest.mark.parametrize("whole", [True, False])
-async def test_a_program_that_runs_tells_its_status_at_a_signal_and_goes_on(
+async def test_a_signal_logs_the_status_of_a_running_program(
     whole: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = signal.getsignal(signal.SIGUSR1)
@@ -182,7 +184,7 @@ async def test_a_program_that_runs_tells_its_status_at_a_signal_and_goes_on(
     assert signal.getsignal(signal.SIGUSR1) == before
 
 
-async def test_a_second_signal_forces(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_second_signal_forces_the_end(caplog: pytest.LogCaptureFixture) -> None:
     begun, let_go = asyncio.Event(), asyncio.Event()
 
     async def reconcile(request: Request, obj: object) -> None:
@@ -220,7 +222,7 @@ async def test_a_signal_during_the_start_ends_it() -> None:
     assert not source.is_running
 
 
-async def test_run_says_when_it_works() -> None:
+async def test_run_reports_when_it_is_ready() -> None:
     calls = Calls()
     async with anyio.create_task_group() as group:
         controller = Controller("c", calls)

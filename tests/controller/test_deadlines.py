@@ -80,7 +80,7 @@ async def test_a_reconcile_after_a_short_one_keeps_its_own_deadline() -> None:
     assert cancelled == [0.5, 2.0]
 
 
-async def test_without_a_grace_a_stubborn_reconcile_is_reported_at_its_deadline() -> None:
+async def test_without_a_grace_ignored_cancellation_is_reported_at_the_deadline() -> None:
     reconcile = Ignoring({"stuck": 20.0})
     times = {"reconcile_timeout_seconds": 1.0, "grace_seconds": 0.0}
     async with running(reconcile, **times) as (controller, said):

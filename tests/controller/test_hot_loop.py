@@ -25,7 +25,7 @@ def _heat(loops: HotLoops, now: float) -> None:
         loops.started(_KEY, now)
 
 
-def test_the_start_beyond_the_limit_is_noticed_once() -> None:
+def test_exceeding_the_limit_is_reported_once() -> None:
     loops = hot_loops()
     assert [loops.started(_KEY, 0.1 * n) is not None for n in range(6)] == [
         False,
@@ -37,7 +37,7 @@ def test_the_start_beyond_the_limit_is_noticed_once() -> None:
     ]
 
 
-def test_a_hot_key_has_to_wait_and_no_other_does() -> None:
+def test_only_a_hot_key_is_delayed() -> None:
     loops = hot_loops()
     _heat(loops, 2.0)
     assert loops.wait_seconds(_KEY, 2.25) == 0.75
@@ -51,7 +51,7 @@ def test_starts_in_different_windows_do_not_add_up() -> None:
     assert not any(loops.started(_KEY, 5.0 * n) for n in range(100))
 
 
-def test_a_key_that_goes_on_stays_slowed() -> None:
+def test_a_key_that_continues_stays_slowed() -> None:
     loops = hot_loops()
     _heat(loops, 0.0)
     found = [loops.started(_KEY, float(second)) for second in range(1, 60)]
@@ -72,7 +72,7 @@ def test_a_key_stays_slowed_by_a_delay_that_is_longer_than_the_window() -> None:
     assert loops.hot(50.0) == ()
 
 
-def test_a_key_that_comes_to_rest_is_forgotten() -> None:
+def test_an_idle_key_is_forgotten() -> None:
     loops = hot_loops()
     _heat(loops, 0.0)
     loops.started(_id("default/b"), 11.0)
@@ -87,7 +87,7 @@ def test_a_controller_at_rest_names_no_hot_key() -> None:
     assert loops.hot(100.0) == ()
 
 
-def test_a_limit_of_zero_notices_nothing() -> None:
+def test_a_limit_of_zero_disables_the_detection() -> None:
     loops = hot_loops(limit=0)
     assert not any(loops.started(_KEY, 0.0) for _ in range(1_000))
 
@@ -123,7 +123,7 @@ def test_a_hot_key_is_reported_with_its_runs_inputs_and_reasons() -> None:
     assert loops.hot(1.0) == (found,)
 
 
-def test_what_is_kept_of_a_hot_key_is_bounded() -> None:
+def test_the_record_of_a_hot_key_is_bounded() -> None:
     loops = hot_loops(limit=10_000)
     for start in range(9_000):
         reason = Reason(f"words {start}", "enqueued", "default/a", str(start))

@@ -58,11 +58,11 @@ _NONSENSE = InvalidTypeError("result", "rec returned bool; it must be None or a 
         ),
     ],
 )
-def test_an_error_is_said_without_what_objects_hold(error: Exception, words: str) -> None:
+def test_an_error_is_described_without_object_content(error: Exception, words: str) -> None:
     assert text_of(error) == words
 
 
-def test_the_cause_of_what_says_itself_is_shown() -> None:
+def test_the_cause_of_an_error_of_ours_is_shown() -> None:
     error = ReconcileTimeoutError(request="default/a", timeout_seconds=5.0)
     error.__cause__ = InvalidArgumentError("path", "is empty")
     assert text_of(error) == (
@@ -87,14 +87,14 @@ def test_members_of_a_group_and_the_missing_rule_are_shown() -> None:
     assert "ValueError (secret)" in text_of(group, "full")
 
 
-def test_a_group_of_one_says_what_its_member_says() -> None:
+def test_a_group_of_one_is_described_as_its_member() -> None:
     group = ExceptionGroup("secret", [ExceptionGroup("secret", [TerminalError("no quota")])])
     assert text_of(group) == "no quota"
     conflict = ConflictError(status=409, reason="Conflict", request="PUT a")
     assert level_of(ExceptionGroup("secret", [conflict])) == logging.INFO
 
 
-def test_a_refusal_after_a_term_is_a_part_of_normal_work() -> None:
+def test_a_write_refused_after_a_term_is_not_logged_as_an_error() -> None:
     fenced = FencedError(lease="ops/db", reason="b holds the Lease by now")
     outcome = Outcome(request=Request("a"), kind="terminal", error=fenced)
     assert level_of(fenced) == logging.INFO
@@ -104,7 +104,7 @@ def test_a_refusal_after_a_term_is_a_part_of_normal_work() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 @pytest.mark.parametrize("make", [TerminalError, ValueError, lambda text: RetryAfter(1, text)])
-def test_the_words_of_an_error_are_one_printable_line_in_the_log(
+def test_an_error_text_is_one_printable_line_in_the_log(
     make: Callable[[str], Exception], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for shown in ("classes", "full"):
@@ -122,7 +122,9 @@ def test_the_words_of_an_error_are_one_printable_line_in_the_log(
         pytest.param(None, 0, "not retried until something changes", id="terminal"),
     ],
 )
-def test_what_happens_next_is_said(after_seconds: float | None, failures: int, words: str) -> None:
+def test_the_log_line_names_the_next_attempt(
+    after_seconds: float | None, failures: int, words: str
+) -> None:
     outcome = Outcome(
         request=Request("a"), kind="error", after_seconds=after_seconds, failures=failures
     )

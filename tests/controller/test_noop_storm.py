@@ -104,7 +104,7 @@ class Measured:
             self.gauges[name] = value
 
 
-async def test_a_storm_of_writes_in_vain_is_one_error_and_a_flag(
+async def test_a_storm_of_noop_writes_is_one_error_and_a_status_flag(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     buggy = Buggy()
@@ -124,7 +124,7 @@ async def test_a_storm_of_writes_in_vain_is_one_error_and_a_flag(
     assert "100 % of its newest writes changed nothing, 20 so far" in errors[0].message
 
 
-async def test_the_breaker_stops_the_storm_and_a_real_event_passes_at_full_speed() -> None:
+async def test_the_breaker_holds_the_storm_and_real_events_pass_without_delay() -> None:
     buggy = Buggy()
     async with running(buggy, noop_breaker=True) as (controller, said):
         storm(said, _OBJECTS)
@@ -180,7 +180,7 @@ async def test_the_breaker_releases_requests_when_the_storm_is_over(
     assert sum("ended after" in one for one in told) == 1
 
 
-async def test_a_lane_that_fails_is_let_go_when_nothing_was_written_in_vain_for_a_minute() -> None:
+async def test_a_failing_lane_is_released_after_a_minute_without_noop_writes() -> None:
     """Failures prove nothing about writes: a try that failed is not a good one."""
     buggy = Buggy()
     buggy.failing = ValueError("no such zone")
@@ -198,7 +198,7 @@ async def test_a_lane_that_fails_is_let_go_when_nothing_was_written_in_vain_for_
         assert len(buggy.times) >= 200
 
 
-async def test_while_it_lasts_every_held_object_has_its_turn() -> None:
+async def test_during_a_storm_every_held_object_is_reconciled_in_turn() -> None:
     buggy = Buggy()
     async with running(buggy, noop_breaker=True) as (controller, said):
         storm(said, 300)
@@ -207,7 +207,7 @@ async def test_while_it_lasts_every_held_object_has_its_turn() -> None:
     assert set(buggy.seen) == {f"default/{n}" for n in range(300)}
 
 
-async def test_reminders_of_what_is_held_neither_add_up_nor_push_it_back() -> None:
+async def test_resyncs_of_held_requests_do_not_accumulate_or_postpone_them() -> None:
     buggy = Buggy()
     async with running(buggy, noop_breaker=True) as (controller, said):
         for _ in range(20):
@@ -219,7 +219,7 @@ async def test_reminders_of_what_is_held_neither_add_up_nor_push_it_back() -> No
     assert len(buggy.seen) == 100
 
 
-async def test_a_key_that_comes_back_only_to_write_in_vain_is_held_and_its_events_pass() -> None:
+async def test_a_key_with_only_noop_writes_is_held_and_its_events_pass() -> None:
     buggy = Buggy()
     buggy.again = Result(0.05)
     async with running(buggy, noop_breaker=True, hot_loop_limit=0) as (controller, said):
@@ -261,7 +261,7 @@ async def test_a_reminder_after_an_event_does_not_make_the_event_wait() -> None:
         assert buggy.times[-1][1] == "default/a"
 
 
-async def test_what_is_held_when_the_controller_is_closed_counts_as_dropped() -> None:
+async def test_held_requests_count_as_dropped_at_the_close() -> None:
     buggy = Buggy()
     async with running(buggy, noop_breaker=True) as (controller, said):
         storm(said, 500)
@@ -270,7 +270,7 @@ async def test_what_is_held_when_the_controller_is_closed_counts_as_dropped() ->
     assert controller.status().dropped + done == 500
 
 
-async def test_writes_in_vain_storms_and_what_is_held_are_measured() -> None:
+async def test_noop_writes_storms_and_held_requests_have_metrics() -> None:
     metrics = Measured()
     buggy = Buggy()
     controller: Controller[None] = Controller(
@@ -315,7 +315,7 @@ async def test_writes_outside_a_reconcile_have_no_controller() -> None:
         pytest.param("noop_breaker_probe_seconds", float("inf"), id="probe-endless"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused_by_name(setting: str, value: object) -> None:
+def test_an_invalid_setting_is_refused_by_name(setting: str, value: object) -> None:
     with pytest.raises(InvalidArgumentError, match=setting):
         options(**{setting: value})
 

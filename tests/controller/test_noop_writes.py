@@ -25,20 +25,20 @@ def noop_writes(ratio: float = 0.5, per_second: float = 10.0) -> NoopWrites:
     return NoopWrites(ratio=ratio, per_second=per_second)
 
 
-def test_nineteen_writes_are_no_alarm_and_the_twentieth_is_one_once() -> None:
+def test_nineteen_writes_are_not_an_alarm_and_the_twentieth_is_one_alarm() -> None:
     noops = noop_writes()
     began = [noops.wrote(_A, float(second), changed=False) for second in range(40)]
     assert began == [second == 19 for second in range(40)]
     assert (noops.is_storm, noops.writes, noops.noops, noops.ratio()) == (True, 40, 40, 1.0)
 
 
-def test_half_of_the_writes_are_no_alarm_and_more_than_half_are() -> None:
+def test_half_of_the_writes_are_not_an_alarm_and_more_than_half_are() -> None:
     noops = noop_writes()
     assert not any(noops.wrote(_A, float(n), changed=n % 2 == 0) for n in range(100))
     assert any(noops.wrote(_A, 100.0 + n, changed=n % 4 == 0) for n in range(100))
 
 
-def test_a_share_of_writes_that_are_hours_apart_says_nothing() -> None:
+def test_a_share_of_noop_writes_hours_apart_is_not_an_alarm() -> None:
     noops = noop_writes()
     assert not any(noops.wrote(_A, 3600.0 * hour, changed=False) for hour in range(100))
 
@@ -51,7 +51,7 @@ def test_a_rate_is_an_alarm_whatever_the_share() -> None:
     assert noops.ratio() == 0.25
 
 
-def test_a_rate_below_the_limit_is_none() -> None:
+def test_a_rate_below_the_limit_is_not_an_alarm() -> None:
     noops = noop_writes()
     assert not any(noops.wrote(_A, 0.026 * n, changed=n % 4 != 0) for n in range(4_000))
 
@@ -102,7 +102,7 @@ def test_settings_may_switch_either_alarm_off() -> None:
     assert not any(noops.wrote(_A, 0.001 * n, changed=False) for n in range(5_000))
 
 
-def test_keys_that_only_write_in_vain_are_known_the_worst_first() -> None:
+def test_keys_with_only_noop_writes_are_listed_worst_first() -> None:
     noops = noop_writes()
     for _ in range(3):
         noops.wrote(_A, 0.0, changed=False)
@@ -181,7 +181,7 @@ def test_one_request_per_second_tries_and_the_others_wait_in_their_order() -> No
     assert not one.held
 
 
-def test_a_request_that_comes_before_its_turn_goes_on_waiting() -> None:
+def test_a_request_that_comes_before_its_turn_continues_waiting() -> None:
     one = breaker()
     one.started(_B, 0.0, may_wait=True)
     one.open()
@@ -191,7 +191,7 @@ def test_a_request_that_comes_before_its_turn_goes_on_waiting() -> None:
     assert one.next_probe(0.4) == (_A, -100, 0.6)
 
 
-def test_three_good_tries_in_a_row_close_it_and_give_everything_back() -> None:
+def test_three_good_tries_in_a_row_close_the_breaker_and_release_all() -> None:
     one = breaker()
     one.open()
     for number in range(10):

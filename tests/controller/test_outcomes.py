@@ -72,7 +72,7 @@ def test_jitter_takes_off_at_most_its_share() -> None:
         pytest.param(lambda deciding: deciding.failed(_KEY, TerminalError("no"), 0), id="terminal"),
     ],
 )
-def test_what_ends_a_series_of_failures_forgets_the_backoff(forgetting: object) -> None:
+def test_a_success_forgets_the_backoff(forgetting: object) -> None:
     deciding = outcomes()
     deciding.failed(_KEY, _ERROR, 0.0)
     deciding.failed(_KEY, _ERROR, 5.0)
@@ -87,7 +87,7 @@ def test_a_terminal_error_is_not_retried() -> None:
     assert (outcome.kind, outcome.after_seconds, outcome.is_failure) == ("terminal", None, True)
 
 
-def test_retry_after_names_its_time_and_counts_no_failure() -> None:
+def test_retry_after_sets_the_delay_and_is_not_a_failure() -> None:
     deciding = outcomes()
     deciding.failed(_KEY, _ERROR, 0.0)
     outcome = deciding.failed(_KEY, RetryAfter(30), 1.0)
@@ -143,7 +143,9 @@ def test_keys_do_not_share_backoff() -> None:
         pytest.param(ExceptionGroup("g", [TerminalError("no"), _ERROR]), "error", id="several"),
     ],
 )
-def test_a_task_group_hides_not_what_its_only_task_meant(error: Exception, kind: str) -> None:
+def test_a_group_with_one_exception_is_treated_as_that_exception(
+    error: Exception, kind: str
+) -> None:
     outcome = outcomes().failed(_KEY, error, 0.0)
     assert (outcome.kind, outcome.error) == (kind, error)
 

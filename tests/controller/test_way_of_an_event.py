@@ -81,7 +81,7 @@ def moves_between_modules(calls: list[str]) -> int:
     return sum(before != after for before, after in pairwise(calls))
 
 
-async def test_the_way_of_an_event_is_as_straight_as_the_page_says(apiserver: APIServer) -> None:
+async def test_the_moves_between_modules_match_the_page(apiserver: APIServer) -> None:
     # a timer of another task may fire during an update, so the update with the fewest moves counts
     calls = min(await modules_of_events(apiserver), key=moves_between_modules)
     assert moves_between_modules(calls) <= 42

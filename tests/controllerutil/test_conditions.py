@@ -55,7 +55,7 @@ def test_the_transition_is_the_change_of_the_status() -> None:
     assert (changed[0]["status"], changed[0]["lastTransitionTime"]) == ("False", _AT_20)
 
 
-def test_a_new_reason_message_or_generation_is_no_transition() -> None:
+def test_a_new_reason_message_or_generation_is_not_a_transition() -> None:
     changed = _ready(_ready(), at=20.0, reason="Better", message="all up", generation=3)
 
     assert changed == [
@@ -70,13 +70,13 @@ def test_a_new_reason_message_or_generation_is_no_transition() -> None:
     ]
 
 
-def test_saying_the_same_again_is_no_change() -> None:
+def test_setting_an_equal_condition_changes_nothing() -> None:
     before = _ready(generation=1)
 
     assert _ready(before, at=20.0, generation=1) == before
 
 
-def test_what_entered_is_never_changed() -> None:
+def test_the_given_conditions_are_not_modified() -> None:
     before = _ready()
     kept = copy.deepcopy(before)
 
@@ -106,7 +106,7 @@ def test_a_condition_without_a_transition_time_gets_one() -> None:
     assert _ready([{"type": "Ready", "status": "True"}])[0]["lastTransitionTime"] == _AT_10
 
 
-def test_a_broken_clock_stops_no_reconcile() -> None:
+def test_a_broken_clock_raises_nothing() -> None:
     assert _ready(at=float("nan"))[0]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
     assert _ready(at=1e300)[0]["lastTransitionTime"] == "9999-12-31T23:59:59Z"
 
@@ -124,17 +124,19 @@ def test_a_message_is_cut_where_a_server_would_refuse_it() -> None:
         pytest.param({"reason": "two words"}, "reason", id="sentence"),
     ],
 )
-def test_what_every_server_refuses_is_refused_here(change: dict[str, Any], argument: str) -> None:
+def test_a_reason_or_status_that_servers_refuse_is_refused(
+    change: dict[str, Any], argument: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{argument}: "):
         _ready(**change)
 
 
-def test_a_type_that_every_server_refuses_is_refused_here() -> None:
+def test_a_condition_type_that_servers_refuse_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"^condition_type: "):
         set_condition(None, "not ready", status=True, reason="Up")
 
 
-def test_a_condition_is_true_if_it_says_so() -> None:
+def test_a_condition_is_true_if_its_status_is_true() -> None:
     assert is_condition_true(_ready(), "Ready")
     assert not is_condition_true(_ready(status="Unknown"), "Ready")
     assert not is_condition_true(_ready(), "Synced")
@@ -148,14 +150,14 @@ def test_a_condition_of_an_older_generation_is_not_true() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"type": "Ready"}, "Ready", ["Ready"], 7])
-def test_what_is_no_list_of_conditions_is_refused(wrong: Any) -> None:
+def test_a_value_that_is_not_a_list_of_conditions_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidTypeError, match="conditions: "):
         set_condition(wrong, "Ready", True, reason="Up")
     with pytest.raises(InvalidTypeError, match="conditions: "):
         find_condition(wrong, "Ready")
 
 
-def test_a_message_that_is_no_text_is_refused() -> None:
+def test_a_message_that_is_not_text_is_refused() -> None:
     wrong: Any = None
     with pytest.raises(InvalidTypeError, match="message: "):
         set_condition(None, "Ready", True, reason="Up", message=wrong)

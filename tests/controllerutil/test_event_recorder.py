@@ -97,7 +97,7 @@ async def test_the_texts_of_an_event_are_lines_of_printed_characters(text: str) 
         assert event["note"].startswith("cannot read a")
 
 
-async def test_any_thread_may_tell() -> None:
+async def test_any_thread_may_record_an_event() -> None:
     async with _recording() as (server, recorder):
         threads = [
             threading.Thread(target=recorder.event, args=(make(f"default/p{n}"), "Killing"))
@@ -134,7 +134,7 @@ async def test_what_cannot_be_an_event_is_dropped_and_named_and_never_raised(
     assert "reason: must not be empty" in caplog.text
 
 
-async def test_what_is_dropped_for_one_reason_again_and_again_is_logged_once_and_counted(
+async def test_repeated_drops_for_one_reason_are_logged_once_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with _recording() as (_, recorder):
@@ -146,7 +146,7 @@ async def test_what_is_dropped_for_one_reason_again_and_again_is_logged_once_and
     assert "is dropped" in ours[0]
 
 
-async def test_a_clock_that_fails_stops_no_reconcile() -> None:
+async def test_a_clock_that_fails_raises_nothing_in_a_reconcile() -> None:
     def broken() -> float:
         raise OSError("no clock")
 
@@ -178,7 +178,7 @@ async def test_an_answer_that_was_lost_makes_no_second_event() -> None:
         assert event["series"]["count"] == 2
 
 
-async def test_what_happens_again_while_an_answer_is_lost_is_counted_on_the_server() -> None:
+async def test_occurrences_during_a_lost_answer_are_counted_on_the_server() -> None:
     class Again(Hurry):
         """Record the event once more between two attempts."""
 
@@ -196,7 +196,7 @@ async def test_what_happens_again_while_an_answer_is_lost_is_counted_on_the_serv
         assert event["series"]["count"] == recorder.statistics().recorded == 2
 
 
-async def test_a_text_that_is_no_unicode_stops_no_recorder() -> None:
+async def test_a_text_that_is_not_unicode_stops_no_recorder() -> None:
     async with _recording() as (server, recorder):
         recorder.event(_POD, "Killing", "no such file: \udcff.txt")
         await _written(recorder, 1)
@@ -205,7 +205,7 @@ async def test_a_text_that_is_no_unicode_stops_no_recorder() -> None:
         assert event["note"] == "no such file: \\udcff.txt"
 
 
-async def test_a_clock_beyond_all_calendars_stops_no_recorder() -> None:
+async def test_a_clock_out_of_range_does_not_stop_the_recorder() -> None:
     async with _recording(wall_clock=lambda: 1e300) as (server, recorder):
         recorder.event(_POD, "Killing")
         await _written(recorder, 1)
@@ -228,7 +228,7 @@ async def test_a_refused_event_is_dropped_and_the_next_one_is_written(
     assert "about Pod default/web is dropped" in caplog.text
 
 
-async def test_a_series_whose_event_has_expired_goes_on_as_a_new_one() -> None:
+async def test_a_series_whose_event_has_expired_continues_as_a_new_one() -> None:
     async with _recording() as (server, recorder):
         recorder.event(_POD, "Killing")
         await _written(recorder, 1)
@@ -254,7 +254,7 @@ async def test_a_backlog_that_is_full_drops_and_counts() -> None:
         await _written(recorder, 3)
 
 
-async def test_closing_writes_what_waits() -> None:
+async def test_closing_writes_pending_events() -> None:
     async with _recording() as (server, recorder):
         for number in range(10):
             recorder.event(make(f"default/p{number}"), "Killing")
@@ -287,7 +287,7 @@ async def test_closing_ends_although_the_server_does_not_answer(
     assert "4 events of acme.io/db are dropped" in caplog.text
 
 
-async def test_closing_twice_or_without_a_start_is_no_error() -> None:
+async def test_closing_twice_or_without_a_start_is_not_an_error() -> None:
     with APIServer() as server:
         async with connect(server=server.url) as cluster:
             recorder = EventRecorder(cluster, "db")
@@ -315,14 +315,14 @@ async def test_closing_that_is_cancelled_drops_and_counts() -> None:
 
 
 @pytest.mark.parametrize("controller", ["", "two words", "a/b/c", "x" * 64, "-a.io/b", "a..io/b"])
-async def test_a_reporter_that_no_server_takes_is_refused(controller: str) -> None:
+async def test_an_invalid_reporting_controller_is_refused(controller: str) -> None:
     async with connect(server="http://127.0.0.1:1") as cluster:
         with pytest.raises(InvalidArgumentError, match=r"^controller: "):
             EventRecorder(cluster, controller)
 
 
 @pytest.mark.parametrize("option", ["max_waiting", "drain_timeout_seconds"])
-async def test_numbers_that_cannot_work_are_refused(option: str) -> None:
+async def test_invalid_numbers_are_refused(option: str) -> None:
     wrong: dict[str, Any] = {option: -1}
     async with connect(server="http://127.0.0.1:1") as cluster:
         with pytest.raises(InvalidArgumentError, match=option):

@@ -61,7 +61,7 @@ def test_the_second_makes_it_a_series_at_once_and_the_others_are_only_counted() 
     assert _write_all(book, 5.0) == [("Killing", 5)]
 
 
-def test_what_is_counted_is_written_when_the_series_ends() -> None:
+def test_the_count_is_written_when_the_series_ends() -> None:
     book = EventBook(10)
     for now in (0.0, 1.0, 2.0):
         book.observe(_occurrence(), now)
@@ -75,7 +75,7 @@ def test_what_is_counted_is_written_when_the_series_ends() -> None:
     assert book.open == 0
 
 
-def test_a_series_that_goes_on_is_written_every_half_hour() -> None:
+def test_a_series_that_continues_is_written_every_half_hour() -> None:
     book = EventBook(10)
     written = []
     for minute in range(0, 65, 5):
@@ -107,7 +107,7 @@ def test_after_six_silent_minutes_another_event_begins() -> None:
         pytest.param(_occurrence(related=make("shop/node")), id="related"),
     ],
 )
-def test_what_differs_in_more_than_its_note_is_another_event(other: Occurrence) -> None:
+def test_events_that_differ_in_more_than_the_note_are_separate(other: Occurrence) -> None:
     book = EventBook(10)
     book.observe(_occurrence(), 0.0)
     book.observe(other, 0.0)
@@ -134,7 +134,7 @@ def test_one_object_gets_25_new_events_at_once_and_then_one_in_five_minutes() ->
     assert book.observe(_occurrence(make("shop/other")), 300.0) is EventOutcome.QUEUED
 
 
-def test_what_does_not_fit_is_dropped_and_counted_and_may_come_again() -> None:
+def test_events_over_the_limit_are_dropped_and_counted() -> None:
     book = EventBook(2)
     outcomes = [book.observe(_occurrence(make(f"shop/p{n}")), 0.0) for n in range(3)]
     assert outcomes == [EventOutcome.QUEUED, EventOutcome.QUEUED, EventOutcome.OVERFLOWED]
@@ -211,7 +211,7 @@ def test_the_oldest_series_makes_room_and_loses_no_count() -> None:
     assert ("Killing", 3) in _write_all(book, 3.0)
 
 
-def test_closing_writes_what_was_only_counted_and_takes_nothing_more() -> None:
+def test_closing_writes_pending_counts_and_refuses_new_events() -> None:
     book = EventBook(10)
     for now in (0.0, 1.0, 2.0):
         book.observe(_occurrence(), now)
@@ -275,7 +275,7 @@ def _body(occurrence: Occurrence, count: int = 1) -> dict[str, Any]:
     return EventBodies("acme.io/db", "db-1").body(series)
 
 
-def test_the_body_is_what_an_api_server_wants() -> None:
+def test_the_body_is_a_valid_event() -> None:
     body = _body(_occurrence(action="Stop", note="why", related=make("node-1")))
 
     assert body == {
@@ -307,7 +307,7 @@ def test_the_body_is_what_an_api_server_wants() -> None:
     }
 
 
-def test_a_series_says_how_often_and_when_last() -> None:
+def test_a_series_has_its_count_and_last_time() -> None:
     assert _body(_occurrence(), count=7)["series"] == {
         "count": 7,
         "lastObservedTime": "1970-01-01T00:01:41.500000Z",
@@ -353,7 +353,7 @@ def test_a_note_without_end_is_not_kept_whole() -> None:
         pytest.param("n" * 253, "n" * 230, id="long"),
     ],
 )
-def test_names_are_made_of_what_names_may_hold(name: str, readable: str) -> None:
+def test_generated_names_are_valid_object_names(name: str, readable: str) -> None:
     assert _body(_occurrence(make(name)))["metadata"]["name"].rpartition(".")[0] == readable
 
 
@@ -394,8 +394,6 @@ def test_names_never_repeat_whatever_the_clock_says(happened_at: float) -> None:
         ),
     ],
 )
-def test_what_no_server_takes_is_refused_by_its_argument(
-    changes: dict[str, Any], argument: str
-) -> None:
+def test_an_invalid_argument_is_refused_by_name(changes: dict[str, Any], argument: str) -> None:
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^{argument}: "):
         _occurrence(**changes)

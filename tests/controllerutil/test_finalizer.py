@@ -85,7 +85,7 @@ async def test_an_object_that_has_it_is_not_written_again() -> None:
         assert [record.verb for record in server.requests if record.verb != "get"] == []
 
 
-async def test_leaving_the_block_lets_a_deleted_object_go() -> None:
+async def test_leaving_the_block_releases_a_deleted_object() -> None:
     async with _shop(finalizers=[OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
 
@@ -96,7 +96,7 @@ async def test_leaving_the_block_lets_a_deleted_object_go() -> None:
         assert _is_gone(server)
 
 
-async def test_a_deleted_object_goes_on_waiting_for_others() -> None:
+async def test_a_deleted_object_continues_waiting_for_others() -> None:
     async with _shop(finalizers=[THEIRS, OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
         async with finalizer(cluster, await _cached(cluster), OURS) as held:
@@ -119,7 +119,7 @@ async def test_a_failed_clean_up_keeps_the_finalizer() -> None:
         assert _finalizers(server) == [OURS]
 
 
-async def test_a_clean_up_may_go_on_in_a_later_reconcile() -> None:
+async def test_a_clean_up_may_continue_in_a_later_reconcile() -> None:
     async with _shop(finalizers=[OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
 
@@ -139,7 +139,7 @@ async def test_an_object_that_is_deleted_without_it_is_left_alone() -> None:
         assert _finalizers(server) == [THEIRS]
 
 
-async def test_no_object_is_gone() -> None:
+async def test_no_object_is_handled_as_deleted() -> None:
     async with (
         _shop() as (_, cluster),
         finalizer(cluster, None, OURS) as held,
@@ -195,7 +195,7 @@ async def test_another_object_of_that_name_is_not_touched(is_recreated: bool) ->
         assert _is_gone(server) or _finalizers(server) == []
 
 
-async def test_an_object_that_goes_during_the_clean_up_is_no_error() -> None:
+async def test_an_object_deleted_during_the_clean_up_is_not_an_error() -> None:
     async with _shop(finalizers=[OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
 
@@ -213,14 +213,16 @@ async def test_an_object_that_goes_during_the_clean_up_is_no_error() -> None:
         pytest.param(make("default/a"), None, "name", id="no-name"),
     ],
 )
-async def test_what_is_no_object_or_no_name_is_refused(obj: Any, name: Any, argument: str) -> None:
+async def test_an_invalid_object_or_finalizer_name_is_refused(
+    obj: Any, name: Any, argument: str
+) -> None:
     async with connect(server="http://127.0.0.1:1") as cluster:
         with pytest.raises((InvalidTypeError, InvalidArgumentError), match=f"^{argument}: "):
             async with finalizer(cluster, obj, name):
                 raise AssertionError
 
 
-async def test_who_always_loses_the_race_gives_up_with_the_conflict() -> None:
+async def test_repeated_conflicts_end_with_the_conflict_error() -> None:
     async with _shop() as (server, cluster):
         obj = await _cached(cluster)
         server.faults.add(Fault(verb="patch", status=409, times=None))
@@ -233,7 +235,7 @@ async def test_who_always_loses_the_race_gives_up_with_the_conflict() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "backups", "acme.io/", "/x", "Acme.io/x", "a/b/c"])
-async def test_a_name_that_is_none_is_refused(name: str) -> None:
+async def test_an_invalid_name_is_refused(name: str) -> None:
     async with _shop() as (_, cluster):
         with pytest.raises(InvalidArgumentError, match=r"^name: "):
             async with finalizer(cluster, await _cached(cluster), name):
@@ -252,7 +254,7 @@ async def test_an_object_that_is_given_up_loses_the_finalizer_and_lives() -> Non
         assert held.object.metadata.finalizers == (THEIRS,)
 
 
-async def test_what_is_kept_last_is_kept() -> None:
+async def test_the_last_call_of_keep_or_release_counts() -> None:
     async with _shop(finalizers=[OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
         async with finalizer(cluster, await _cached(cluster), OURS) as held:

@@ -153,7 +153,7 @@ def test_plain_owners_stand_beside_the_controller() -> None:
     }
 
 
-def test_a_plain_reference_takes_no_control_away() -> None:
+def test_a_plain_reference_does_not_replace_the_controller() -> None:
     config_map = set_controller_reference(_database(), _config_map())
 
     set_owner_reference(_database(), config_map)
@@ -186,6 +186,8 @@ def test_a_cached_object_is_not_changed_but_refused() -> None:
         pytest.param("x", "must be a dict", id="text"),
     ],
 )
-def test_what_is_no_object_is_refused_by_its_argument(obj: JSONObject, complaint: str) -> None:
+def test_a_value_that_is_not_an_object_is_refused_by_its_argument(
+    obj: JSONObject, complaint: str
+) -> None:
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match=f"^obj: .*{complaint}"):
         set_controller_reference(_database(), obj)

@@ -71,25 +71,25 @@ def test_a_sync_is_an_update_of_the_known_object_to_itself() -> None:
 
 
 @pytest.mark.parametrize("selector", [True, False])
-def test_a_deletion_tells_the_final_state(selector: bool) -> None:
+def test_a_deletion_has_the_final_state(selector: bool) -> None:
     events = told(Delta(DeltaType.DELETED, pod("a", 2)), pod("a", 1), selector=selector)
 
     assert events == [Deleted(pod("a", 2), may_still_exist=selector)]
 
 
-def test_a_tombstone_tells_the_newest_state_and_that_it_may_be_older() -> None:
+def test_a_tombstone_has_the_newest_known_state_and_is_marked_stale() -> None:
     events = told(Delta(DeltaType.DELETED, unknown("a", 2)), pod("a", 1))
 
     assert events == [Deleted(pod("a", 2), final_state_unknown=True)]
 
 
-def test_a_tombstone_of_nothing_tells_the_known_state() -> None:
+def test_a_tombstone_without_an_object_has_the_known_state() -> None:
     events = told(Delta(DeltaType.DELETED, unknown("a")), pod("a", 1))
 
     assert events == [Deleted(pod("a", 1), final_state_unknown=True)]
 
 
-def test_a_deletion_of_another_uid_tells_the_uid_that_is_known() -> None:
+def test_a_deletion_of_another_uid_reports_the_known_uid() -> None:
     old = pod("a", 1, "first")
 
     events = told(Delta(DeltaType.DELETED, pod("a", 3, "second")), old)
@@ -159,7 +159,7 @@ def test_storing_each_event_at_once_or_all_afterwards_is_the_same(kind: DeltaTyp
 
 
 @pytest.mark.parametrize("atomic", [True, False])
-def test_what_is_queued_when_a_list_arrives_is_not_forgotten(atomic: bool) -> None:
+def test_deltas_queued_before_a_list_are_kept(atomic: bool) -> None:
     """A queued addition that the list no longer has is added and deleted (k/k#115658)."""
     store: dict[str, KubeObject[None]] = {}
     queue = RealFIFO(known_objects=store, atomic_events=atomic)

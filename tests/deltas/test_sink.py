@@ -104,7 +104,7 @@ def test_deletions_of_what_was_never_known_are_dropped(make: Make) -> None:
     assert len(queue) == 0
 
 
-def test_an_atomic_real_fifo_without_known_objects_cannot_tell_and_queues_deletions() -> None:
+def test_an_atomic_real_fifo_without_known_objects_queues_unknown_deletions() -> None:
     queue = RealFIFO[None]()
 
     queue.delete_nowait(pod("a"))
@@ -243,7 +243,7 @@ def test_a_batch_of_nothing_is_empty_and_a_limit_below_one_is_refused() -> None:
         queue.pop_batch_nowait(0)
 
 
-def test_what_concerns_everything_is_a_batch_of_its_own() -> None:
+def test_atomic_deltas_are_batches_of_their_own() -> None:
     queue = RealFIFO[None]()
     queue.add_nowait(pod("a"))
     queue.replace_nowait(known(pod("a")), "7")
@@ -284,7 +284,7 @@ def test_a_delta_fifo_keeps_the_final_state_of_repeated_deletions() -> None:
 
 
 @any_queue
-def test_statistics_tell_depth_peak_and_age(make: Make) -> None:
+def test_statistics_have_depth_peak_and_age(make: Make) -> None:
     now = 100.0
     queue = make(clock=lambda: now) if make is not per_object else RealFIFO[None](clock=lambda: now)
     assert queue.statistics(now) == QueueStatistics(0, 0, 0, 0.0)

@@ -176,7 +176,7 @@ async def test_a_closed_queue_gives_what_it_holds_then_fails(make: Callable[[], 
 
 
 @any_queue
-async def test_close_wakes_all_who_wait_and_may_be_repeated(
+async def test_close_wakes_all_waiters_and_may_be_repeated(
     make: Callable[[], Queue],
 ) -> None:
     queue = make()

@@ -73,7 +73,7 @@ def exists(name: str) -> bool:
 
 
 @pytest.mark.parametrize("package", symbols())
-def test_every_symbol_stands_there_once(package: str) -> None:
+def test_every_symbol_is_listed_once(package: str) -> None:
     counted = Counter(name for cell, _ in rows(package) for name in covered(package, cell))
 
     assert sorted(set(symbols()[package]) - set(counted)) == []
@@ -90,7 +90,7 @@ def test_every_name_of_ours_exists(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", symbols())
-def test_what_has_no_counterpart_says_why(package: str) -> None:
+def test_a_symbol_without_a_counterpart_has_a_reason(package: str) -> None:
     silent = [
         cell
         for cell, ours in rows(package)

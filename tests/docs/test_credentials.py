@@ -44,7 +44,7 @@ def with_plugin(server: APIServer, folder: Path) -> str:
     return str(path)
 
 
-async def test_the_programs_of_the_page_on_credentials_do_what_they_say(
+async def test_the_programs_of_the_page_on_credentials_work(
     strict: APIServer, tmp_path: Path
 ) -> None:
     shown = pages.module_of(_CREDENTIALS)
@@ -57,7 +57,7 @@ async def test_the_programs_of_the_page_on_credentials_do_what_they_say(
     assert not await shown.may_jane_see(path, "default/s")
 
 
-async def test_credentials_of_ones_own_are_asked_again_after_a_refusal() -> None:
+async def test_custom_credentials_are_requested_again_after_a_refusal() -> None:
     shown = pages.module_of(_CREDENTIALS)
     fetched: list[str] = []
 

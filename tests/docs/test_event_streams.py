@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PAGE = "docs/howto/event-streams.md"  # its blocks of "python"
 
 
-async def test_the_stream_of_the_page_tells_what_exists_and_what_happens(
+async def test_the_stream_of_the_page_yields_what_exists_and_what_changes(
     apiserver: APIServer,
 ) -> None:
     apiserver.create(pod("a"))
@@ -56,7 +56,7 @@ async def test_the_wait_of_the_page_sees_a_pod_run_and_go(apiserver: APIServer) 
         assert "default/a" not in pods.lister
 
 
-async def test_the_fresh_read_of_the_page_decides_by_what_is_known(apiserver: APIServer) -> None:
+async def test_the_fresh_read_of_the_page_decides_by_proven_freshness(apiserver: APIServer) -> None:
     for name in ("a", "b"):
         apiserver.create(pod(name, node="n1"))
     async with informer_of(apiserver) as pods:

@@ -31,7 +31,7 @@ def is_run(block: pages.Block, tests: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("page", _PAGES)
-def test_every_block_is_run_or_says_why_it_is_not(page: str) -> None:
+def test_every_block_is_run_or_has_a_reason_why_not(page: str) -> None:
     silent = [
         block.text
         for block in pages.blocks(page)
@@ -44,7 +44,7 @@ def test_every_block_is_run_or_says_why_it_is_not(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", _PAGES)
-def test_every_block_says_what_it_is(page: str) -> None:
+def test_every_block_has_a_language(page: str) -> None:
     assert [block.text for block in pages.blocks(page) if not block.language] == []
 
 

@@ -16,12 +16,12 @@ _ROWS = [
 ]
 
 
-def test_each_of_the_72_failures_stands_there_once() -> None:
+def test_each_of_the_72_failures_is_listed_once() -> None:
     assert [row[0] for row in _ROWS] == [f"C{number:02}" for number in range(1, 73)]
     assert {len(row) for row in _ROWS} == {4}
 
 
-def test_every_verdict_has_its_reason() -> None:
+def test_every_classification_has_its_reason() -> None:
     """What is guarded names its tests; what is not says why in words."""
     for number, failure, verdict, reason in _ROWS:
         assert failure.endswith("."), number
@@ -51,6 +51,6 @@ def test_every_named_test_exists() -> None:
         pytest.param("`test_every_named_test_exists`", 0, 1, id="without-its-file"),
     ],
 )
-def test_what_does_not_exist_is_found(text: str, missing: int, malformed: int) -> None:
+def test_a_missing_name_is_found(text: str, missing: int, malformed: int) -> None:
     assert len(missing_tests(text)) == missing
     assert len(malformed_names(text)) == malformed

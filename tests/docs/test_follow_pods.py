@@ -16,7 +16,7 @@ _PAGE = "docs/tutorials/follow-pods.md"  # its "console" blocks, and the "python
 
 
 @pytest.mark.timeout(180)
-def test_each_command_of_the_tutorial_prints_what_stands_there(tmp_path: Path) -> None:
+def test_each_command_of_the_tutorial_prints_the_shown_output(tmp_path: Path) -> None:
     with Terminals(_PAGE, tmp_path) as terminals:
         found = terminals.run_page(long_running={"server", "program"})
 

@@ -62,7 +62,7 @@ def test_every_named_test_exists() -> None:
     assert malformed_names(_PAGE) == []
 
 
-def test_there_are_switches() -> None:
+def test_the_page_lists_options() -> None:
     assert len(_SWITCHES) > 25
     assert len(dict(_SWITCHES)) == len(_SWITCHES)
 

@@ -76,7 +76,7 @@ async def test_the_program_of_the_page_on_health_becomes_ready(
 
 
 @pytest.mark.parametrize("shown", ["gone-or-unreadable.md"], indirect=True)
-async def test_the_program_of_the_page_on_what_is_gone_names_what_it_shows(
+async def test_the_program_of_the_page_on_missing_objects_explains_them(
     shown: dict[str, Any], apiserver: APIServer
 ) -> None:
     long = {**pod("shop", "huge"), "spec": {"nodeName": "x" * 150_000}}

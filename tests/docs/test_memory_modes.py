@@ -31,7 +31,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return module.__dict__
 
 
-async def test_the_program_of_the_page_names_the_images_of_what_waits(
+async def test_the_program_of_the_page_prints_the_images_of_pending_pods(
     apiserver: APIServer, shown: dict[str, Any]
 ) -> None:
     apiserver.create({**pod("a"), "status": {"phase": "Pending"}})

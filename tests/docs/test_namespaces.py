@@ -52,7 +52,7 @@ async def test_a_forbidden_namespace_is_named_and_the_other_one_is_read(
     assert capsys.readouterr().out.startswith("pods.v1 in secret: forbidden, ")
 
 
-async def test_handlers_are_called_for_what_comes_and_leaves(
+async def test_handlers_are_called_for_added_and_removed_namespaces(
     apiserver: APIServer, shown: dict[str, Any]
 ) -> None:
     _fill(apiserver)

@@ -44,7 +44,7 @@ def test_every_name_is_shown_once(public_names: ModuleType) -> None:
     assert sorted(paths) == sorted(set(paths))
 
 
-def test_every_public_name_says_what_it_is(public_names: ModuleType) -> None:
+def test_every_public_name_has_a_description(public_names: ModuleType) -> None:
     silent = [
         one.path
         for namespace in PUBLIC

@@ -30,7 +30,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return module.__dict__
 
 
-async def test_the_scheduler_of_the_page_counts_what_waits(
+async def test_the_scheduler_of_the_page_counts_pending_pods(
     apiserver: APIServer, shown: dict[str, Any]
 ) -> None:
     for name, phase in (("a", "Pending"), ("b", "Running")):
@@ -40,7 +40,7 @@ async def test_the_scheduler_of_the_page_counts_what_waits(
         assert await shown["schedule"](cluster) == 1
 
 
-async def test_the_detector_of_the_page_tells_of_a_mutation(
+async def test_the_detector_of_the_page_reports_a_mutation(
     apiserver: APIServer, shown: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     apiserver.create(pod("a"))

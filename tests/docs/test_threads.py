@@ -94,7 +94,7 @@ class Heard:
         self.names = next_names(self.pods, 1, 30.0)
 
 
-def test_the_synchronous_script_tells_what_happens_until_ctrl_c(apiserver: APIServer) -> None:
+def test_the_synchronous_script_prints_changes_until_ctrl_c(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     command = [sys.executable, "-u", str(_EXAMPLES / "synchronous_script.py"), apiserver.url]
     with running(command, errors=subprocess.PIPE) as child:

@@ -24,7 +24,7 @@ _DEPLOY = "docs/howto/deploy.md"
 _WAIT_SECONDS = 100.0
 
 
-async def test_the_program_of_the_page_on_indexes_finds_who_mounts_a_secret(
+async def test_the_program_of_the_page_on_indexes_finds_pods_that_mount_a_secret(
     apiserver: APIServer,
 ) -> None:
     shown = pages.module_of(_INDEXES)
@@ -38,7 +38,7 @@ async def test_the_program_of_the_page_on_indexes_finds_who_mounts_a_secret(
     assert sorted(nodes) == ["node-1", "node-2"]
 
 
-async def test_the_program_of_the_page_on_views_tells_images_by_node(
+async def test_the_program_of_the_page_on_views_prints_images_by_node(
     apiserver: APIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = pages.module_of(_VIEWS)

@@ -133,7 +133,7 @@ REFUSALS = 1  # of each informer
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_herd_that_is_asked_for_patience_comes_no_sooner_and_not_at_once(
+async def test_clients_obey_retry_after_and_do_not_return_at_once(
     status: int,
 ) -> None:
     """A server that is back, and too busy for all."""
@@ -220,7 +220,7 @@ class ListsUnderWay:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("watch_list", [False, True], ids=["list", "watch-list"])
-async def test_when_history_is_lost_few_list_at_a_time(watch_list: bool) -> None:
+async def test_after_the_loss_of_history_few_list_at_a_time(watch_list: bool) -> None:
     options = ReflectorOptions(use_watch_list=watch_list)
     eager = RequestBudgetOptions(
         attempts_per_second=INFORMERS, burst=INFORMERS

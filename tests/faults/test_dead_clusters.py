@@ -261,7 +261,7 @@ async def test_a_dead_cluster_of_a_pool_is_named_in_time_and_delays_no_other(
         pytest.param(crd_absent, id="crd-absent"),
     ],
 )
-async def test_a_cluster_that_heals_is_there_for_the_next_who_asks(kind: Kind) -> None:
+async def test_a_cluster_that_recovers_is_opened_for_the_next_caller(kind: Kind) -> None:
     with APIServer() as good:
         async with kind() as dead:
             pools = Pools(dead, good)

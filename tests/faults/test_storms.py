@@ -41,7 +41,9 @@ FAULTS = (
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("seed", "queue"), [(1, "direct"), (3, "real_fifo"), (5, "delta_fifo")])
-async def test_lives_stay_valid_whatever_the_server_does(seed: int, queue: QueueKind) -> None:
+async def test_handlers_receive_valid_histories_of_objects_under_faults(
+    seed: int, queue: QueueKind
+) -> None:
     rng = random.Random(seed)
     options = pyinformer.cache.ReflectorOptions(
         use_watch_list=bool(seed % 2), page_size=15, rng=random.Random(seed)

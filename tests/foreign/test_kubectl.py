@@ -129,7 +129,7 @@ def test_create_without_a_file(kubectl: Kubectl) -> None:
     assert kubectl.json("get", "svc", "d")["spec"]["ports"][0]["targetPort"] == "http"
 
 
-def test_what_cannot_be_had_is_said_in_the_servers_words(kubectl: Kubectl) -> None:
+def test_refusals_are_shown_with_the_message_of_the_server(kubectl: Kubectl) -> None:
     said = kubectl.fails("get", "cm", "absent")
     assert said == 'Error from server (NotFound): configmaps "absent" not found\n'
     said = kubectl.fails("get", "cm", "--field-selector", "data.a=1")
@@ -264,7 +264,7 @@ def test_custom_resources_are_like_any_other(kubectl: Kubectl) -> None:
     assert kubectl("delete", "gadget", "g", "h").count("deleted") == 2
 
 
-def test_the_server_says_what_it_serves_and_what_one_may_do(kubectl: Kubectl) -> None:
+def test_discovery_and_access_reviews_are_answered(kubectl: Kubectl) -> None:
     by_name = {row[0]: row for row in kubectl.rows("api-resources", "--api-group=apps")}
     assert by_name["deployments"][1:] == ["deploy", "apps/v1", "true", "Deployment"]
     assert {"v1", "apps/v1", "batch/v1"} <= set(kubectl("api-versions").split())

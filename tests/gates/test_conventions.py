@@ -108,7 +108,7 @@ def _report(files: list[Path], check: object) -> list[str]:
     ]
 
 
-def test_every_public_coroutine_says_what_cancelling_it_does() -> None:
+def test_every_public_coroutine_documents_its_cancellation() -> None:
     assert _report(_PACKAGE, coroutines_silent_on_cancellation) == []
 
 
@@ -131,7 +131,7 @@ def test_no_test_waits_by_the_clock() -> None:
         ),
     ],
 )
-def test_a_silent_coroutine_is_found(source: str) -> None:
+def test_a_coroutine_without_a_cancellation_line_is_found(source: str) -> None:
     assert len(coroutines_silent_on_cancellation(source)) == 1
 
 
@@ -146,7 +146,7 @@ def test_a_silent_coroutine_is_found(source: str) -> None:
         pytest.param("class Queue:\n    @override\n    async def pop(self): ...", id="override"),
     ],
 )
-def test_a_coroutine_that_speaks_or_is_private_is_not_found(source: str) -> None:
+def test_a_documented_or_private_coroutine_is_not_found(source: str) -> None:
     assert coroutines_silent_on_cancellation(source) == []
 
 
@@ -171,7 +171,7 @@ def test_a_duration_without_its_unit_is_found(source: str) -> None:
         pytest.param("def grow(factor: float, limit: int): ...", id="factor"),
     ],
 )
-def test_other_numbers_are_not_taken_for_durations(source: str) -> None:
+def test_other_numbers_are_not_treated_as_durations(source: str) -> None:
     assert durations_without_unit(source) == []
 
 

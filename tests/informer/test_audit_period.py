@@ -54,7 +54,7 @@ def auditor(seed: int, period_seconds: float) -> Auditor:
     )
 
 
-async def test_audits_are_due_after_half_a_period_to_one_and_a_half() -> None:
+async def test_the_interval_of_audits_varies_by_half() -> None:
     """So that those of many informers, started together, do not come together."""
     now = asyncio.get_running_loop().time
     waited = []
@@ -68,7 +68,7 @@ async def test_audits_are_due_after_half_a_period_to_one_and_a_half() -> None:
 
 
 @pytest.mark.parametrize("period_seconds", [0.0, PERIOD_SECONDS], ids=["no-period", "period"])
-async def test_after_a_suspicion_one_is_due_within_seconds(period_seconds: float) -> None:
+async def test_after_a_suspicion_an_audit_is_due_within_seconds(period_seconds: float) -> None:
     now = asyncio.get_running_loop().time
     began = now()
     suspicious = auditor(1, period_seconds)

@@ -129,7 +129,7 @@ def fill(server: APIServer, names: str = "abcde") -> None:
         server.create(pod(name))
 
 
-async def test_a_cache_that_is_right_is_proven_so_by_metadata_alone(apiserver: APIServer) -> None:
+async def test_a_correct_cache_is_verified_by_metadata_alone(apiserver: APIServer) -> None:
     fill(apiserver)
     async with following(apiserver, options=PAGED) as followed:
         apiserver.clear_requests()
@@ -194,7 +194,7 @@ async def test_an_audit_sees_its_own_scope_only(apiserver: APIServer) -> None:
         await until(lambda: set(followed.cached()) == {"default/b", "default/behind"})
 
 
-async def test_what_is_written_while_pages_are_read_is_no_difference(apiserver: APIServer) -> None:
+async def test_writes_during_the_pages_are_not_a_difference(apiserver: APIServer) -> None:
     fill(apiserver)
     apiserver.faults.add(Fault(match=lambda one: "continue" in one.query, hang=True))
     async with following(apiserver, options=PAGED) as followed:
@@ -212,7 +212,7 @@ async def test_what_is_written_while_pages_are_read_is_no_difference(apiserver: 
         assert report.checked == 5
 
 
-async def test_half_a_batch_of_one_version_is_no_difference() -> None:
+async def test_a_partial_batch_of_one_version_is_not_a_difference() -> None:
     """Six deletions share a version; the cache has received one when the audit begins."""
     with APIServer(event_ttl_seconds=3600) as server:
         for number in range(6):
@@ -261,7 +261,7 @@ async def test_a_position_that_the_server_has_forgotten_is_listed_again(
         pytest.param({"refuse": True}, "", id="unreachable"),
     ],
 )
-async def test_a_server_without_such_an_answer_makes_no_verdict_and_no_list(
+async def test_without_an_exact_list_an_audit_is_inconclusive(
     apiserver: APIServer, fault: dict[str, Any], reason: str
 ) -> None:
     """Aggregated servers ignore Exact or do not know it: no repair, however often one asks."""
@@ -278,7 +278,7 @@ async def test_a_server_without_such_an_answer_makes_no_verdict_and_no_list(
         assert followed.informer.has_synced
 
 
-async def test_an_audit_that_is_told_of_a_position_in_the_future_asks_for_a_proof(
+async def test_a_position_in_the_future_makes_an_audit_request_a_history_check(
     apiserver: APIServer,
 ) -> None:
     """The watch that was resumed at such a position is silent: the audit is the first to know."""
@@ -301,7 +301,7 @@ async def test_an_audit_that_is_told_of_a_position_in_the_future_asks_for_a_proo
         assert followed.loads == loads
 
 
-async def test_a_restore_that_no_witness_tells_of_is_found_by_the_audit(
+async def test_a_restore_without_a_witness_is_found_by_the_audit(
     apiserver: APIServer,
 ) -> None:
     """Nothing that was cached is another in the new history, and it has passed the position."""
@@ -412,7 +412,7 @@ async def test_an_audit_waits_until_the_watch_runs(apiserver: APIServer) -> None
         assert (await auditing).is_consistent
 
 
-async def test_a_due_audit_repairs_without_being_asked(apiserver: APIServer) -> None:
+async def test_a_periodic_audit_repairs(apiserver: APIServer) -> None:
     fill(apiserver)
     async with following(apiserver, audit_period_seconds=1.0) as followed:
         key = await lose_one(apiserver, followed, "DELETED")
@@ -423,7 +423,7 @@ async def test_a_due_audit_repairs_without_being_asked(apiserver: APIServer) -> 
         assert report.cause == "due"
 
 
-async def test_nothing_is_audited_unless_it_is_asked_for_or_suspected(apiserver: APIServer) -> None:
+async def test_audits_run_only_when_configured_or_suspected(apiserver: APIServer) -> None:
     fill(apiserver)
     async with following(apiserver) as followed:
         apiserver.create(pod("x"))
@@ -449,7 +449,7 @@ async def test_a_suspicion_forces_one_audit(apiserver: APIServer) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 0.5, True])
-async def test_a_period_that_cannot_work_is_refused(apiserver: APIServer, seconds: float) -> None:
+async def test_an_invalid_period_is_refused(apiserver: APIServer, seconds: float) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         with pytest.raises(InvalidArgumentError, match="audit_period_seconds"):
             pyinformer.SharedInformer(cluster, "v1", "pods", audit_period_seconds=seconds)

@@ -62,7 +62,7 @@ LINES = [
         pytest.param("options", {"page_size": 5}, id="a-dict-for-options"),
     ],
 )
-async def test_what_is_no_safeguard_is_refused_at_once(
+async def test_an_invalid_mass_delete_policy_is_refused_at_once(
     apiserver: APIServer, name: str, value: Any
 ) -> None:
     async with cluster_of(apiserver) as cluster:
@@ -117,7 +117,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("body", "words"), LISTS)
-async def test_a_bad_list_is_named_and_asked_for_again(
+async def test_a_bad_list_is_reported_and_requested_again(
     apiserver: APIServer, body: bytes, words: str
 ) -> None:
     apiserver.create(pod("a"))

@@ -68,7 +68,7 @@ def test_versions_without_order_are_reached_by_equality_alone() -> None:
         pytest.param(LiveIdentity("", "", ""), None, False, id="the answer has no version"),
     ],
 )
-def test_a_look_proves_only_that_cache_and_server_agree_on_the_key(
+def test_a_live_read_proves_only_that_cache_and_server_agree_on_the_key(
     fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     assert is_proven(WriteTarget.of("10", KEY, None), fresh, _cached(cached)) is expected
@@ -84,7 +84,7 @@ def test_a_look_proves_only_that_cache_and_server_agree_on_the_key(
         (LiveIdentity("z", "a", "8"), None, False),
     ],
 )
-def test_a_look_without_order_proves_by_equality(
+def test_a_live_read_without_an_order_proves_by_equality(
     fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     assert is_proven(WriteTarget.of("x7", KEY, None), fresh, _cached(cached)) is expected
@@ -99,7 +99,7 @@ def test_a_look_without_order_proves_by_equality(
         pytest.param(LiveIdentity("12", "", ""), 9, False, id="the cache has it still"),
     ],
 )
-def test_a_look_proves_a_deletion_when_neither_side_has_the_uid(
+def test_a_live_read_proves_a_deletion_when_neither_side_has_the_uid(
     fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     assert is_proven(WriteTarget.of(None, KEY, "a"), fresh, _cached(cached)) is expected
@@ -140,7 +140,7 @@ def barrier_of(followed: Followed) -> Barrier[None]:
     return Barrier(cast("Any", followed))
 
 
-async def test_who_waits_for_an_ended_epoch_is_not_released_by_the_next_one() -> None:
+async def test_waiters_of_an_ended_epoch_are_not_released_by_the_next_one() -> None:
     followed = Followed()
     barrier = barrier_of(followed)
     async with anyio.create_task_group() as group:
@@ -157,7 +157,7 @@ async def test_who_waits_for_an_ended_epoch_is_not_released_by_the_next_one() ->
 
 
 @pytest.mark.virtual_time
-async def test_looks_are_seldom_and_rarer_each_time() -> None:
+async def test_live_reads_happen_at_growing_intervals() -> None:
     now = asyncio.get_running_loop().time
     began_at, looks = now(), list[float]()
 
@@ -172,7 +172,7 @@ async def test_looks_are_seldom_and_rarer_each_time() -> None:
     assert looks == [1.0, 3.0, 7.0, 15.0]
 
 
-async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> None:
+async def test_bad_arguments_are_refused_for_other_namespaces_too() -> None:
     barrier = barrier_of(Followed())
     elsewhere = WriteTarget.of("10", "other/a", None)
     await barrier.wait(elsewhere, timeout_seconds=0)
@@ -183,7 +183,7 @@ async def test_a_write_in_another_namespace_is_no_excuse_for_bad_arguments() -> 
 @pytest.mark.parametrize(
     ("version", "key", "uid"), [(5, None, None), (b"5", None, None), ("5", 1, None), ("5", KEY, 1)]
 )
-def test_a_version_that_is_no_text_is_refused(version: Any, key: Any, uid: Any) -> None:
+def test_a_version_that_is_not_text_is_refused(version: Any, key: Any, uid: Any) -> None:
     with pytest.raises(InvalidTypeError):
         WriteTarget.of(version, key, uid)
 
@@ -235,7 +235,7 @@ def test_without_a_global_order_only_the_object_itself_reaches_a_version(
         pytest.param("opaque", LiveIdentity("2", "a", "12"), 13, False, id="opaque, and another"),
     ],
 )
-def test_without_a_global_order_a_look_proves_by_the_object_alone(
+def test_without_a_global_order_a_live_read_proves_by_the_object_alone(
     order: str, fresh: LiveIdentity, cached: int | None, expected: bool
 ) -> None:
     wanted = WriteTarget.of("10", KEY, None)

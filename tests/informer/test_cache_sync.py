@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def test_the_error_says_what_each_informer_ran_into(apiserver: APIServer) -> None:
+async def test_the_error_names_the_problem_of_each_informer(apiserver: APIServer) -> None:
     """State, failed attempts, last error and seconds, for those that are not synced."""
     apiserver.faults.add(
         Fault(
@@ -79,7 +79,7 @@ async def test_what_is_required_and_not_served_names_the_cure(apiserver: APIServ
     assert raised.value.waited_seconds < 100
 
 
-async def test_an_unreachable_server_is_said_to_be_so() -> None:
+async def test_an_unreachable_server_is_reported_as_unreachable() -> None:
     async with (
         pyinformer.connect(server="http://127.0.0.1:9") as cluster,
         SharedInformer(cluster, "v1", "pods") as informer,
@@ -95,7 +95,7 @@ async def test_an_unreachable_server_is_said_to_be_so() -> None:
     ("token", "words"),
     [("expired", "401"), ("may-not-list", "403"), ("may-not-watch", "403")],
 )
-async def test_what_the_credentials_lack_is_said(tmp_path: Path, token: str, words: str) -> None:
+async def test_missing_rights_are_reported(tmp_path: Path, token: str, words: str) -> None:
     tokens = (
         Token(value="may-not-list", verbs=("watch",)),
         Token(value="may-not-watch", verbs=("list",)),
@@ -118,7 +118,7 @@ async def test_what_the_credentials_lack_is_said(tmp_path: Path, token: str, wor
             assert words in str(raised.value)
 
 
-async def test_a_wrong_authority_is_said(tmp_path: Path) -> None:
+async def test_an_untrusted_certificate_is_reported(tmp_path: Path) -> None:
     with APIServer(tls=True) as server, APIServer(tls=True) as other:
         config = pyinformer.config.ClusterConfig(server=server.url, ca_file=str(other.ca_file))
         async with (
@@ -129,7 +129,7 @@ async def test_a_wrong_authority_is_said(tmp_path: Path) -> None:
                 await informer.wait_for_cache_sync(timeout_seconds=0.5)
 
 
-async def test_before_the_start_it_raises_at_once(apiserver: APIServer) -> None:
+async def test_before_the_start_waiting_raises_at_once(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         factory = SharedInformerFactory(cluster)
         with pytest.raises(LifecycleError, match=r"await factory\.start\(\) first"):
@@ -145,7 +145,7 @@ async def test_before_the_start_it_raises_at_once(apiserver: APIServer) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-0.1, float("nan"), float("inf"), "1", None, True])
-async def test_a_timeout_that_is_none_is_refused_before_anything_else(
+async def test_an_invalid_timeout_is_refused_before_anything_else(
     apiserver: APIServer, seconds: Any
 ) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
@@ -158,11 +158,11 @@ async def test_a_timeout_that_is_none_is_refused_before_anything_else(
 
 
 @pytest.mark.parametrize("seconds", [0, 0.0, 1, 3.5])
-def test_durations(seconds: float) -> None:
+def test_invalid_durations_are_refused(seconds: float) -> None:
     check_seconds("x", seconds)
 
 
-async def test_a_timeout_of_zero_looks_once(apiserver: APIServer) -> None:
+async def test_a_timeout_of_zero_checks_once(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         factory.informer("v1", "pods")
         await factory.start()
@@ -188,7 +188,7 @@ def malformed(name: str) -> bytes:
     )
 
 
-async def test_giving_up_ends_the_wait_at_once(apiserver: APIServer) -> None:
+async def test_a_permanent_failure_ends_the_wait_at_once(apiserver: APIServer) -> None:
     """Though another informer, asked for first, would make the wait last for an hour."""
     apiserver.watch_list = False
     apiserver.faults.add(
@@ -207,7 +207,7 @@ async def test_giving_up_ends_the_wait_at_once(apiserver: APIServer) -> None:
         assert core_of(pods).introspection.reflector_state()[0] == "failed"
 
 
-async def test_the_cancellation_of_one_waiter_harms_no_other(apiserver: APIServer) -> None:
+async def test_the_cancellation_of_one_waiter_affects_no_other(apiserver: APIServer) -> None:
     apiserver.faults.add(Fault(resource="pods", hang=True))
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         factory.informer("v1", "pods")
@@ -221,7 +221,7 @@ async def test_the_cancellation_of_one_waiter_harms_no_other(apiserver: APIServe
         await asyncio.gather(*waiters[1:])
 
 
-async def test_the_users_own_deadline_goes_before_ours(apiserver: APIServer) -> None:
+async def test_an_earlier_deadline_of_the_caller_applies(apiserver: APIServer) -> None:
     apiserver.faults.add(Fault(resource="pods", hang=True))
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         factory.informer("v1", "pods")
@@ -249,7 +249,7 @@ async def test_informers_of_several_clusters_are_waited_for_together() -> None:
             assert line.startswith("pods.v1 in default: waiting")
 
 
-async def test_the_wait_for_a_handler_says_how_far_it_is(apiserver: APIServer) -> None:
+async def test_the_wait_for_a_handler_reports_its_progress(apiserver: APIServer) -> None:
     go_on = asyncio.Event()
 
     async def handler(event: object) -> None:
@@ -283,7 +283,7 @@ async def test_a_handler_that_raises_has_synced_nevertheless(apiserver: APIServe
         await registration.wait_synced(timeout_seconds=100)
 
 
-async def test_a_removed_handler_is_waited_for_no_more(apiserver: APIServer) -> None:
+async def test_a_removed_handler_is_no_longer_waited_for(apiserver: APIServer) -> None:
     apiserver.faults.add(Fault(resource="pods", hang=True))
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         registration = factory.informer("v1", "pods").add_event_handler(Notes())

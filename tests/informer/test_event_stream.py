@@ -110,7 +110,7 @@ async def test_after_an_overflow_what_was_buffered_comes_first_and_then_the_erro
     assert (caught.value.informer, caught.value.limit) == ("pods", 2)
 
 
-async def test_an_overflow_wakes_no_consumer_to_a_gap() -> None:
+async def test_an_overflow_does_not_skip_events_silently() -> None:
     source = Source()
     async with source.events(max_events=1) as events:
         waiting = asyncio.create_task(anext(events))
@@ -122,7 +122,7 @@ async def test_an_overflow_wakes_no_consumer_to_a_gap() -> None:
             await anext(events)
 
 
-async def test_what_existed_at_the_beginning_does_not_count_against_the_bound() -> None:
+async def test_the_initial_list_does_not_count_against_the_bound() -> None:
     source = Source(*(make(f"default/{number}") for number in range(100)))
     async with source.events(max_events=1) as events:
         events.end_nowait()
@@ -241,7 +241,7 @@ async def test_leaving_detaches_and_ends_a_running_iteration() -> None:
     assert await waiting == []
 
 
-async def test_a_stream_that_was_not_entered_says_so() -> None:
+async def test_a_stream_that_was_not_entered_raises() -> None:
     with pytest.raises(LifecycleError, match="enter the stream first"):
         await anext(Source().events())
 
@@ -261,7 +261,7 @@ def test_a_stream_without_room_is_refused() -> None:
         Source().events(max_events=0)
 
 
-async def test_a_stream_of_news_leaves_out_what_existed() -> None:
+async def test_a_stream_without_initial_objects_leaves_out_what_existed() -> None:
     source = Source(A1, B1)
     async with source.events(initial=False) as events:
         source.put(Updated(A1, A2))
@@ -270,7 +270,7 @@ async def test_a_stream_of_news_leaves_out_what_existed() -> None:
         assert await rest(events) == [Updated(A1, A2)]
 
 
-async def test_merged_events_never_overflow_and_end_in_the_truth() -> None:
+async def test_merged_events_never_overflow_and_end_with_the_final_state() -> None:
     source = Source(A1)
     async with source.events(max_events=1, delivery="coalesced") as events:
         source.put(Updated(A1, A2), Added(B1), Deleted(A2), Deleted(B1), Added(B1))
@@ -293,7 +293,7 @@ async def test_a_cancelled_step_of_merged_events_takes_nothing() -> None:
         assert await anext(events) == Added(A2)
 
 
-def test_a_stream_that_cannot_be_meant_is_refused() -> None:
+def test_an_invalid_stream_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="initial"):
         Source().events(initial="yes")  # type: ignore[arg-type]
     with pytest.raises(

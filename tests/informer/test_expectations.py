@@ -118,7 +118,9 @@ def test_owners_do_not_wait_for_each_other(expectations: Expectations[str]) -> N
     assert expectations.check("web") == "pending"
 
 
-def test_what_failed_is_expected_no_longer(cache: Cache, expectations: Expectations[str]) -> None:
+def test_a_failed_write_is_no_longer_expected(
+    cache: Cache, expectations: Expectations[str]
+) -> None:
     cache.objects["default/a"] = A
     expectations.expect("web", creations=2, deletions=[A])
     expectations.failed("web", creations=2, deletions=[A])
@@ -127,7 +129,7 @@ def test_what_failed_is_expected_no_longer(cache: Cache, expectations: Expectati
     expectations.failed("web", creations=1)
 
 
-def test_what_is_expected_twice_adds_up(cache: Cache, expectations: Expectations[str]) -> None:
+def test_repeated_expectations_are_added(cache: Cache, expectations: Expectations[str]) -> None:
     expectations.expect("web", creations=1)
     expectations.expect("web", creations=1)
     expectations.created("web", A)
@@ -137,9 +139,7 @@ def test_what_is_expected_twice_adds_up(cache: Cache, expectations: Expectations
     assert expectations.check("web") == "fulfilled"
 
 
-def test_an_answer_that_comes_late_counts_all_the_same(
-    cache: Cache, expectations: Expectations[str]
-) -> None:
+def test_a_late_answer_is_still_counted(cache: Cache, expectations: Expectations[str]) -> None:
     expectations.expect("web", creations=1)
     cache.caches[None] = (3, 0)
     assert expectations.check("web") == "fulfilled"  # its answer seemed to be lost
@@ -149,7 +149,7 @@ def test_an_answer_that_comes_late_counts_all_the_same(
     assert expectations.check("web") == "fulfilled"
 
 
-def test_an_answer_is_recorded_whichever_owner_gives_it(expectations: Expectations[str]) -> None:
+def test_an_answer_is_recorded_for_its_owner(expectations: Expectations[str]) -> None:
     expectations.expect("web", creations=1)
     expectations.created("web", A)
     expectations.created("web", B)
@@ -172,7 +172,7 @@ def test_a_deletion_is_fulfilled_when_its_object_is_seen_to_end(
     assert expectations.check("web") == "fulfilled"  # its grace period may last for minutes
 
 
-def test_a_new_epoch_leaves_nothing_to_expect_of_the_old_one(
+def test_a_new_epoch_ends_the_expectations_of_the_old_one(
     cache: Cache, expectations: Expectations[str]
 ) -> None:
     cache.objects["default/b"] = B
@@ -231,7 +231,7 @@ def test_a_new_epoch_of_one_namespace_ends_nothing_in_another(
     assert expectations.check("web") == "fulfilled"
 
 
-def test_a_new_epoch_ends_nothing_that_is_written_in_it(
+def test_a_new_epoch_keeps_expectations_of_its_own_writes(
     cache: Cache, expectations: Expectations[str]
 ) -> None:
     expectations.expect("web", creations=2)
@@ -244,7 +244,7 @@ def test_a_new_epoch_ends_nothing_that_is_written_in_it(
     assert expectations.check("web") == "fulfilled"
 
 
-def test_what_is_never_fulfilled_times_out_once_and_visibly(
+def test_an_unfulfilled_expectation_times_out_once_and_is_reported(
     cache: Cache, expectations: Expectations[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     expectations.expect("web", creations=1)
@@ -274,7 +274,7 @@ def test_owners_that_are_never_checked_are_forgotten(
     assert expectations.timeouts == 2
 
 
-def test_what_timed_out_and_was_fulfilled_meanwhile_is_no_timeout(
+def test_an_expectation_fulfilled_before_the_check_is_not_a_timeout(
     cache: Cache, expectations: Expectations[str]
 ) -> None:
     expectations.expect("web", creations=1)
@@ -295,7 +295,7 @@ def test_a_negative_number_is_refused(expectations: Expectations[str]) -> None:
         expectations.expect("web", creations=-1)
 
 
-async def test_an_informer_fulfils_them(apiserver: APIServer) -> None:
+async def test_an_informer_fulfils_expectations(apiserver: APIServer) -> None:
     apiserver.create(pod("old"))
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         expectations: Expectations[str] = Expectations(pods)

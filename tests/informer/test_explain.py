@@ -90,7 +90,7 @@ def has(explanation: Explanation, pattern: str) -> bool:
     return any(re.fullmatch(pattern, sentence) for sentence in explanation.sentences)
 
 
-async def test_what_the_first_load_brought_and_what_the_watch_did(apiserver: APIServer) -> None:
+async def test_explain_names_the_first_list_and_the_watch(apiserver: APIServer) -> None:
     first = version_of(apiserver)
     async with following(apiserver) as informer:
         informer.add_event_handler(notes := Notes(), name="audit")
@@ -113,7 +113,9 @@ async def test_what_the_first_load_brought_and_what_the_watch_did(apiserver: API
     assert str(later).startswith("default/a in the cache of pods.v1:\nIt is cached at")
 
 
-async def test_outside_of_the_namespace_is_all_there_is_to_say(apiserver: APIServer) -> None:
+async def test_explain_of_a_key_outside_of_the_namespace_is_one_sentence(
+    apiserver: APIServer,
+) -> None:
     async with following(apiserver, namespaces="default") as informer:
         elsewhere = informer.explain("kube-system/a")
         nowhere = informer.explain("a")
@@ -124,7 +126,9 @@ async def test_outside_of_the_namespace_is_all_there_is_to_say(apiserver: APISer
     assert nowhere.sentences == (f"It cannot be cached: it is in no namespace, {only} {hint}",)
 
 
-async def test_a_name_without_its_namespace_is_told_what_is_cached(apiserver: APIServer) -> None:
+async def test_a_name_without_its_namespace_lists_cached_keys_of_that_name(
+    apiserver: APIServer,
+) -> None:
     async with following(apiserver) as informer:
         explanation = informer.explain("a")
 
@@ -150,7 +154,7 @@ async def test_selectors_and_transforms_are_named(apiserver: APIServer) -> None:
     assert live.sentences[-1].endswith("not followed: its labels do not match app=web.")
 
 
-async def test_what_left_the_selection_says_so(apiserver: APIServer) -> None:
+async def test_explain_names_an_object_that_left_the_selection(apiserver: APIServer) -> None:
     apiserver.create(pod("b", app="web"))
     async with following(apiserver, label_selector="app=web") as informer:
         gone = patched(apiserver, "b", app="db")
@@ -171,7 +175,7 @@ async def test_a_field_selector_that_does_not_match_is_found_live(apiserver: API
     )
 
 
-async def test_live_another_namespace_is_looked_at_too(apiserver: APIServer) -> None:
+async def test_a_live_explanation_reads_other_namespaces(apiserver: APIServer) -> None:
     version = str(apiserver.create(pod("b", namespace="other"))["metadata"]["resourceVersion"])
     async with following(apiserver, namespaces="default") as informer:
         live = await informer.explain_live("other/b")
@@ -191,7 +195,7 @@ async def test_before_the_start_nothing_is_known(apiserver: APIServer) -> None:
     )
 
 
-async def test_right_after_the_start_it_is_not_said_to_wait_for_one(apiserver: APIServer) -> None:
+async def test_explain_right_after_the_start_does_not_name_a_wait(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         informer = factory.informer("v1", "pods")
         await factory.start()
@@ -203,7 +207,7 @@ async def test_right_after_the_start_it_is_not_said_to_wait_for_one(apiserver: A
     )
 
 
-async def test_what_is_optional_and_not_served_is_empty_without_an_alarm(
+async def test_explain_names_an_optional_resource_that_is_not_served(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "pyinformer")
@@ -236,7 +240,7 @@ async def test_what_is_optional_and_not_served_is_empty_without_an_alarm(
         pytest.param(True, "deleted it", id="deleted"),
     ],
 )
-async def test_what_this_process_has_taken_out_is_told_from_what_it_deleted(
+async def test_explain_distinguishes_own_writes_out_of_the_selector_from_deletions(
     apiserver: APIServer, words: str, *, is_deletion: bool
 ) -> None:
     apiserver.create(pod("b", app="web"))
@@ -260,7 +264,7 @@ async def test_what_this_process_has_taken_out_is_told_from_what_it_deleted(
     )
 
 
-async def test_what_went_with_another_history_says_when(
+async def test_explain_dates_a_deletion_by_another_history(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "pyinformer")
@@ -288,7 +292,7 @@ async def test_what_went_with_another_history_says_when(
 
 
 @pytest.mark.parametrize("key", ["", "a/b/c", "/", "a/", "/a"])
-async def test_what_cannot_be_a_key_is_refused(apiserver: APIServer, key: str) -> None:
+async def test_an_invalid_key_is_refused(apiserver: APIServer, key: str) -> None:
     async with cluster_of(apiserver) as cluster:
         informer: SharedInformer[None] = SharedInformer(cluster, "v1", "pods")
         with pytest.raises(InvalidArgumentError, match="'namespace/name' or 'name'"):
@@ -297,7 +301,7 @@ async def test_what_cannot_be_a_key_is_refused(apiserver: APIServer, key: str) -
             await informer.explain_live(key)
 
 
-async def test_what_is_forbidden_says_whose_right_is_missing(apiserver: APIServer) -> None:
+async def test_explain_names_the_missing_right(apiserver: APIServer) -> None:
     apiserver.faults.add(Fault(resource="pods", status=403, times=None, message="u may not list"))
     async with (
         cluster_of(apiserver) as cluster,
@@ -314,7 +318,9 @@ async def test_what_is_forbidden_says_whose_right_is_missing(apiserver: APIServe
     assert has(live, rf"The server did not answer: {refusal}\.")
 
 
-async def test_what_is_not_served_says_so_and_keeps_the_cache(apiserver: APIServer) -> None:
+async def test_explain_names_a_resource_that_is_not_served_and_keeps_the_cache(
+    apiserver: APIServer,
+) -> None:
     apiserver.register("acme.io/v1", "Bucket", "buckets")
     apiserver.create(
         {
@@ -337,7 +343,9 @@ async def test_what_is_not_served_says_so_and_keeps_the_cache(apiserver: APIServ
     assert has(explanation, r"The cache is at \d+ and may be behind: absent, last proven .* 404 .*")
 
 
-async def test_a_cut_off_cache_says_how_far_it_is_and_what_happened(apiserver: APIServer) -> None:
+async def test_explain_names_position_and_error_of_a_disconnected_cache(
+    apiserver: APIServer,
+) -> None:
     """The lag, and the lines of the journal that led to it."""
     async with following(apiserver) as informer:
         apiserver.faults.add(
@@ -359,7 +367,7 @@ async def test_a_cut_off_cache_says_how_far_it_is_and_what_happened(apiserver: A
     assert has(live, r"At 20.* UTC: waiting at \d+: .*\.")
 
 
-async def test_live_the_server_may_have_what_the_cache_has(apiserver: APIServer) -> None:
+async def test_a_live_explanation_finds_equal_states(apiserver: APIServer) -> None:
     version = version_of(apiserver)
     async with following(apiserver) as informer:
         same = await informer.explain_live("default/a")
@@ -369,7 +377,9 @@ async def test_live_the_server_may_have_what_the_cache_has(apiserver: APIServer)
     assert none.sentences[-1] == "The server does not have it."
 
 
-async def test_live_a_server_that_is_away_is_no_error(apiserver: APIServer) -> None:
+async def test_a_live_explanation_with_an_unreachable_server_is_not_an_error(
+    apiserver: APIServer,
+) -> None:
     async with following(apiserver) as informer:
         apiserver.stop_accepting()
         apiserver.drop_connections()
@@ -430,7 +440,9 @@ async def test_a_deletion_is_remembered(apiserver: APIServer) -> None:
     assert not has(explanation, "Handler .*")
 
 
-async def test_a_handler_is_in_flight_then_behind_then_slow(apiserver: APIServer) -> None:
+async def test_explain_names_a_handler_in_flight_then_behind_then_slow(
+    apiserver: APIServer,
+) -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def slow(event: Event[Any]) -> None:
@@ -469,7 +481,7 @@ async def test_a_handler_is_in_flight_then_behind_then_slow(apiserver: APIServer
     )
 
 
-async def test_a_handler_that_failed_is_named_without_what_it_said(apiserver: APIServer) -> None:
+async def test_explain_names_a_failed_handler_without_its_error_text(apiserver: APIServer) -> None:
     def failing(event: Event[Any]) -> None:
         raise ValueError(HIDDEN)
 
@@ -506,7 +518,7 @@ async def test_explain_names_own_writes_that_the_watch_has_not_brought(
     )
 
 
-async def test_a_closed_informer_says_so(apiserver: APIServer) -> None:
+async def test_explain_names_a_closed_informer(apiserver: APIServer) -> None:
     async with following(apiserver) as informer:
         pass
 
@@ -589,7 +601,7 @@ async def test_explain_works_in_any_thread_while_everything_changes(apiserver: A
     assert told
 
 
-async def test_a_key_that_is_no_text_is_refused(apiserver: APIServer) -> None:
+async def test_a_key_that_is_not_text_is_refused(apiserver: APIServer) -> None:
     async with following(apiserver) as informer:
         with pytest.raises(InvalidTypeError, match="'namespace/name'"):
             informer.explain(7)  # type: ignore[arg-type] # on purpose
@@ -620,5 +632,7 @@ RESET = RelistRecord(90.0, "paged list", "another history", "900", "150")
         ),
     ],
 )
-def test_what_brought_a_version(version: str, loads: tuple[RelistRecord, ...], words: str) -> None:
+def test_explain_names_the_origin_of_a_version(
+    version: str, loads: tuple[RelistRecord, ...], words: str
+) -> None:
     assert str(provenance_of(version, loads)).startswith(words)

@@ -102,7 +102,7 @@ async def test_the_call_site_of_the_design_runs(apiserver: APIServer) -> None:
     assert streamed == ["add default/web-1", "delete default/web-1"]
 
 
-async def test_one_informer_serves_all_who_ask_for_the_same(apiserver: APIServer) -> None:
+async def test_equal_options_share_one_informer(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         pods = factory.informer("v1", "pods", label_selector="b=2,a=1", projection=PodView)
         again = factory.informer(
@@ -130,7 +130,7 @@ async def test_one_informer_serves_all_who_ask_for_the_same(apiserver: APIServer
         ("queue", "real_fifo"),
     ],
 )
-async def test_other_options_for_the_same_conflict(
+async def test_different_options_for_a_shared_informer_conflict(
     apiserver: APIServer, option: str, value: Any
 ) -> None:
     async with factory_of(apiserver, start=False) as factory:
@@ -139,7 +139,7 @@ async def test_other_options_for_the_same_conflict(
         with pytest.raises(InformerConflictError) as raised:
             factory.informer("v1", "pods", **options)
 
-        line = test_other_options_for_the_same_conflict.__code__.co_firstlineno
+        line = test_different_options_for_a_shared_informer_conflict.__code__.co_firstlineno
         error = raised.value
         assert error.option == option
         assert error.first_call_site.startswith(f"{__file__}:")
@@ -205,7 +205,7 @@ class Mutable(View):
         ),
     ],
 )
-async def test_what_cannot_work_is_refused_at_the_call_and_leaves_no_trace(
+async def test_invalid_options_are_refused_at_the_call_and_leave_no_state(
     apiserver: APIServer, arguments: Any, options: Any, error: type[Exception], words: str
 ) -> None:
     async with factory_of(apiserver) as factory:
@@ -217,7 +217,7 @@ async def test_what_cannot_work_is_refused_at_the_call_and_leaves_no_trace(
         await factory.wait_for_cache_sync(timeout_seconds=1)
 
 
-async def test_asked_for_after_the_start_it_starts(apiserver: APIServer) -> None:
+async def test_an_informer_made_after_the_start_starts(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with factory_of(apiserver) as factory:
         pods = factory.informer("v1", "pods")
@@ -226,7 +226,7 @@ async def test_asked_for_after_the_start_it_starts(apiserver: APIServer) -> None
         assert [obj.key for obj in pods.lister.list()] == ["default/a"]
 
 
-async def test_asked_for_by_a_handler_it_starts(apiserver: APIServer) -> None:
+async def test_an_informer_made_by_a_handler_starts(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     found = asyncio.Event()
 
@@ -242,7 +242,7 @@ async def test_asked_for_by_a_handler_it_starts(apiserver: APIServer) -> None:
             await found.wait()
 
 
-async def test_a_removed_informer_has_stopped_and_is_made_anew(apiserver: APIServer) -> None:
+async def test_a_removed_informer_has_stopped_and_can_be_made_again(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         pods = factory.informer("v1", "pods")
         kept = factory.informer("v1", "secrets")
@@ -260,7 +260,7 @@ async def test_a_removed_informer_has_stopped_and_is_made_anew(apiserver: APISer
         assert [one.informer for one in factory.status().informers] == ["secrets.v1", "pods.v1"]
 
 
-async def test_an_informer_removed_in_the_same_step_harms_no_other(apiserver: APIServer) -> None:
+async def test_an_informer_removed_in_the_same_step_affects_no_other(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         kept = factory.informer("v1", "secrets")
         for _ in range(5):
@@ -294,7 +294,7 @@ async def test_another_factorys_informer_is_not_removed(apiserver: APIServer) ->
         assert pods.is_running
 
 
-async def test_who_starts_it_second_finds_it_started(apiserver: APIServer) -> None:
+async def test_a_second_start_does_nothing(apiserver: APIServer) -> None:
     async def start_and_wait(factory: SharedInformerFactory) -> None:
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
@@ -370,7 +370,7 @@ async def test_a_cancelled_removal_has_removed(apiserver: APIServer) -> None:
         assert factory.informer("v1", "pods") is not pods
 
 
-async def test_a_status_is_plain_enough_for_the_standard_library(apiserver: APIServer) -> None:
+async def test_a_status_can_be_encoded_by_the_standard_library(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         factory.informer("v1", "pods").add_event_handler(Notes(), name="notes")
         await factory.wait_for_cache_sync(timeout_seconds=100)
@@ -382,7 +382,7 @@ async def test_a_status_is_plain_enough_for_the_standard_library(apiserver: APIS
     assert served["informers"][0]["reflector"]["state"] == "watching"
 
 
-async def test_status_is_served_from_any_thread_at_any_time(apiserver: APIServer) -> None:
+async def test_status_can_be_read_from_any_thread_at_any_time(apiserver: APIServer) -> None:
     def served(factory: SharedInformerFactory) -> Any:
         return msgspec.json.decode(msgspec.json.encode(factory.status()))
 
@@ -409,7 +409,7 @@ async def test_status_is_served_from_any_thread_at_any_time(apiserver: APIServer
 
 
 @pytest.mark.parametrize("given", ["https://cluster.example", None])
-def test_what_is_no_cluster_is_refused_at_once(given: Any) -> None:
+def test_a_value_that_is_not_a_cluster_is_refused_at_once(given: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"^cluster: .*async with .*connect\(\)"):
         SharedInformerFactory(given)
 
@@ -512,7 +512,7 @@ async def test_a_factory_that_never_started_closes_its_informers(apiserver: APIS
     assert apiserver.requests == ()
 
 
-async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
+async def test_an_error_of_the_caller_is_raised_without_a_group(apiserver: APIServer) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         async with factory_of(apiserver) as factory:
             await factory.informer("v1", "pods").wait_for_cache_sync(timeout_seconds=100)
@@ -521,7 +521,9 @@ async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
     assert not hasattr(raised.value, "__notes__")
 
 
-async def test_it_is_entered_in_one_task_and_left_in_another(apiserver: APIServer) -> None:
+async def test_the_block_may_be_entered_in_one_task_and_left_in_another(
+    apiserver: APIServer,
+) -> None:
     async with cluster_of(apiserver) as cluster:
         factory = SharedInformerFactory(cluster)
         await asyncio.create_task(factory.__aenter__())
@@ -532,7 +534,7 @@ async def test_it_is_entered_in_one_task_and_left_in_another(apiserver: APIServe
         assert pods.is_closed
 
 
-async def test_it_runs_in_a_task_group_of_the_user(apiserver: APIServer) -> None:
+async def test_run_works_in_a_task_group_of_the_caller(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         factory = SharedInformerFactory(cluster)
         pods = factory.informer("v1", "pods")
@@ -649,7 +651,9 @@ async def test_a_cancelled_close_has_closed(apiserver: APIServer) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_cancelled_or_closed_at_any_moment_it_leaves_nothing(apiserver: APIServer) -> None:
+async def test_cancelled_or_closed_at_any_moment_a_factory_leaves_nothing(
+    apiserver: APIServer,
+) -> None:
     """C52: the fixtures look for tasks, threads and sockets, this one for the watchdog."""
     rng = random.Random(6)
     for number in range(100):
@@ -676,7 +680,7 @@ async def test_cancelled_or_closed_at_any_moment_it_leaves_nothing(apiserver: AP
     assert not [t for t in threading.enumerate() if t.name == "pyinformer watchdog"]
 
 
-async def test_closed_by_another_task_while_it_starts_it_leaves_no_watchdog(
+async def test_a_factory_closed_during_its_start_leaves_no_watchdog(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster:
@@ -717,7 +721,7 @@ async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     await until(lambda: informer.crash)
 
 
-async def test_a_crash_in_one_informer_surfaces_bare_and_leaves_the_others(
+async def test_a_crash_in_one_informer_is_raised_without_a_group_and_leaves_the_others(
     apiserver: APIServer,
 ) -> None:
     with pytest.raises(InternalError) as raised:
@@ -731,7 +735,7 @@ async def test_a_crash_in_one_informer_surfaces_bare_and_leaves_the_others(
     assert kept.is_closed
 
 
-async def test_a_crash_is_a_note_on_the_users_error(apiserver: APIServer) -> None:
+async def test_a_crash_is_a_note_on_the_callers_error(apiserver: APIServer) -> None:
     with pytest.raises(KeyError) as raised:
         async with factory_of(apiserver) as factory:
             await crash(factory.informer("v1", "pods"), apiserver)
@@ -751,7 +755,7 @@ async def test_a_crash_ends_run(apiserver: APIServer) -> None:
             await running
 
 
-async def test_a_crashed_informer_surfaces_where_it_is_removed(apiserver: APIServer) -> None:
+async def test_a_crash_of_an_informer_is_raised_by_its_removal(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         pods = factory.informer("v1", "pods")
         await crash(pods, apiserver)
@@ -762,7 +766,7 @@ async def test_a_crashed_informer_surfaces_where_it_is_removed(apiserver: APISer
 
 
 @pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])
-async def test_a_mirror_made_of_calls_alone_equals_the_server(
+async def test_a_mirror_built_from_handler_calls_equals_the_server(
     apiserver: APIServer, queue: Any
 ) -> None:
     """Changes, recreations, cuts of the connection and forgotten history, by a seed."""

@@ -97,7 +97,7 @@ async def _ends_at_once(
     assert now() == began_at
 
 
-async def test_an_event_releases_who_waits_for_it() -> None:
+async def test_an_event_releases_its_waiters() -> None:
     bench = Bench()
     await _ends_at_once(
         bench,
@@ -106,7 +106,7 @@ async def test_an_event_releases_who_waits_for_it() -> None:
     )
 
 
-async def test_a_deletion_releases_who_waits_for_it() -> None:
+async def test_a_deletion_releases_its_waiters() -> None:
     bench = Bench()
     gone = make("ns/a", resource_version="105")
     await _ends_at_once(
@@ -118,7 +118,7 @@ async def test_a_deletion_releases_who_waits_for_it() -> None:
     )
 
 
-async def test_a_bookmark_releases_who_waits_and_what_was_written() -> None:
+async def test_a_bookmark_releases_waiters_and_own_writes() -> None:
     bench = Bench()
     bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))
 
@@ -134,7 +134,7 @@ async def test_a_bookmark_releases_who_waits_and_what_was_written() -> None:
     assert not bench.freshness.overlay.entries
 
 
-async def test_a_list_releases_who_waits() -> None:
+async def test_a_list_releases_waiters() -> None:
     bench = Bench()
     await _ends_at_once(
         bench,
@@ -143,7 +143,7 @@ async def test_a_list_releases_who_waits() -> None:
     )
 
 
-async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
+async def test_a_receiver_of_a_list_reads_no_deleted_object() -> None:
     bench = Bench()
     bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))
     found: list[bool] = []
@@ -169,7 +169,7 @@ async def test_who_is_told_of_a_list_finds_no_ghost_beside_it() -> None:
     assert found == [False, False]  # ns/a is gone, ns/b is new
 
 
-async def test_an_answer_older_than_a_list_that_is_being_told_is_known() -> None:
+async def test_an_answer_older_than_a_list_in_delivery_is_already_known() -> None:
     bench = Bench()
     steps = bench.store_sink.replace_nowait(
         {f"ns/{n}": make(f"ns/{n}", resource_version="105") for n in range(200)}, "110"
@@ -181,7 +181,7 @@ async def test_an_answer_older_than_a_list_that_is_being_told_is_known() -> None
     assert not bench.freshness.overlay.entries
 
 
-async def test_a_list_of_another_history_proves_no_write_of_this_one_while_it_is_told() -> None:
+async def test_a_list_of_another_history_proves_no_own_write() -> None:
     """Its version is beyond the write's, which was perhaps never made there."""
     bench = Bench()
     bench.reflector.is_resetting = True
@@ -193,7 +193,7 @@ async def test_a_list_of_another_history_proves_no_write_of_this_one_while_it_is
     assert not bench.freshness.has_seen(WriteTarget.of("107", None, None))
 
 
-async def test_the_answer_to_a_deletion_that_was_received_hides_nothing() -> None:
+async def test_a_late_answer_to_a_deletion_hides_nothing() -> None:
     bench = Bench()
     bench.hear(Deleted(make("ns/a", resource_version="105")), "105")
     bench.reflector.buried.add(("ns/a", "uid-a"))
@@ -201,7 +201,7 @@ async def test_the_answer_to_a_deletion_that_was_received_hides_nothing() -> Non
     assert not bench.freshness.overlay.entries
 
 
-async def test_what_the_cache_holds_takes_away_what_was_written() -> None:
+async def test_a_cached_version_replaces_the_own_write() -> None:
     bench = Bench()
     old, new = make("ns/a", resource_version="90"), make("ns/a", resource_version="105")
     bench.freshness.overlay.put(new)
@@ -209,7 +209,7 @@ async def test_what_the_cache_holds_takes_away_what_was_written() -> None:
     assert not bench.freshness.overlay.entries
 
 
-async def test_a_ghost_that_a_list_ends_is_reported_to_readers() -> None:
+async def test_an_own_write_that_a_list_lacks_is_reported_as_gone() -> None:
     """It was never in the cache, so no event says that it is gone."""
     bench = Bench()
     told: list[tuple[str, object]] = []

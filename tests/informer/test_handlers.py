@@ -67,7 +67,7 @@ async def test_an_object_gets_each_kind_by_its_own_method() -> None:
     assert recorder.calls == [("add", OLD), ("update", OLD, NEW), ("delete", NEW)]
 
 
-async def test_parts_that_were_not_given_are_silent() -> None:
+async def test_methods_that_a_handler_lacks_are_not_called() -> None:
     heard: list[object] = []
 
     await notify(Handler.of(on_delete=heard.append), EVENTS)
@@ -75,7 +75,7 @@ async def test_parts_that_were_not_given_are_silent() -> None:
     assert heard == [NEW]
 
 
-async def test_parts_may_be_of_different_kinds() -> None:
+async def test_methods_of_a_handler_may_be_plain_and_asynchronous() -> None:
     recorder = Recorder()
     threads = []
 
@@ -217,7 +217,7 @@ def test_in_thread_keeps_name_and_signature() -> None:
     assert getattr(wrapped, "__qualname__", "") == "two"
 
 
-def test_a_builtin_without_a_signature_is_taken_at_its_word() -> None:
+def test_a_builtin_without_a_signature_is_accepted() -> None:
     with pytest.raises(ValueError, match="no signature"):
         inspect.signature(max)
 

@@ -13,7 +13,7 @@ COUNT = 10_000
 OBJECTS = [make(f"ns/p{number}") for number in range(COUNT)]
 
 
-def test_contents_are_put_together_in_short_steps() -> None:
+def test_contents_are_merged_in_short_steps() -> None:
     contents: CacheContents[None] = CacheContents()
     sizes = [0, *(len(contents) for _ in contents.fill(OBJECTS))]
     assert sizes[-1] == COUNT
@@ -28,7 +28,7 @@ def test_contents_are_the_objects_in_their_order() -> None:
     assert "ns/p0" not in contents
 
 
-def test_what_one_handler_takes_or_changes_another_still_gets_as_it_was() -> None:
+def test_handlers_take_and_change_the_initial_list_independently() -> None:
     contents: CacheContents[None] = CacheContents(OBJECTS)
     one, other = InitialList(contents), InitialList(contents)
     for obj in OBJECTS[:5_000]:
@@ -38,7 +38,7 @@ def test_what_one_handler_takes_or_changes_another_still_gets_as_it_was() -> Non
     assert [other.take() for _ in range(len(other))] == OBJECTS
 
 
-def test_nothing_is_made_per_object_before_it_is_taken() -> None:
+def test_nothing_is_allocated_per_object_before_it_is_taken() -> None:
     contents: CacheContents[None] = CacheContents(OBJECTS)
     initial = InitialList(contents)
     initial.remove(OBJECTS[-1]._key)
@@ -47,7 +47,7 @@ def test_nothing_is_made_per_object_before_it_is_taken() -> None:
     assert (len(initial._changed), len(initial._gone), len(initial._current)) == (1, 1, 0)
 
 
-def test_tables_that_all_are_past_are_released() -> None:
+def test_tables_that_every_handler_has_taken_are_released() -> None:
     initial = InitialList(CacheContents(OBJECTS))
     for _ in range(5_000):
         initial.take()

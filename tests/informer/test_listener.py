@@ -190,7 +190,7 @@ async def test_a_handler_that_always_fails_is_logged_once_per_kind_and_minute(
     await listener.aclose()
 
 
-async def test_the_texts_of_errors_and_the_calls_are_logged_where_that_is_asked_for(
+async def test_error_texts_and_calls_are_logged_if_configured(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(event: Event) -> None:
@@ -210,7 +210,7 @@ async def test_the_texts_of_errors_and_the_calls_are_logged_where_that_is_asked_
     await listener.aclose()
 
 
-async def test_a_cancellation_that_a_handler_ran_into_itself_is_an_error_of_its_own() -> None:
+async def test_a_cancellation_inside_of_a_handler_is_its_error() -> None:
     heard: list[Event] = []
 
     async def handler(event: Event) -> None:
@@ -233,7 +233,7 @@ class NoException(BaseException):
     """What `except Exception` lets through."""
 
 
-async def test_a_handler_that_raises_what_is_no_exception_is_kept_all_the_same() -> None:
+async def test_a_handler_that_raises_a_base_exception_is_kept() -> None:
     crashes: list[BaseException] = []
 
     def fail(event: Event) -> None:
@@ -273,7 +273,7 @@ async def test_a_handler_whose_task_others_cancel_is_named_and_removed(
     assert now() == 0.0
 
 
-async def test_a_handler_that_never_returns_harms_no_other_and_is_seen() -> None:
+async def test_a_handler_that_never_returns_affects_no_other_and_is_reported() -> None:
     tasks = UserTasks()
     heard: list[Event] = []
     stuck = listen(lambda event: asyncio.Event().wait(), tasks=tasks, mailbox_size=2)
@@ -343,7 +343,7 @@ async def test_a_handler_in_a_thread_is_awaited_in_order() -> None:
     await listener.aclose()
 
 
-async def test_a_thread_that_never_returns_harms_no_other(
+async def test_a_thread_that_never_returns_affects_no_other(
     release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = UserTasks()
@@ -431,7 +431,7 @@ async def test_synced_comes_before_a_later_call_that_never_returns() -> None:
     await listener.aclose()
 
 
-async def test_merged_initial_additions_never_keep_it_from_being_synced() -> None:
+async def test_merged_initial_additions_count_for_the_sync() -> None:
     told = asyncio.Event()
     listener = listen(lambda event: told.wait(), mailbox_size=1)
     listener.put_nowait(Added(A1, is_in_initial_list=True))
@@ -582,7 +582,7 @@ async def test_closing_cancels_the_call_in_flight_and_awaits_its_rollback() -> N
     assert now() == 1.0
 
 
-async def test_a_handler_that_swallows_cancellation_for_ever_is_named_and_abandoned(
+async def test_a_handler_that_ignores_cancellation_is_named_and_abandoned(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tasks = UserTasks()
@@ -712,7 +712,7 @@ async def test_a_task_that_outlives_its_call_waits_for_a_later_call() -> None:
     assert steps == ["default/b", "removed"]
 
 
-async def test_an_owner_that_is_closed_from_inside_does_not_wait_for_that_handler() -> None:
+async def test_closing_from_a_handler_does_not_wait_for_that_handler() -> None:
     """A handler closes its informer, which closes the handler from a task of its own."""
     steps: list[str] = []
 

@@ -95,7 +95,7 @@ def test_events_of_small_objects_keep_their_order_up_to_the_size() -> None:
         assert drain(mailbox) == told
 
 
-def test_order_is_kept_again_once_the_large_ones_were_taken() -> None:
+def test_order_is_kept_again_once_large_events_were_taken() -> None:
     mailbox = counting()
     for _ in range(3):
         for event in updates("a", 100, 1 << 20):
@@ -107,7 +107,7 @@ def test_order_is_kept_again_once_the_large_ones_were_taken() -> None:
         assert drain(mailbox) == told
 
 
-def test_what_a_reader_takes_makes_room_for_large_ones() -> None:
+def test_taken_events_make_room_for_large_ones() -> None:
     """The bytes of events that were taken do not count, however many of them there were."""
     mailbox = counting()
     told = updates("a", 400, 1 << 20)
@@ -119,7 +119,7 @@ def test_what_a_reader_takes_makes_room_for_large_ones() -> None:
     assert drain(mailbox) == [told[-1]]
 
 
-def test_large_ones_behind_small_ones_are_found() -> None:
+def test_large_events_behind_small_ones_are_merged() -> None:
     mailbox: Mailbox = Mailbox(size=1024)
     for event in updates("b", 600, 100):
         mailbox.put_nowait(event)
@@ -218,7 +218,7 @@ def test_a_merged_event_is_counted() -> None:
     assert (statistics.dropped_pairs, statistics.coalesced, statistics.depth) == (0, 1, 2)
 
 
-def test_a_key_once_merged_stays_behind_its_own_events() -> None:
+def test_a_merged_key_stays_behind_its_earlier_events() -> None:
     mailbox = overflowing(Updated(A1, A2))
     assert mailbox.take_nowait() == FILLER  # the queue has room again
 
@@ -237,7 +237,7 @@ def test_between_a_delete_and_its_add_later_events_find_the_add() -> None:
     assert mailbox.statistics(0.0).depth == 0
 
 
-def test_what_finds_room_again_is_merged_no_more() -> None:
+def test_events_that_fit_again_are_no_longer_merged() -> None:
     mailbox: Mailbox = Mailbox(size=3)
     for event in (FILLER, Added(B1), Deleted(OTHER), Added(A1)):
         mailbox.put_nowait(event)
@@ -250,7 +250,7 @@ def test_what_finds_room_again_is_merged_no_more() -> None:
     assert mailbox.statistics(0.0).coalesced == 0
 
 
-def test_a_pair_that_moves_up_leaves_the_initial_list_taken() -> None:
+def test_a_promoted_pair_does_not_affect_the_initial_list() -> None:
     mailbox: Mailbox = Mailbox(size=1)
     mailbox.put_nowait(Added(B1, is_in_initial_list=True))
     mailbox.on_initial_list_complete()
@@ -290,7 +290,7 @@ def test_preloading_a_mailbox_in_use_is_refused() -> None:
         mailbox.preload_nowait([A1])
 
 
-def test_an_event_takes_the_place_of_its_reminder() -> None:
+def test_an_event_replaces_a_pending_resync_of_its_key() -> None:
     mailbox: Mailbox = Mailbox()
     mailbox.resync_nowait([A1, B1])
     mailbox.put_nowait(Updated(A1, A2))
@@ -298,14 +298,14 @@ def test_an_event_takes_the_place_of_its_reminder() -> None:
     assert drain(mailbox) == [Updated(A1, A2), Updated(B1, B1, is_resync=True)]
 
 
-def test_reminders_yield_to_what_waits_merged() -> None:
+def test_a_resync_is_dropped_for_a_key_with_a_merged_event() -> None:
     mailbox = overflowing(Updated(A1, A2))
     mailbox.resync_nowait([A2, B1])
 
     assert drain(mailbox) == [FILLER, Updated(A1, A2), Updated(B1, B1, is_resync=True)]
 
 
-def test_a_second_round_of_reminders_replaces_the_first() -> None:
+def test_a_second_resync_replaces_the_first() -> None:
     mailbox: Mailbox = Mailbox()
     mailbox.resync_nowait([A1, B1])
     mailbox.resync_nowait([A2])
@@ -403,7 +403,7 @@ def test_the_age_is_that_of_the_oldest_event() -> None:
     assert mailbox.statistics(20.0).oldest_seconds == 0.0
 
 
-def test_the_age_falls_once_what_was_there_at_a_look_is_gone() -> None:
+def test_the_age_falls_once_the_measured_events_are_taken() -> None:
     mailbox: Mailbox = Mailbox()
     mailbox.put_nowait(FILLER)
     mailbox.stamp_nowait(10.0)

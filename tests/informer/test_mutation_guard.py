@@ -85,7 +85,9 @@ def change(shared: Mapping[str, Any], value: object = 1) -> None:
     cast("dict[str, Any]", shared)["metadata"]["x"] = value
 
 
-async def test_all_readers_get_one_dict_until_the_object_is_replaced(apiserver: APIServer) -> None:
+async def test_all_readers_share_one_dict_until_the_object_is_replaced(
+    apiserver: APIServer,
+) -> None:
     apiserver.create(pod("a", app="web"))
     apiserver.create(pod("b"))
     async with sharing(apiserver) as pods:
@@ -111,7 +113,7 @@ async def test_all_readers_get_one_dict_until_the_object_is_replaced(apiserver: 
         assert shared.of(obj) is not shared.of(obj)  # replaced: decoded for each by itself
 
 
-async def test_only_what_is_read_is_kept_and_only_as_long_as_it_is_cached(
+async def test_only_objects_that_are_read_are_kept_decoded_while_they_are_cached(
     apiserver: APIServer,
 ) -> None:
     for name in "abc":
@@ -144,7 +146,7 @@ async def test_threads_that_read_at_once_get_one_dict(apiserver: APIServer) -> N
         assert all(one is got[0] for one in got)
 
 
-async def test_an_unsynced_cache_never_looks_empty_here_either(apiserver: APIServer) -> None:
+async def test_an_unsynced_cache_raises_with_shared_objects_too(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         pods = SharedInformer(cluster, "v1", "pods", sharing="decoded")
         with pytest.raises(CacheNotSyncedError):
@@ -153,7 +155,7 @@ async def test_an_unsynced_cache_never_looks_empty_here_either(apiserver: APISer
         await pods.aclose()
 
 
-async def test_sharing_is_a_setting_that_all_who_ask_must_agree_on(apiserver: APIServer) -> None:
+async def test_callers_of_a_shared_informer_must_agree_on_sharing(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         first = factory.informer("v1", "pods", sharing="decoded")
         assert factory.informer("v1", "pods", sharing="decoded") is first
@@ -184,7 +186,7 @@ async def test_sample_mode_finds_heals_and_counts_a_mutation(
         assert caplog.text.count("was changed in place") == 1
 
 
-async def test_a_relist_has_everything_looked_at(apiserver: APIServer) -> None:
+async def test_a_relist_checks_everything_for_mutations(apiserver: APIServer) -> None:
     """The period is an hour: only the relist and its hurry can find it."""
     apiserver.create(pod("a"))
     found = anyio.Event()
@@ -203,7 +205,7 @@ async def test_a_relist_has_everything_looked_at(apiserver: APIServer) -> None:
             group.cancel_scope.cancel()
 
 
-async def test_on_demand_everything_is_looked_at(apiserver: APIServer) -> None:
+async def test_a_check_on_demand_covers_everything(apiserver: APIServer) -> None:
     for number in range(30):
         apiserver.create(pod(f"p{number}"))
     async with sharing(apiserver, "sample", period_seconds=600.0) as pods:
@@ -304,7 +306,7 @@ async def test_a_handler_in_a_thread_gets_the_error_when_its_call_ends(
         assert pods.mutation_detector.recent[0].handlers == ("threaded",)
 
 
-async def test_a_handler_that_only_reads_is_delivered_as_ever(apiserver: APIServer) -> None:
+async def test_a_handler_that_only_reads_is_called_normally(apiserver: APIServer) -> None:
     async with sharing(apiserver, "debug") as pods:
 
         async def handler(event: Event[None]) -> None:
@@ -353,7 +355,7 @@ async def test_outside_of_handlers_the_next_await_of_the_informer_raises(
         await pods.wait_for_cache_sync()  # each is raised once
 
 
-async def test_the_next_read_raises_and_the_one_after_it_is_as_it_arrived(
+async def test_the_read_after_a_mutation_raises_and_the_next_is_unmodified(
     apiserver: APIServer,
 ) -> None:
     apiserver.create(pod("a"))
@@ -389,7 +391,7 @@ async def test_a_mutation_that_another_thread_finds_first_is_reported_to_its_rea
     assert heard == ["default/a"]
 
 
-async def test_what_is_never_read_is_kept_in_bounds(apiserver: APIServer) -> None:
+async def test_unreported_mutations_are_bounded(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
         for value in range(1_000):
@@ -408,7 +410,7 @@ async def test_a_stream_raises_at_the_step_after_the_mutation(apiserver: APIServ
                 change(pods.lister.decoded.of(cast("Added[None]", event).object))
 
 
-async def test_what_is_replaced_before_anybody_looks_is_found_all_the_same(
+async def test_a_mutation_is_found_though_its_object_was_replaced(
     apiserver: APIServer,
 ) -> None:
     apiserver.create(pod("a"))
@@ -420,7 +422,7 @@ async def test_what_is_replaced_before_anybody_looks_is_found_all_the_same(
             await pods.wait_for_cache_sync()
 
 
-async def test_the_end_of_the_informer_is_the_last_look(apiserver: APIServer) -> None:
+async def test_closing_the_informer_checks_for_mutations(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with sharing(apiserver, "debug", period_seconds=600.0) as pods:
         await asyncio.sleep(0)
@@ -428,7 +430,7 @@ async def test_the_end_of_the_informer_is_the_last_look(apiserver: APIServer) ->
     assert [mutation.key for mutation in pods.mutation_detector.recent] == ["default/a"]
 
 
-async def test_off_looks_at_nothing(apiserver: APIServer) -> None:
+async def test_mode_off_checks_nothing(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with sharing(apiserver, "off") as pods:
         change(pods.lister.decoded["default/a"])
@@ -476,7 +478,7 @@ async def test_without_sharing_nothing_is_wrapped_and_nothing_is_swept(
         assert await pods.mutation_detector.verify() == ()
 
 
-async def test_an_own_write_is_what_is_shared_before_the_watch_brings_it(
+async def test_an_own_write_is_shared_before_its_event_arrives(
     apiserver: APIServer,
 ) -> None:
     apiserver.create(pod("a"))

@@ -101,7 +101,7 @@ async def test_namespaces_that_come_go_and_change_labels_are_followed(
         assert notes.faults == []
 
 
-async def test_nothing_is_answered_before_the_namespaces_are_known(apiserver: APIServer) -> None:
+async def test_reads_raise_before_the_namespaces_are_known(apiserver: APIServer) -> None:
     name_space(apiserver, "a", team="web")
     apiserver.faults.add(Fault(resource="namespaces", status=403, times=None))
 
@@ -151,7 +151,9 @@ async def test_a_wait_before_the_namespaces_are_known_waits_for_them(
         assert keys(pods) == ["a/x"]
 
 
-async def test_what_is_chosen_stays_while_the_choice_is_out_of_sight(apiserver: APIServer) -> None:
+async def test_chosen_namespaces_stay_while_their_watch_is_disconnected(
+    apiserver: APIServer,
+) -> None:
     name_space(apiserver, "a", team="web")
 
     async with following(apiserver) as (pods, _):
@@ -165,7 +167,7 @@ async def test_what_is_chosen_stays_while_the_choice_is_out_of_sight(apiserver: 
         assert pods.has_synced
 
 
-async def test_a_choice_of_nothing_is_empty_and_synced(apiserver: APIServer) -> None:
+async def test_a_selector_without_a_match_is_empty_and_synced(apiserver: APIServer) -> None:
     name_space(apiserver, "a", team="db")
 
     async with following(apiserver) as (pods, _):
@@ -175,7 +177,7 @@ async def test_a_choice_of_nothing_is_empty_and_synced(apiserver: APIServer) -> 
         assert pods.state is ReflectorState.WATCHING
 
 
-async def test_only_the_metadata_of_namespaces_is_asked_for(apiserver: APIServer) -> None:
+async def test_only_the_metadata_of_namespaces_is_requested(apiserver: APIServer) -> None:
     name_space(apiserver, "a", team="web")
 
     async with following(apiserver, {"team": "web"}) as (pods, _):
@@ -186,7 +188,7 @@ async def test_only_the_metadata_of_namespaces_is_asked_for(apiserver: APIServer
     assert all("PartialObjectMetadata" in one.accept for one in asked)
 
 
-def test_of_namespaces_that_are_not_chosen_only_their_labels_are_kept() -> None:
+def test_only_labels_are_kept_of_namespaces_that_do_not_match() -> None:
     meta: dict[str, Any] = {"name": "a", "uid": "u", "resourceVersion": "1"}
     noise = {"annotations": {"a": "b"}, "managedFields": [{}], "finalizers": ["x/y"]}
     assert labels_only({"kind": "Namespace", "metadata": meta | noise}) == {
@@ -226,7 +228,7 @@ async def test_a_deletion_says_whether_the_namespace_is_gone(apiserver: APIServe
         ({"namespace_selector": "a in (b"}, "cannot parse"),
     ],
 )
-async def test_a_selector_that_cannot_work_is_refused(
+async def test_an_invalid_selector_is_refused(
     apiserver: APIServer, options: Any, words: str
 ) -> None:
     given = {"namespace_selector": "team=web", **options}
@@ -236,7 +238,7 @@ async def test_a_selector_that_cannot_work_is_refused(
         assert words in str(raised.value)
 
 
-async def test_a_factory_shares_what_is_chosen_by_one_selector(apiserver: APIServer) -> None:
+async def test_a_factory_shares_the_informer_of_one_selector(apiserver: APIServer) -> None:
     name_space(apiserver, "a", team="web")
 
     async with cluster_of(apiserver) as cluster:

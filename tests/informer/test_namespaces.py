@@ -65,7 +65,7 @@ def put(server: APIServer, *wanted: str) -> None:
         server.create(pod(name, namespace=namespace, node=f"on-{name}", app=name))
 
 
-async def test_only_the_namespaces_that_were_asked_for_are_cached(apiserver: APIServer) -> None:
+async def test_only_the_configured_namespaces_are_cached(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x", "c/x")
 
     async with following(apiserver, "a", "b") as pods:
@@ -114,7 +114,7 @@ async def test_an_index_holds_for_namespaces_that_come_later(apiserver: APIServe
             pods.add_index("app", "spec.nodeName")
 
 
-async def test_a_namespace_that_is_not_followed_is_not_answered_for(apiserver: APIServer) -> None:
+async def test_reading_a_namespace_that_is_not_followed_raises(apiserver: APIServer) -> None:
     async with following(apiserver, "a", "b") as pods:
         with pytest.raises(NotCachedError, match=r"pods.v1 in a, b does not watch namespace 'c'"):
             pods.lister.namespace("c").list()
@@ -215,7 +215,7 @@ async def test_added_and_removed_namespaces_notify_handlers(apiserver: APIServer
     assert str(pods.scope) == "pods.v1 in b, c"
 
 
-async def test_what_was_followed_before_goes_on_undisturbed(apiserver: APIServer) -> None:
+async def test_adding_a_namespace_does_not_interrupt_the_others(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x")
 
     async with following(apiserver, "a") as pods:
@@ -295,7 +295,7 @@ async def test_namespaces_can_be_set_before_the_start(apiserver: APIServer) -> N
     assert {one.namespace for one in apiserver.requests if one.resource == "pods"} == {"b"}
 
 
-async def test_the_last_of_several_wishes_decides(apiserver: APIServer) -> None:
+async def test_the_last_of_several_calls_decides(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x", "c/x")
 
     async with following(apiserver, "a") as pods:
@@ -329,7 +329,7 @@ async def test_a_namespace_that_is_wanted_again_while_it_is_left_is_waited_for(
         assert keys(pods) == ["a/x", "b/x"]
 
 
-async def test_a_wish_whose_wait_is_cancelled_comes_true_all_the_same(apiserver: APIServer) -> None:
+async def test_namespaces_are_changed_though_the_wait_is_cancelled(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x")
 
     async with following(apiserver, "a") as pods:
@@ -365,7 +365,7 @@ async def test_a_wait_for_namespaces_of_an_informer_that_is_closed_ends_with_an_
         ({"namespaces": None, "namespace_selector": "a=b"}, "follows those that a=b chooses"),
     ],
 )
-async def test_what_follows_all_or_goes_by_labels_is_given_no_namespaces(
+async def test_setting_namespaces_needs_an_informer_of_named_namespaces(
     apiserver: APIServer, options: Any, words: str
 ) -> None:
     async with following(apiserver, synced=False, **options) as pods:
@@ -373,7 +373,7 @@ async def test_what_follows_all_or_goes_by_labels_is_given_no_namespaces(
             await pods.set_namespaces(["a"])
 
 
-async def test_namespaces_that_cannot_be_are_refused_and_change_nothing(
+async def test_invalid_namespaces_are_refused_and_change_nothing(
     apiserver: APIServer,
 ) -> None:
     async with following(apiserver, "a") as pods:
@@ -383,7 +383,7 @@ async def test_namespaces_that_cannot_be_are_refused_and_change_nothing(
         assert pods.namespaces == {"a"}
 
 
-async def test_the_order_of_namespaces_does_not_tell_informers_apart(apiserver: APIServer) -> None:
+async def test_the_order_of_namespaces_does_not_matter_for_sharing(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         pods = factory.informer("v1", "pods", namespaces=["a", "b"])
 
@@ -394,7 +394,7 @@ async def test_the_order_of_namespaces_does_not_tell_informers_apart(apiserver: 
         )
 
 
-async def test_who_shares_an_informer_does_not_change_it_behind_the_others_back(
+async def test_the_namespaces_of_a_shared_informer_cannot_be_changed(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
@@ -411,7 +411,7 @@ async def test_who_shares_an_informer_does_not_change_it_behind_the_others_back(
         assert own.namespaces == {"b"}
 
 
-async def test_an_informer_with_other_namespaces_by_now_is_not_handed_out(
+async def test_an_informer_whose_namespaces_changed_is_not_shared(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
@@ -466,7 +466,7 @@ async def test_own_writes_are_read_at_once_in_each_namespace(apiserver: APIServe
         assert keys(pods) == ["b/new", "b/x"]
 
 
-async def test_own_writes_of_a_namespace_that_leaves_are_read_no_more(apiserver: APIServer) -> None:
+async def test_own_writes_of_a_removed_namespace_are_not_read(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         pods = factory.informer("v1", "pods", namespaces=["a", "b"])
         await factory.start()
@@ -484,7 +484,7 @@ async def test_own_writes_of_a_namespace_that_leaves_are_read_no_more(apiserver:
             await waiting
 
 
-async def test_waiting_for_a_key_ends_when_its_namespace_is_followed_no_more(
+async def test_waiting_for_a_key_ends_when_its_namespace_is_removed(
     apiserver: APIServer,
 ) -> None:
     put(apiserver, "b/y")
@@ -501,7 +501,7 @@ async def test_waiting_for_a_key_ends_when_its_namespace_is_followed_no_more(
         assert found.key == "b/x"
 
 
-async def test_a_wait_for_a_version_goes_on_without_a_namespace_that_is_dropped(
+async def test_a_wait_for_a_version_continues_without_a_namespace_that_is_dropped(
     apiserver: APIServer,
 ) -> None:
     put(apiserver, "a/x")
@@ -549,7 +549,7 @@ async def test_an_audit_covers_every_namespace(apiserver: APIServer) -> None:
 
 
 @pytest.mark.parametrize("hang", [Fault(namespace="b", hang=True), None])
-async def test_an_audit_does_not_wait_for_what_is_followed_no_more(
+async def test_an_audit_does_not_wait_for_removed_namespaces(
     apiserver: APIServer, hang: Fault | None
 ) -> None:
     """Neither for a namespace that never synced, nor for one whose list of the audit hangs."""
@@ -596,7 +596,7 @@ async def test_a_key_is_explained_by_its_own_namespace(apiserver: APIServer) -> 
         assert "it is not followed: only namespaces a, b are" in str(await pods.explain_live("c/x"))
 
 
-async def test_a_read_of_one_namespace_that_is_too_old_tells_of_that_namespace(
+async def test_a_stale_read_of_one_namespace_names_that_namespace(
     apiserver: APIServer,
 ) -> None:
     put(apiserver, "a/x", "b/x")
@@ -708,7 +708,9 @@ async def test_the_shared_decoded_objects_are_those_of_all_namespaces(apiserver:
 
 
 @pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])
-async def test_each_queue_takes_namespaces_in_and_out(apiserver: APIServer, queue: str) -> None:
+async def test_every_kind_of_queue_handles_added_and_removed_namespaces(
+    apiserver: APIServer, queue: str
+) -> None:
     put(apiserver, "a/x", "b/x")
     async with following(apiserver, "a", "b", queue=queue) as pods:
         notes = Notes()

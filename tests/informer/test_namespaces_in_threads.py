@@ -60,7 +60,7 @@ def _read_until(stop: threading.Event, reads: list[Callable[[], bool]], said: li
 
 
 @pytest.mark.usefixtures("tiny_switch_interval")
-async def test_what_always_exists_is_never_missing_from_an_answer(apiserver: APIServer) -> None:
+async def test_an_object_that_always_exists_is_in_every_read(apiserver: APIServer) -> None:
     for namespace in "abc":
         for name in "xyz":
             apiserver.create(pod(name, namespace=namespace, node="n"))

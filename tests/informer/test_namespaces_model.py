@@ -47,7 +47,7 @@ def server() -> Iterator[APIServer]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(first=st.frozensets(st.sampled_from(_NAMES), min_size=1), steps=_steps, waits=st.booleans())
-def test_the_cache_is_the_union_and_every_handler_gets_valid_lives(
+def test_the_cache_is_the_union_and_every_handler_gets_valid_histories(
     server: APIServer, first: frozenset[str], steps: list[tuple[str, frozenset[str]]], waits: bool
 ) -> None:
     asyncio.run(_play(server, first, steps, waits=waits))
@@ -170,7 +170,7 @@ def _write(server: APIServer, what: str, namespace: str, name: str) -> None:
     announces=st.booleans(),
     taken=st.integers(0, 8),
 )
-def test_a_list_that_was_interrupted_is_delivered_before_it_is_taken_back(
+def test_an_interrupted_list_is_delivered_before_its_namespace_is_removed(
     before: set[int], after: set[int], announces: bool, taken: int
 ) -> None:
     """However much of a list was announced when its task ended, no handler gets an odd life."""

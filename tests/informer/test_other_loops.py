@@ -66,7 +66,7 @@ _CALLED: dict[str, Callable[[SharedInformer[None]], object]] = {
 
 
 @pytest.mark.parametrize("name", _AWAITED)
-async def test_an_informer_refuses_another_loop_and_goes_on(
+async def test_an_informer_refuses_another_loop_and_continues(
     apiserver: APIServer, name: str
 ) -> None:
     apiserver.create(pod("a"))
@@ -79,7 +79,7 @@ async def test_an_informer_refuses_another_loop_and_goes_on(
 
 
 @pytest.mark.parametrize("name", _CALLED)
-async def test_an_informer_refuses_another_thread_and_goes_on(
+async def test_an_informer_refuses_another_thread_and_continues(
     apiserver: APIServer, name: str
 ) -> None:
     apiserver.create(pod("a"))
@@ -122,7 +122,7 @@ async def test_namespaces_are_not_set_from_another_loop(apiserver: APIServer) ->
         assert pods.namespaces == {"a"}
 
 
-async def test_the_first_request_from_another_loop_ruins_nothing(apiserver: APIServer) -> None:
+async def test_a_request_from_another_loop_changes_no_state(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with cluster_of(apiserver) as cluster:
         text = await refused_in_another_loop(lambda: cluster.get("v1", "pods", "default/a"))
@@ -146,7 +146,7 @@ async def test_a_cluster_without_a_block_belongs_to_the_loop_of_its_first_reques
     await cluster.aclose()
 
 
-def test_a_cluster_of_a_loop_that_is_closed_says_so(apiserver: APIServer) -> None:
+def test_a_cluster_of_a_closed_loop_raises(apiserver: APIServer) -> None:
     cluster = pyinformer.Cluster(pyinformer.config.ClusterConfig(server=apiserver.url))
 
     async def ask() -> None:

@@ -83,7 +83,7 @@ def test_a_field_that_only_the_server_knows_leaves_the_write_to_the_watch(fields
     assert observer.unreadable == 1
 
 
-def test_another_namespace_is_nothing_to_it() -> None:
+def test_a_write_in_another_namespace_is_ignored() -> None:
     observer, overlay = _observer(namespace="other")
     _write(observer, _answer())
     observer.deleted("default/a", "u", None)
@@ -111,7 +111,7 @@ def test_the_keys_of_the_newest_writes_are_remembered() -> None:
     assert (newest.key, newest.is_sole) == ("default/p1029", True)
 
 
-def test_a_version_that_two_objects_have_names_neither_alone() -> None:
+def test_a_version_of_two_objects_names_neither() -> None:
     observer, _ = _observer()
     for name in ("a", "a", "b"):
         _write(observer, _answer(7, name))

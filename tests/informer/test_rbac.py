@@ -47,7 +47,7 @@ def test_each_namespace_has_a_role_whose_rules_are_merged_by_group() -> None:
     assert found[1]["rules"] == [rule("", "pods", "secrets"), rule("apps", "deployments")]
 
 
-def test_what_is_followed_everywhere_needs_no_role_beside_its_cluster_role() -> None:
+def test_following_all_namespaces_needs_only_a_cluster_role() -> None:
     found = roles(
         ResourceAccess(PODS), ResourceAccess(PODS, {"shop"}), ResourceAccess(SECRETS, {"shop"})
     )
@@ -56,7 +56,7 @@ def test_what_is_followed_everywhere_needs_no_role_beside_its_cluster_role() -> 
     assert [one["rules"] for one in found] == [[rule("", "pods")], [rule("", "secrets")]]
 
 
-def test_who_follows_one_object_by_its_name_is_given_that_alone() -> None:
+def test_following_one_object_needs_a_rule_for_that_object_only() -> None:
     (found,) = roles(
         ResourceAccess(SECRETS, {"shop"}, object_name="b"),
         ResourceAccess(SECRETS, {"shop"}, object_name="a"),
@@ -91,7 +91,7 @@ async def test_a_selector_for_a_name_is_seen_in_the_role(
     assert found["rules"][0].get("resourceNames") == names
 
 
-def test_who_chooses_namespaces_by_their_labels_follows_namespaces_too() -> None:
+def test_a_namespace_selector_needs_a_rule_for_namespaces() -> None:
     (found,) = roles(ResourceAccess(PODS, None, chooses_namespaces=True))
     assert found["kind"] == "ClusterRole"
     assert found["rules"] == [rule("", "namespaces", "pods")]
@@ -127,12 +127,12 @@ def test_a_service_account_is_bound_to_each_role() -> None:
         ("a", "a/b/c", "service_account"),
     ],
 )
-def test_names_that_are_none_are_refused(name: str, account: str | None, argument: str) -> None:
+def test_invalid_names_are_refused(name: str, account: str | None, argument: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{argument}: "):
         rbac_yaml([ResourceAccess(PODS)], name=name, service_account=account)
 
 
-async def test_a_factory_says_what_its_informers_need_without_a_server() -> None:
+async def test_a_factory_lists_required_rights_without_a_server() -> None:
     config = ClusterConfig(server="http://127.0.0.1:1")
     async with (
         pyinformer.connect(config=config) as cluster,

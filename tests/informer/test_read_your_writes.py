@@ -153,7 +153,7 @@ async def test_writes_outside_of_the_scope_never_enter(apiserver: APIServer) -> 
         assert pods.lister.list() == []
 
 
-async def test_what_finalizers_hold_is_not_hidden(apiserver: APIServer) -> None:
+async def test_an_object_held_by_finalizers_is_not_hidden(apiserver: APIServer) -> None:
     held = pod("a")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
@@ -169,7 +169,7 @@ async def test_what_finalizers_hold_is_not_hidden(apiserver: APIServer) -> None:
         assert pods.lister["default/a"] == again
 
 
-async def test_a_list_settles_what_the_watch_never_brought(apiserver: APIServer) -> None:
+async def test_a_list_ends_own_writes_that_the_watch_skipped(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         created = await cluster.create(pod("ghost"))
         apiserver.delete("v1", "pods", "ghost")
@@ -213,7 +213,7 @@ async def test_a_new_epoch_forgets_what_was_written_before(apiserver: APIServer)
 
 
 @pytest.mark.parametrize("queue", _KINDS)
-async def test_nothing_of_a_new_epoch_is_told_beside_writes_of_the_one_before(
+async def test_events_of_a_new_epoch_are_not_mixed_with_earlier_own_writes(
     apiserver: APIServer, queue: str
 ) -> None:
     for number in range(3):
@@ -334,7 +334,7 @@ async def test_wait_until_returns_at_once_after_a_write_that_changed_nothing(
 
 
 @pytest.mark.parametrize("by_key", [True, False])
-async def test_wait_until_is_released_by_a_look_for_what_the_selector_keeps_out(
+async def test_wait_until_is_released_by_a_live_read_of_an_unselected_object(
     apiserver: APIServer, by_key: bool
 ) -> None:
     async with (
@@ -349,7 +349,7 @@ async def test_wait_until_is_released_by_a_look_for_what_the_selector_keeps_out(
         assert not pods.has_seen(version)  # the position knows nothing of it
 
 
-async def test_wait_until_is_not_released_by_a_look_while_the_cache_is_behind(
+async def test_wait_until_is_not_released_by_a_live_read_while_the_cache_is_behind(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
@@ -379,7 +379,7 @@ async def test_wait_until_for_another_namespace_returns_at_once(apiserver: APISe
             assert pods.has_seen(own.metadata.resource_version)
 
 
-async def test_wait_until_says_why_it_could_not_look(apiserver: APIServer) -> None:
+async def test_wait_until_reports_why_a_live_read_failed(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         created = await cluster.create(pod("a"))
         apiserver.faults.add(Fault(verb="list", status=403, times=None))
@@ -387,7 +387,7 @@ async def test_wait_until_says_why_it_could_not_look(apiserver: APIServer) -> No
             await pods.wait_until(created.metadata.resource_version, timeout_seconds=1.5)
 
 
-async def test_wait_until_trusts_no_answer_that_is_no_list(apiserver: APIServer) -> None:
+async def test_wait_until_ignores_an_answer_that_is_not_a_list(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         created = await cluster.create(pod("a"))
         apiserver.faults.add(Fault(verb="list", body=b"[]", times=None))
@@ -395,7 +395,7 @@ async def test_wait_until_trusts_no_answer_that_is_no_list(apiserver: APIServer)
             await pods.wait_until(created.metadata.resource_version, timeout_seconds=1.5)
 
 
-async def test_many_may_wait_and_each_goes_when_it_may(apiserver: APIServer) -> None:
+async def test_many_waiters_are_released_one_by_one(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         waiters = core_of(pods).caches.all[0].freshness.barrier.waiters
         wait_until = partial(pods.wait_until, timeout_seconds=100)
@@ -454,7 +454,7 @@ async def test_a_deletion_that_the_cache_has_passed_is_not_waited_for(
             assert not core_of(pods).caches.all[0].freshness.overlay.entries
 
 
-async def test_a_deletion_by_name_of_what_the_cache_never_saw_is_proven_by_a_look(
+async def test_a_deletion_by_name_of_an_unknown_object_is_proven_by_a_live_read(
     apiserver: APIServer,
 ) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
@@ -478,7 +478,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> N
         await arrives(pods, apiserver.resource_version)
 
 
-async def test_closing_releases_all_who_wait_for_a_write(apiserver: APIServer) -> None:
+async def test_closing_releases_all_waiters_for_a_write(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         ended: list[BaseException] = []
 

@@ -108,7 +108,7 @@ def _play(
         return runner.run(body())
 
 
-def test_a_reminder_does_not_overtake_the_differences_of_a_list() -> None:
+def test_a_resync_does_not_overtake_the_differences_of_a_list() -> None:
     """Of 600 keys, 260 were updated before they were added."""
     for notes in _play(range(300), range(600), pauses=[1.0] * 50):
         assert notes.faults == []
@@ -116,7 +116,7 @@ def test_a_reminder_does_not_overtake_the_differences_of_a_list() -> None:
 
 
 @pytest.mark.parametrize("leaves_after", [None, 1, 3])
-def test_a_reminder_waits_for_a_list_and_then_comes(leaves_after: int | None) -> None:
+def test_a_resync_waits_for_a_list_in_delivery(leaves_after: int | None) -> None:
     early, late = _play(
         range(300), range(200, 600), pauses=[2.5] * 50, steps_before_leaving=leaves_after
     )
@@ -138,7 +138,7 @@ def test_a_reminder_waits_for_a_list_and_then_comes(leaves_after: int | None) ->
     announces=st.booleans(),
     leaves_after=st.none() | st.integers(0, 6),
 )
-def test_every_handler_gets_valid_lives_whenever_it_is_resynced(
+def test_every_handler_gets_valid_histories_whenever_it_is_resynced(
     *,
     before: range,
     after: range,

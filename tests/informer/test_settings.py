@@ -43,7 +43,7 @@ def scope(**options: Any) -> Scope:
         ({"field_selector": "spec.nodeName=n"}, "pods.v1 with fields spec.nodeName=n"),
     ],
 )
-def test_a_scope_says_what_it_is(options: dict[str, Any], text: str) -> None:
+def test_a_scope_has_a_readable_text(options: dict[str, Any], text: str) -> None:
     assert str(scope(**options)) == text
 
 
@@ -54,7 +54,7 @@ def test_scopes_that_mean_the_same_are_one() -> None:
     assert {as_text: "known"}[as_mapping] == "known"
 
 
-def test_namespaces_and_selectors_tell_scopes_apart() -> None:
+def test_namespaces_and_selectors_distinguish_scopes() -> None:
     scopes = {
         scope(),
         scope(namespaces="web"),
@@ -126,9 +126,7 @@ def test_a_malformed_selector_is_refused_with_its_text(option: str) -> None:
         (None, "pods", "api_version: must be a text, not NoneType"),
     ],
 )
-def test_a_resource_that_cannot_be_meant_is_refused(
-    api_version: Any, plural: str, words: str
-) -> None:
+def test_an_invalid_resource_is_refused(api_version: Any, plural: str, words: str) -> None:
     with pytest.raises(InformerError) as raised:
         Scope.of(api_version, plural, None, None, None)
 
@@ -166,7 +164,7 @@ def test_a_conflict_names_the_setting_and_both_places() -> None:
     )
 
 
-def test_equal_settings_are_no_conflict() -> None:
+def test_equal_settings_are_not_a_conflict() -> None:
     check_same_settings(scope(), (InformerSettings(), "a.py:1"), (InformerSettings(), "b.py:2"))
 
 

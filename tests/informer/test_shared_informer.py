@@ -76,7 +76,7 @@ def moved_on(informer: SharedInformer[None], position: str, thread: threading.Th
     return informer.status().position != position or not thread.is_alive()
 
 
-async def test_a_late_handler_amid_a_storm_has_no_gap_and_no_duplicate(
+async def test_a_handler_added_during_many_updates_misses_and_repeats_nothing(
     apiserver: APIServer,
 ) -> None:
     """C54: handlers come while a thousand changes arrive."""
@@ -164,9 +164,7 @@ async def test_a_recreated_object_is_a_deletion_and_an_addition(apiserver: APISe
 
 
 @pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])
-async def test_a_relist_tells_the_differences_and_nothing_else(
-    apiserver: APIServer, queue: Any
-) -> None:
+async def test_a_relist_delivers_only_the_differences(apiserver: APIServer, queue: Any) -> None:
     notes = Notes()
     for name in ("same", "changes", "goes"):
         apiserver.create(pod(name))
@@ -325,7 +323,7 @@ async def test_a_removed_handler_leaves_no_task_behind(apiserver: APIServer) -> 
         await until(lambda: len(asyncio.all_tasks()) == before)
 
 
-async def test_each_handler_is_reminded_by_its_own_period(apiserver: APIServer) -> None:
+async def test_each_handler_is_resynced_by_its_own_period(apiserver: APIServer) -> None:
     often, never = Notes(), Notes()
     apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:
@@ -344,7 +342,7 @@ async def test_each_handler_is_reminded_by_its_own_period(apiserver: APIServer) 
 
 
 @pytest.mark.parametrize("kind", ["async", "thread", "raising"])
-async def test_a_bad_handler_harms_no_other_and_is_named(apiserver: APIServer, kind: str) -> None:
+async def test_a_bad_handler_affects_no_other_and_is_named(apiserver: APIServer, kind: str) -> None:
     let_go, began = threading.Event(), threading.Event()
     never = asyncio.Event()
 
@@ -436,7 +434,7 @@ async def generator(event: object) -> AsyncIterator[None]:
         ),
     ],
 )
-async def test_a_handler_that_cannot_work_is_refused_at_the_call(
+async def test_an_invalid_handler_is_refused_at_the_call(
     apiserver: APIServer, arguments: Any, error: type[Exception], words: str
 ) -> None:
     async with cluster_of(apiserver) as cluster:
@@ -449,7 +447,7 @@ async def test_a_handler_that_cannot_work_is_refused_at_the_call(
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), None, "5"])
-async def test_durations_that_are_none_are_refused(apiserver: APIServer, seconds: Any) -> None:
+async def test_invalid_durations_are_refused(apiserver: APIServer, seconds: Any) -> None:
     async with informer_of(apiserver) as informer:
         registration = informer.add_event_handler(Notes())
         for call in (
@@ -500,7 +498,7 @@ async def test_a_cancelled_removal_has_removed(apiserver: APIServer) -> None:
     assert heard == ["default/a"]
 
 
-async def test_a_cancelled_wait_for_a_handler_harms_no_other(apiserver: APIServer) -> None:
+async def test_a_cancelled_wait_for_a_handler_affects_no_other(apiserver: APIServer) -> None:
     go_on = asyncio.Event()
 
     async def handler(event: Event[None]) -> None:
@@ -518,7 +516,7 @@ async def test_a_cancelled_wait_for_a_handler_harms_no_other(apiserver: APIServe
             await waiters[0]
 
 
-async def test_a_cache_that_has_not_synced_never_looks_empty(apiserver: APIServer) -> None:
+async def test_reading_a_cache_that_has_not_synced_raises(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     apiserver.faults.add(Fault(resource="pods", status=403, times=None))
     async with cluster_of(apiserver) as cluster:
@@ -660,7 +658,7 @@ async def test_status_can_be_asked_for_before_the_start_and_from_no_loop(
     assert status.handlers[0].depth == 0
 
 
-async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
+async def test_an_error_of_the_caller_is_raised_without_a_group(apiserver: APIServer) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         async with informer_of(apiserver):
             raise ZeroDivisionError
@@ -669,7 +667,9 @@ async def test_the_users_own_error_comes_out_bare(apiserver: APIServer) -> None:
     assert not hasattr(raised.value, "__notes__")
 
 
-async def test_it_is_entered_in_one_task_and_left_in_another(apiserver: APIServer) -> None:
+async def test_the_block_may_be_entered_in_one_task_and_left_in_another(
+    apiserver: APIServer,
+) -> None:
     async with cluster_of(apiserver) as cluster:
         informer = SharedInformer(cluster, "v1", "pods")
         await asyncio.create_task(informer.__aenter__())
@@ -678,7 +678,7 @@ async def test_it_is_entered_in_one_task_and_left_in_another(apiserver: APIServe
         assert not informer.is_running
 
 
-async def test_it_runs_in_a_task_group_of_the_user(apiserver: APIServer) -> None:
+async def test_run_works_in_a_task_group_of_the_caller(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, anyio.create_task_group() as group:
         informer = SharedInformer(cluster, "v1", "pods")
         await group.start(informer.run)
@@ -865,7 +865,7 @@ async def test_a_cancelled_start_leaves_nothing_and_cannot_be_waited_for(
 
 
 @pytest.mark.exhaustive
-async def test_closed_at_any_moment_it_leaves_nothing(apiserver: APIServer) -> None:
+async def test_closed_at_any_moment_an_informer_leaves_nothing(apiserver: APIServer) -> None:
     """C52: many starts and stops at random points; the fixtures look for tasks and sockets."""
     rng = random.Random(52)
     for number in range(300):
@@ -917,7 +917,7 @@ async def test_events_cannot_be_entered_after_the_end(apiserver: APIServer) -> N
         await events.__aenter__()
 
 
-async def test_reprs_say_what_they_are(apiserver: APIServer) -> None:
+async def test_reprs_name_resource_and_scope(apiserver: APIServer) -> None:
     async with informer_of(apiserver) as informer:
         registration = informer.add_event_handler(print, name="printer")
         assert repr(informer) == "<SharedInformer of pods.v1>"
@@ -992,7 +992,9 @@ async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     await until(lambda: informer.crash)
 
 
-async def test_a_crash_of_ours_surfaces_bare_where_it_is_closed(apiserver: APIServer) -> None:
+async def test_an_internal_crash_is_raised_without_a_group_by_the_close(
+    apiserver: APIServer,
+) -> None:
     with pytest.raises(InternalError) as raised:
         async with informer_of(apiserver) as informer:
             await crash(informer, apiserver)
@@ -1008,7 +1010,7 @@ async def test_a_crash_of_ours_surfaces_bare_where_it_is_closed(apiserver: APISe
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
-async def test_a_crash_of_ours_is_a_note_on_the_users_error(apiserver: APIServer) -> None:
+async def test_an_internal_crash_is_a_note_on_the_callers_error(apiserver: APIServer) -> None:
     with pytest.raises(KeyError) as raised:
         async with informer_of(apiserver) as informer:
             await crash(informer, apiserver)
@@ -1017,7 +1019,7 @@ async def test_a_crash_of_ours_is_a_note_on_the_users_error(apiserver: APIServer
     assert "crashed with ZeroDivisionError" in raised.value.__notes__[0]
 
 
-async def test_a_crash_of_ours_ends_run_and_the_streams(apiserver: APIServer) -> None:
+async def test_an_internal_crash_ends_run_and_the_streams(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         informer = SharedInformer(cluster, "v1", "pods")
         running = asyncio.create_task(informer.run())
@@ -1057,7 +1059,9 @@ def _fail(*_: object) -> Any:
     [("nonsenses", "404"), ("pods", "watching")],
     ids=["unknown", "known"],
 )
-async def test_an_unknown_resource_says_so(apiserver: APIServer, resource: str, words: str) -> None:
+async def test_an_unknown_resource_is_reported(
+    apiserver: APIServer, resource: str, words: str
+) -> None:
     async with (
         cluster_of(apiserver) as cluster,
         SharedInformer(cluster, "v1", resource) as informer,
@@ -1072,7 +1076,7 @@ async def test_an_unknown_resource_says_so(apiserver: APIServer, resource: str, 
         assert "nonsenses.v1: absent" in str(raised.value)
 
 
-async def test_a_loss_after_the_sync_keeps_what_is_cached(apiserver: APIServer) -> None:
+async def test_losing_the_resource_after_the_sync_keeps_the_cache(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:
         apiserver.faults.add(Fault(resource="pods", status=403, times=None))
@@ -1092,7 +1096,7 @@ class NoView:
 
 
 @pytest.mark.parametrize("view", [Mutable, NoView, dict])
-async def test_a_view_that_cannot_be_one_is_refused(apiserver: APIServer, view: Any) -> None:
+async def test_an_invalid_view_is_refused(apiserver: APIServer, view: Any) -> None:
     async with cluster_of(apiserver) as cluster:
         with pytest.raises(InvalidTypeError) as raised:
             SharedInformer(cluster, "v1", "pods", projection=view)

@@ -59,7 +59,7 @@ async def test_each_change_of_state_is_reported_once_with_its_reason(
     assert len(loud) == now.count(ReflectorState.FORBIDDEN)
 
 
-async def test_a_callback_that_raises_or_has_left_harms_no_other(
+async def test_a_callback_that_raises_or_was_removed_affects_no_other(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     def raises(change: StateChange) -> None:
@@ -85,7 +85,7 @@ async def test_a_callback_that_raises_or_has_left_harms_no_other(
     assert "ValueError at " in failed[0]
 
 
-async def test_what_cannot_be_called_is_refused(apiserver: APIServer) -> None:
+async def test_an_object_that_is_not_callable_is_refused(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         informer = SharedInformer(cluster, "v1", "pods")
         with pytest.raises(InvalidTypeError):
@@ -120,7 +120,7 @@ async def test_the_age_counts_from_the_last_proof_and_has_a_reason(
         assert proven < old
 
 
-async def test_the_facts_of_freshness_are_those_of_the_stream(apiserver: APIServer) -> None:
+async def test_the_freshness_is_that_of_the_watch(apiserver: APIServer) -> None:
     async with informer_of(apiserver) as informer:
         await until(lambda: apiserver.open_watches == 1)
         assert informer.last_event_at is None

@@ -66,7 +66,7 @@ async def following(server: APIServer) -> AsyncIterator[SharedInformer[None]]:
         yield informer
 
 
-def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFixture) -> None:
+def test_watches_that_time_out_all_day_log_nothing(lines: pytest.LogCaptureFixture) -> None:
     bench = Bench().watching()
     states = StateChangeReporter("pods.v1")
     watches = 0
@@ -80,7 +80,7 @@ def test_a_day_of_watches_that_time_out_says_nothing(lines: pytest.LogCaptureFix
     assert said(lines) == ["INFO pods.v1: watching, was new"]
 
 
-def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureFixture) -> None:
+def test_servers_that_are_replaced_all_day_log_nothing(lines: pytest.LogCaptureFixture) -> None:
     """Each ends its watches early, and its history is asked for."""
     bench = Bench().watching()
     states = StateChangeReporter("pods.v1")
@@ -97,7 +97,7 @@ def test_servers_that_are_replaced_all_day_say_nothing(lines: pytest.LogCaptureF
     assert said(lines) == ["INFO pods.v1: watching, was new"]
 
 
-async def test_a_connection_that_breaks_and_is_back_says_nothing(
+async def test_a_connection_that_breaks_and_recovers_logs_nothing(
     apiserver: APIServer, lines: pytest.LogCaptureFixture
 ) -> None:
     async with following(apiserver) as informer:
@@ -205,7 +205,7 @@ def test_alternating_refusals_and_failures_are_logged_once_each_until_recovery(
     assert said(lines) == ["INFO pods.v1: watching, was new", *trouble, again, *trouble, again]
 
 
-async def test_a_server_that_breaks_the_order_is_said_once_and_shown(
+async def test_a_server_that_breaks_the_order_is_logged_once_and_in_the_status(
     apiserver: APIServer, lines: pytest.LogCaptureFixture
 ) -> None:
     ghost: JSONObject = pod("ghost")

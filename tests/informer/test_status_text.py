@@ -30,7 +30,7 @@ def apiserver() -> Iterator[APIServer]:
         yield made
 
 
-async def test_each_informer_is_one_line_with_its_troubles(apiserver: APIServer) -> None:
+async def test_each_informer_is_one_line_with_its_problems(apiserver: APIServer) -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def slow(event: Event[Any]) -> None:
@@ -112,7 +112,9 @@ async def test_the_journal_is_in_the_status_of_one_informer_if_asked_for(
         ),
     ],
 )
-def test_the_watchdog_says_how_long_and_by_whom(statistics: WatchdogStatistics, text: str) -> None:
+def test_the_watchdog_names_the_duration_and_the_blocking_task(
+    statistics: WatchdogStatistics, text: str
+) -> None:
     assert str(statistics) == text
 
 
@@ -159,7 +161,7 @@ async def test_a_closed_factory_does_not_listen(apiserver: APIServer) -> None:
             factory.log_status_on_signal()
 
 
-async def test_what_the_system_does_not_have_is_a_typed_error(apiserver: APIServer) -> None:
+async def test_a_signal_that_the_system_lacks_is_a_typed_error(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         with pytest.raises(LifecycleError, match="this system has no signal SIGNONE"):
             factory.log_status_on_signal("SIGNONE")

@@ -141,7 +141,7 @@ def test_an_empty_first_list_completes_the_initial_list(queue: QueueKind) -> Non
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_a_relist_tells_differences_only_with_deletions_and_recreations(queue: QueueKind) -> None:
+def test_a_relist_delivers_differences_with_deletions_and_recreations(queue: QueueKind) -> None:
     bench = Bench(queue)
     mirror = bench.attach()
     bench.replace(A1, B1, C1)
@@ -161,7 +161,7 @@ def test_a_relist_tells_differences_only_with_deletions_and_recreations(queue: Q
 
 
 @pytest.mark.parametrize("queue", QUEUES)
-def test_a_relist_without_changes_tells_nothing(queue: QueueKind) -> None:
+def test_a_relist_without_changes_delivers_nothing(queue: QueueKind) -> None:
     bench = Bench(queue)
     mirror = bench.attach()
     bench.replace(A1, B1)
@@ -216,7 +216,9 @@ def test_a_list_is_cached_as_a_whole_before_its_first_difference_is_delivered() 
 
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize("selective", [False, True])
-def test_who_leaves_a_selection_may_still_exist(queue: QueueKind, selective: bool) -> None:
+def test_an_object_that_leaves_a_selector_may_still_exist(
+    queue: QueueKind, selective: bool
+) -> None:
     bench = Bench(queue, selective=selective)
     mirror = bench.attach()
     bench.replace(A1, B1)
@@ -357,7 +359,7 @@ class Bystander(Mirror):
         self.given = objects
 
 
-def test_one_copy_of_the_cache_serves_all_who_wait_for_the_first_list() -> None:
+def test_one_copy_of_the_cache_serves_all_waiting_handlers() -> None:
     bench = Bench()
     one, other = Bystander(bench.indexer), Bystander(bench.indexer)
     bench.store_sink.attach(one)

@@ -44,7 +44,7 @@ def drain(buffer: Mailbox[None] | EventQueue[None]) -> list[Event[None]]:
         pytest.param([Added(A1), Added(B1), Updated(A1, A2)], [Added(A2), Added(B1)], id="place"),
     ],
 )
-def test_events_of_one_key_become_what_has_become_of_it(
+def test_events_of_one_key_are_merged_into_their_result(
     given_events: list[Event[None]], expected: list[Event[None]]
 ) -> None:
     buffer: Mailbox[None] = Mailbox(merges_at_once=True)
@@ -118,7 +118,7 @@ class _Owner:
         pytest.param(("every_event", True), InvalidTypeError, "max_events", id="a-bool"),
     ],
 )
-def test_what_cannot_work_is_refused_by_name(
+def test_invalid_arguments_are_refused_by_name(
     arguments: tuple[Any, Any], error: type[Exception], named: str
 ) -> None:
     with pytest.raises(error, match=named):
@@ -181,7 +181,7 @@ _STEPS = st.tuples(st.sampled_from(["take", "change", "toggle"]), _KEYS)
 
 
 @given(st.lists(_KEYS, unique=True), st.lists(_STEPS, max_size=60))
-def test_merged_events_are_a_life_of_each_key_that_ends_in_the_truth(
+def test_merged_events_are_a_valid_history_with_the_final_state(
     preloaded: list[str], steps: list[tuple[str, str]]
 ) -> None:
     world = World(preloaded)

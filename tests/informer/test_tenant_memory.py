@@ -36,7 +36,7 @@ def _held_bytes() -> int:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_what_a_tenant_writes_is_not_kept(attack: str) -> None:
+async def test_texts_written_by_tenants_are_not_kept(attack: str) -> None:
     """None of the updates says what another has said."""
     updates, size = _UPDATES.get(attack, _OTHERS)
     async with victim(max_object_bytes=10_000 if attack == "owner name" else 64 << 20) as one:

@@ -37,7 +37,7 @@ def labelled(value: str) -> Any:
     return lambda obj: obj is not None and obj.metadata.labels.get("step") == value
 
 
-async def test_a_state_that_is_there_already_is_returned_at_once(apiserver: APIServer) -> None:
+async def test_a_state_that_holds_already_is_returned_at_once(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:
         found = await informer.wait_for("default/a", bool, timeout_seconds=0)
@@ -89,7 +89,7 @@ async def test_an_own_write_counts_as_soon_as_the_lister_shows_it(apiserver: API
         apiserver.faults.release()
 
 
-async def test_what_the_predicate_raises_comes_out_as_it_is_and_harms_no_other(
+async def test_an_exception_of_the_predicate_is_raised_and_affects_no_other(
     apiserver: APIServer,
 ) -> None:
     apiserver.create(pod("a"))
@@ -114,7 +114,7 @@ async def test_what_the_predicate_raises_comes_out_as_it_is_and_harms_no_other(
         assert informer.crash is None
 
 
-async def test_a_wait_in_vain_says_what_is_cached(apiserver: APIServer) -> None:
+async def test_a_wait_that_times_out_shows_the_cached_object(apiserver: APIServer) -> None:
     made = apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:
         with pytest.raises(WaitTimeoutError, match="it exists at") as raised:
@@ -183,7 +183,7 @@ async def test_a_wait_outlives_a_namespace_that_will_not_sync(apiserver: APIServ
         assert await good is not None
 
 
-async def test_closing_releases_all_who_wait_for_a_key(apiserver: APIServer) -> None:
+async def test_closing_releases_all_waiters_for_a_key(apiserver: APIServer) -> None:
     async with informer_of(apiserver) as informer:
         waiting = asyncio.create_task(informer.wait_for("default/a", bool))
         await settle()
@@ -207,7 +207,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> N
         assert asked == [None]
 
 
-async def test_what_cannot_be_waited_for_is_refused(apiserver: APIServer) -> None:
+async def test_an_invalid_wait_is_refused(apiserver: APIServer) -> None:
     async def never(obj: KubeObject[Any] | None) -> bool:
         return obj is None
 
@@ -303,7 +303,7 @@ class Broken:
         """Do nothing."""
 
 
-async def test_a_crash_of_ours_is_raised_in_every_wait(apiserver: APIServer) -> None:
+async def test_an_internal_crash_is_raised_in_every_wait(apiserver: APIServer) -> None:
     with pytest.raises(InternalError):
         async with informer_of(apiserver) as informer:
             waiting = asyncio.create_task(informer.wait_for("default/a", bool))

@@ -44,7 +44,7 @@ def finalizers(server: Server, namespace: str, name: str) -> list[str]:
     return list(found["metadata"].get("finalizers", []))
 
 
-async def test_a_label_that_goes_leaves_a_finalizer_that_is_warned_of_and_can_be_released(
+async def test_a_finalizer_left_by_a_removed_label_is_reported_and_can_be_released(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     namespace, team = server.namespace(), unique("team")

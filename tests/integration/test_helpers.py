@@ -27,7 +27,7 @@ def _events(server: Server, namespace: str) -> list[JSONObject]:
     return server.api.list("events.k8s.io/v1", "events", namespace)
 
 
-async def test_events_and_their_series_are_taken(server: Server) -> None:
+async def test_events_and_their_series_are_accepted(server: Server) -> None:
     namespace = server.namespace()
     async with (
         server.connect() as cluster,
@@ -68,7 +68,7 @@ async def test_a_second_event_is_a_patch_of_the_first(server: Server) -> None:
         assert event["series"]["count"] == 2
 
 
-async def test_events_with_long_texts_about_odd_names_are_taken(server: Server) -> None:
+async def test_events_with_long_texts_and_odd_names_are_accepted(server: Server) -> None:
     namespace = server.namespace()
     text = "\u00e4\U0001f642" * 1000
     role: JSONObject = {
@@ -88,7 +88,7 @@ async def test_events_with_long_texts_about_odd_names_are_taken(server: Server) 
         assert event["regarding"]["name"] == "system:a..b.:c"
 
 
-async def test_events_about_what_lives_in_no_namespace_are_taken(server: Server) -> None:
+async def test_events_about_cluster_scoped_objects_are_accepted(server: Server) -> None:
     async with (
         server.connect() as cluster,
         pyinformer.controllerutil.EventRecorder(cluster, "recorder") as recorder,
@@ -143,7 +143,7 @@ async def test_a_finalizer_is_not_added_to_what_is_being_deleted(server: Server)
             pass
 
 
-async def test_many_who_hold_one_object_lose_no_finalizer(server: Server) -> None:
+async def test_concurrent_finalizers_of_one_object_are_all_kept(server: Server) -> None:
     namespace = server.namespace()
     names = [f"suite.example.com/f{number}" for number in range(4)]
     async with server.connect() as cluster:
@@ -173,7 +173,7 @@ async def test_many_who_hold_one_object_lose_no_finalizer(server: Server) -> Non
             await cluster.get("v1", "configmaps", str(obj.key))
 
 
-async def test_owner_references_are_taken_as_they_are_set(server: Server) -> None:
+async def test_owner_references_are_accepted_by_the_server(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
         owner = await cluster.create(CONFIG_MAPS.make("owner"), namespace=namespace)

@@ -228,25 +228,25 @@ def grant(server: Server, role: dict[str, Any], rules: list[Any]) -> None:
     server.api.update({**now, "rules": rules})
 
 
-async def test_a_role_without_watch_is_said_to_lack_it_and_heals(
+async def test_a_role_without_watch_is_reported_and_recovers(
     strict: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     await _refused(strict, ["list"], "watch", caplog)
 
 
-async def test_a_role_without_list_is_said_to_lack_it_and_heals(
+async def test_a_role_without_list_is_reported_and_recovers(
     strict_without_watch_list: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     await _refused(strict_without_watch_list, ["watch"], "list", caplog)
 
 
-async def test_a_role_with_another_verb_alone_is_said_to_lack_list_and_heals(
+async def test_a_role_with_another_verb_only_is_reported_and_recovers(
     strict: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     await _refused(strict, ["get"], "list", caplog)
 
 
-async def test_who_may_impersonate_follows_with_the_rights_of_another(strict: Server) -> None:
+async def test_an_impersonating_user_has_the_rights_of_the_other(strict: Server) -> None:
     """The account has no rights; the administrator follows as the account."""
     namespace = strict.namespace()
     user = f"system:serviceaccount:{namespace}:{ACCOUNT}"

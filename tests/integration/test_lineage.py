@@ -214,7 +214,7 @@ async def test_a_restore_is_proven_once_and_healed_for_every_informer(
         assert world.cluster.lineage.status().resets == 1
 
 
-async def test_a_bumped_restore_is_a_410_for_every_informer(
+async def test_a_restore_with_a_bumped_revision_is_a_410_for_every_informer(
     observed: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Their position is compacted, so each lists again; versions never go back, nothing lies."""
@@ -342,7 +342,7 @@ class ReadsWithEvents:
         """Do nothing."""
 
 
-async def test_nothing_of_a_restored_history_is_told_beside_own_writes_of_the_lost_one(
+async def test_events_of_a_restored_history_are_not_mixed_with_own_writes_of_the_lost_one(
     observed: Observed,
 ) -> None:
     """The watch has not brought the write when the server is restored."""

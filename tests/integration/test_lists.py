@@ -72,7 +72,7 @@ async def test_all_objects_are_listed_once_whatever_the_size_of_a_page(
         assert await found.next_page() == []
 
 
-async def test_selectors_are_the_servers(server: Server) -> None:
+async def test_selectors_are_evaluated_by_the_server(server: Server) -> None:
     namespace = await _fill(server)
     async with server.connect() as cluster:
         odd = cluster.list(

@@ -127,7 +127,7 @@ async def test_a_server_without_watch_lists_is_listed_and_not_asked_again(
         assert one.informer.status().reflector.last_error is None
 
 
-async def test_a_server_with_watch_lists_is_asked_for_one(server: Server) -> None:
+async def test_a_server_with_watch_lists_gets_a_watch_list_request(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "secrets", namespaces=namespace)

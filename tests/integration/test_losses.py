@@ -25,7 +25,7 @@ LIMIT = 100_000
 DEFINITIONS = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
-async def test_everything_deleted_during_an_outage_is_believed_at_the_second_look(
+async def test_everything_deleted_during_an_outage_is_believed_after_the_second_list(
     server: Server,
 ) -> None:
     namespace = server.namespace()

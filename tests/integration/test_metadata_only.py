@@ -126,7 +126,7 @@ async def test_an_own_write_is_shown_at_once_and_without_its_body(server: Server
         assert cached.same_content(shown)
 
 
-async def test_no_write_takes_metadata_for_the_whole(server: Server) -> None:
+async def test_no_write_treats_metadata_as_the_whole_object(server: Server) -> None:
     """Replacing or applying what an informer of metadata holds would wipe the rest."""
     namespace = server.namespace()
     server.api.create(secret("a", namespace))
@@ -178,7 +178,7 @@ async def test_custom_resources_of_both_scopes_are_followed(server: Server) -> N
         assert found.metadata.uid == made["metadata"]["uid"]
 
 
-async def test_an_audit_of_metadata_finds_nothing_amiss(server: Server) -> None:
+async def test_an_audit_of_metadata_finds_no_difference(server: Server) -> None:
     namespace = server.namespace()
     for number in range(3):
         server.api.create(secret(f"s{number}", namespace))

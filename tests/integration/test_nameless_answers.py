@@ -52,7 +52,7 @@ async def test_a_review_is_answered(server: Server) -> None:
         ),
     ],
 )
-async def test_questions_about_oneself_are_answered(
+async def test_self_subject_reviews_are_answered(
     server: Server, kind: str, group: str, field: str
 ) -> None:
     async with server.connect() as cluster:

@@ -183,7 +183,7 @@ async def end(cluster: pyinformer.Cluster, namespace: str) -> None:
     await cluster.connection.request("PUT", path, body=json.dumps(doomed).encode())
 
 
-async def test_what_is_gone_with_its_namespace_is_reconciled(server: Server) -> None:
+async def test_objects_deleted_with_their_namespace_are_reconciled(server: Server) -> None:
     stays, ends = server.namespace(), server.namespace()
     team = unique("team")
     for namespace in (stays, ends):
@@ -208,7 +208,7 @@ async def test_what_is_gone_with_its_namespace_is_reconciled(server: Server) -> 
 
 
 @pytest.mark.parametrize("chosen_by", ["names", "labels"])
-async def test_what_was_deleted_while_its_namespace_was_left_is_reconciled_after_its_return(
+async def test_objects_deleted_while_their_namespace_was_removed_are_reconciled(
     server: Server, chosen_by: str
 ) -> None:
     a, b = server.namespace(), server.namespace()
@@ -251,7 +251,7 @@ async def test_what_was_deleted_while_its_namespace_was_left_is_reconciled_after
     assert (f"{a}/one", False) not in calls.seen
 
 
-async def test_a_retry_for_what_is_gone_survives_that_its_namespace_is_left(
+async def test_a_retry_for_a_deleted_object_survives_the_removal_of_its_namespace(
     server: Server,
 ) -> None:
     a, b = server.namespace(), server.namespace()

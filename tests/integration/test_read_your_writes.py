@@ -154,7 +154,7 @@ async def test_waiting_for_a_deletion_ends_with_its_event(server: Server) -> Non
         assert informer.status().objects == 0
 
 
-async def test_what_was_read_and_is_in_no_list_is_reconciled_again(server: Server) -> None:
+async def test_an_own_write_that_no_list_has_is_reconciled_again(server: Server) -> None:
     """We made it, another client deleted it while the watch was down: there is no event."""
     namespace = server.namespace()
     seen: list[bool] = []

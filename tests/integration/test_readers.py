@@ -37,7 +37,7 @@ class PodView(pyinformer.View):
     status: PodStatus = PodStatus()
 
 
-async def test_views_indexes_and_listers_read_what_is_there(server: Server) -> None:
+async def test_views_indexes_and_listers_read_the_cache(server: Server) -> None:
     namespace, node = server.namespace(), unique("node")
     for n in range(6):
         name, app = f"p{n}", "web" if n % 2 else "db"
@@ -94,7 +94,7 @@ async def test_memory_modes_keep_or_leave_out_managed_fields(server: Server) -> 
         assert stripped.lister[f"{namespace}/one"].to_dict() == content(stored)
 
 
-async def test_transforms_change_what_is_kept_and_not_who_it_is(server: Server) -> None:
+async def test_transforms_change_the_content_and_not_the_identity(server: Server) -> None:
     namespace = server.namespace()
 
     def transform(obj: JSONObject) -> JSONObject:

@@ -66,7 +66,7 @@ async def test_a_user_without_the_right_to_list_gets_an_error(server: Server) ->
     assert namespace in text
 
 
-async def test_a_user_who_may_only_list_has_a_cache_that_ages(server: Server) -> None:
+async def test_a_user_without_watch_has_a_cache_that_ages(server: Server) -> None:
     """The watch-list is refused, the list is not: the cache is filled, the status says the rest."""
     namespace = server.namespace()
     server.api.create(SECRETS.make("one", namespace))
@@ -114,7 +114,7 @@ async def test_an_unknown_token_is_refused(server: Server) -> None:
     assert "an-unknown-token" not in text
 
 
-async def test_a_token_that_is_no_longer_good_is_refused(server: Server) -> None:
+async def test_an_expired_token_is_refused(server: Server) -> None:
     namespace = server.namespace()
     token = await asyncio.to_thread(server.ended_user, namespace)
     async with server.connect(token=token) as cluster:
@@ -123,7 +123,7 @@ async def test_a_token_that_is_no_longer_good_is_refused(server: Server) -> None
     assert token not in text
 
 
-async def test_rights_that_come_later_are_used(server: Server) -> None:
+async def test_rights_granted_later_are_used(server: Server) -> None:
     """A program whose role was bound a moment too late needs no restart."""
     namespace = server.namespace()
     server.api.create(SECRETS.make("one", namespace))
@@ -164,7 +164,7 @@ async def test_a_field_that_cannot_be_selected_by_is_named(server: Server) -> No
 
 
 @EITHER_CLIENT
-async def test_a_server_with_an_unknown_authority_is_not_spoken_to(
+async def test_a_server_with_an_unknown_authority_is_refused(
     server: Server, tmp_path: Path
 ) -> None:
     wrong = tmp_path / "wrong.pem"
@@ -224,7 +224,7 @@ async def test_one_informer_that_cannot_sync_does_not_keep_the_others_waiting(
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])
-async def test_times_that_are_none_are_refused_at_the_call(server: Server, seconds: float) -> None:
+async def test_invalid_timeouts_are_refused_at_the_call(server: Server, seconds: float) -> None:
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         informer = factory.informer("v1", "configmaps", namespaces=server.namespace())
         await factory.start()
@@ -236,7 +236,7 @@ async def test_times_that_are_none_are_refused_at_the_call(server: Server, secon
             pyinformer.SharedInformerFactory(cluster, grace_seconds=seconds)
 
 
-async def test_a_wait_of_no_time_says_where_things_stand(server: Server) -> None:
+async def test_a_wait_with_a_timeout_of_zero_reports_the_state(server: Server) -> None:
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         factory.informer("v1", "configmaps", namespaces=server.namespace())
         await factory.start()
@@ -252,7 +252,7 @@ async def test_a_wait_of_no_time_says_where_things_stand(server: Server) -> None
         pytest.param("app/v1", "deployments", "apps/v1", id="group"),
     ],
 )
-async def test_a_wrong_plural_is_answered_with_the_name_that_may_have_been_meant(
+async def test_a_wrong_plural_suggests_a_similar_name(
     server: Server, api_version: str, plural: str, meant: str
 ) -> None:
     async with server.connect() as cluster:

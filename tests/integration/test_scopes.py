@@ -155,7 +155,7 @@ async def test_a_definition_that_comes_late_is_followed_when_it_comes(server: Se
         await until(lambda: f"{namespace}/one" in informer.lister)
 
 
-async def test_a_namespace_that_comes_late_is_empty_until_then(server: Server) -> None:
+async def test_a_namespace_created_later_is_empty_until_then(server: Server) -> None:
     namespace = unique("late")
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
         one = follow(factory, "v1", "configmaps", namespaces=namespace)

@@ -222,7 +222,7 @@ class TestJSONPatch:
             pytest.param({"op": "replace", "value": "1"}, id="no-path"),
         ],
     )
-    def test_one_that_fails_undoes_them_all(
+    def test_one_failed_operation_undoes_all_of_a_json_patch(
         self, place: Place, path: str, operation: JSONObject
     ) -> None:
         before = place.get(path)
@@ -231,7 +231,7 @@ class TestJSONPatch:
         assert (refused.status, refused.json["reason"]) == (422, "Invalid")
         assert place.get(path) == before
 
-    def test_it_is_laxer_than_the_rfc(self, place: Place, path: str) -> None:
+    def test_json_patch_is_as_lenient_as_kube_apiserver(self, place: Place, path: str) -> None:
         operations = [
             {"op": "test", "path": "/data/nope", "value": None},
             {"op": "replace", "path": "/data/nope", "value": "1"},
@@ -242,7 +242,9 @@ class TestJSONPatch:
         assert patched["metadata"]["finalizers"] == ["e.x/a"]
 
     @pytest.mark.parametrize("body", [b"{", b"{}", b"3"])
-    def test_what_is_no_list_is_400(self, place: Place, path: str, body: bytes) -> None:
+    def test_a_json_patch_that_is_not_a_list_is_400(
+        self, place: Place, path: str, body: bytes
+    ) -> None:
         assert place.patch(path, body, JSON_PATCH).status == 400
 
     def test_another_resource_version_or_uid_is_refused(self, place: Place, path: str) -> None:
@@ -335,7 +337,7 @@ class TestStrategicMergePatch:
         body = {"spec": {"template": {"spec": {"containers": [{"image": "i"}]}}}}
         assert place.patch(path, body, STRATEGIC).status == 500
 
-    def test_custom_resources_do_not_know_it(self, server: Server, place: Place) -> None:
+    def test_custom_resources_refuse_strategic_merge(self, server: Server, place: Place) -> None:
         serve_custom(server)
         path = place.path("shapeds", api_version=CUSTOM)
         place.created(path, custom("Shaped", {"size": 1}))
@@ -346,7 +348,7 @@ class TestStrategicMergePatch:
 class TestApply:
     """`application/apply-patch+yaml`."""
 
-    def test_what_is_absent_is_created(self, place: Place) -> None:
+    def test_applying_an_absent_object_creates_it(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         first = place.apply(path, config_map({"x": "1"}), "one")
         assert first.status == 201
@@ -407,7 +409,7 @@ class TestApply:
         assert left["data"] == {"y": "2", "z": "3"}
         assert "labels" not in left["metadata"]
 
-    def test_who_creates_or_patches_owns_too(self, place: Place) -> None:
+    def test_create_and_patch_own_fields(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         created = place.created(
             place.path("configmaps"), config_map({"x": "1"}), fieldManager="creator"
@@ -425,7 +427,9 @@ class TestApply:
         created = place.created(place.path("configmaps"), config_map({"x": "1"}))
         assert list(owners(created)) == [("wire", "Update", "")]
 
-    def test_what_the_kit_writes_is_its_own(self, server: Server, place: Place) -> None:
+    def test_writes_of_the_test_kit_have_their_own_manager(
+        self, server: Server, place: Place
+    ) -> None:
         serve_custom(server)
         body = custom("Shaped", {"size": 1}, status={"phase": "Ready"})
         body["metadata"]["namespace"] = place.namespace
@@ -532,7 +536,7 @@ class TestApply:
         refused = place.apply(place.path("configmaps", "a"), body, "one")
         assert (refused.status, refused.json["reason"]) == (409, "Conflict")
 
-    def test_kind_manager_and_readable_yaml_are_needed(self, place: Place) -> None:
+    def test_an_apply_needs_kind_manager_and_readable_yaml(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         assert place.apply(path, {**config_map({}), "kind": "Secret"}, "one").status == 400
         assert place.apply(path, b"a: b: c", "one").status == 400
@@ -556,7 +560,7 @@ class TestApply:
 class TestNoOpWrites:
     """Writes that change nothing."""
 
-    def test_they_keep_the_resource_version_and_make_no_event(self, place: Place) -> None:
+    def test_writes_without_changes_keep_the_version_and_make_no_event(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         body = config_map({"x": "1"}, labels={"l": "1"})
         first = place.applied(path, body, "one")
@@ -580,7 +584,7 @@ class TestNoOpWrites:
 class TestReplace:
     """PUT."""
 
-    def test_it_needs_the_name(self, place: Place) -> None:
+    def test_the_body_of_a_replace_needs_the_name(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.created(place.path("configmaps"), config_map({"x": "1"}))
         bodies: list[JSONObject] = [{}, {"metadata": {}}, config_map({}, name="b")]
@@ -588,7 +592,9 @@ class TestReplace:
             assert place.send("PUT", path, body).status == 400
         assert place.send("PUT", path, {"metadata": {"name": "a"}}).status == 200
 
-    def test_what_is_absent_is_404_but_for_some_resources(self, place: Place) -> None:
+    def test_replacing_an_absent_object_is_404_except_for_some_resources(
+        self, place: Place
+    ) -> None:
         """A service that was deleted comes back, unless the update says which one it means."""
         absent = place.path("configmaps", "a")
         assert place.send("PUT", absent, config_map({})).status == 404
@@ -613,7 +619,7 @@ class TestReplace:
         assert refused.status == 422
         assert refused.json["details"]["causes"][0]["field"] == "fieldManager"
 
-    def test_some_built_in_resources_want_to_be_told_the_version(self, place: Place) -> None:
+    def test_some_built_in_resources_need_a_version_to_replace(self, place: Place) -> None:
         for plural, api_version, kind in (
             ("leases", "coordination.k8s.io/v1", "Lease"),
             ("poddisruptionbudgets", "policy/v1", "PodDisruptionBudget"),
@@ -668,12 +674,12 @@ class TestMetadata:
             body = config_map({}, "b", **{name: {"a": 1}})
             assert place.send("POST", place.path("configmaps"), body).status == 400
 
-    def test_what_the_server_owns_is_not_taken_from_a_client(self, place: Place) -> None:
+    def test_server_owned_fields_are_not_taken_from_a_client(self, place: Place) -> None:
         given: Any = {"deletionGracePeriodSeconds": 9, "selfLink": "/x", "deletionTimestamp": None}
         stored = place.created(place.path("configmaps"), config_map({}, **given))
         assert not given.keys() & stored["metadata"].keys()
 
-    def test_nothing_is_created_of_nothing(self, server: Server, place: Place) -> None:
+    def test_an_empty_body_creates_nothing(self, server: Server, place: Place) -> None:
         serve_custom(server)
         shapeds = place.path("shapeds", "", CUSTOM)
         assert place.send("POST", place.path("configmaps")).status == 400
@@ -712,7 +718,7 @@ class TestGeneration:
             patched = place.patched(path + subresource, patch)
             assert patched["metadata"]["generation"] == generation, patch
 
-    def test_what_has_no_spec_has_none(self, place: Place) -> None:
+    def test_objects_without_a_spec_have_no_generation(self, place: Place) -> None:
         created = place.created(place.path("configmaps"), config_map({"x": "1"}))
         assert "generation" not in created["metadata"]
 
@@ -730,7 +736,7 @@ class TestGeneration:
             patched = place.patched(path, {"status": {"phase": "Ready"}})
             assert patched["metadata"]["generation"] == counted, kind
 
-    def test_a_deletion_that_waits_counts(self, server: Server, place: Place) -> None:
+    def test_a_pending_deletion_raises_the_generation(self, server: Server, place: Place) -> None:
         serve_custom(server)
         collection = place.path("shapeds", api_version=CUSTOM)
         body = custom("Shaped", {"size": 1}, metadata={"finalizers": ["e.x/a"]})
@@ -744,7 +750,7 @@ class TestGeneration:
 class TestStatus:
     """The status subresource."""
 
-    def test_main_writes_leave_it_alone_and_its_writes_the_rest(
+    def test_main_writes_leave_the_status_alone_and_status_writes_the_rest(
         self, server: Server, place: Place
     ) -> None:
         serve_custom(server)
@@ -764,7 +770,7 @@ class TestStatus:
         answer = place.send("PUT", f"{collection}/a", replaced).json
         assert (answer["spec"], answer["status"]) == ({"size": 3}, {"phase": "Ready"})
 
-    def test_without_a_subresource_it_is_a_field_like_others(
+    def test_without_a_subresource_the_status_is_an_ordinary_field(
         self, server: Server, place: Place
     ) -> None:
         serve_custom(server)
@@ -773,7 +779,7 @@ class TestStatus:
         assert created["status"] == {"phase": "kept"}
         assert place.patch(f"{collection}/a/status", {"status": {}}).status == 404
 
-    def test_that_of_built_in_objects_takes_metadata_too(self, place: Place) -> None:
+    def test_a_status_write_of_built_in_objects_takes_metadata_too(self, place: Place) -> None:
         collection = place.path("deployments", api_version="apps/v1")
         place.created(collection, deployment("a"))
         metadata = {"labels": {"x": "y"}, "annotations": {"x": "y"}, "finalizers": ["e.x/a"]}
@@ -781,7 +787,7 @@ class TestStatus:
         assert (written["annotations"], written["finalizers"]) == ({"x": "y"}, ["e.x/a"])
         assert "labels" not in written, "a deployment keeps those"
 
-    def test_stale_writes_of_it_are_conflicts(self, server: Server, place: Place) -> None:
+    def test_stale_status_writes_are_conflicts(self, server: Server, place: Place) -> None:
         serve_custom(server)
         collection = place.path("shapeds", api_version=CUSTOM)
         stale = place.created(collection, custom("Shaped", {"size": 1}))
@@ -794,7 +800,7 @@ class TestStatus:
 class TestDeletion:
     """Finalizers, preconditions, and what a deletion says about dependents."""
 
-    def test_finalizers_hold_and_the_last_one_lets_go(self, place: Place) -> None:
+    def test_an_object_goes_with_its_last_finalizer(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         finalizers = ["e.x/a", "e.x/b"]
         place.created(place.path("configmaps"), config_map({}, finalizers=finalizers))
@@ -809,7 +815,7 @@ class TestDeletion:
         assert "finalizers" not in freed["metadata"]
         assert place.send("GET", path).status == 404
 
-    def test_an_apply_that_drops_its_finalizer_lets_go(self, place: Place) -> None:
+    def test_an_apply_that_drops_the_last_finalizer_deletes_the_object(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.applied(path, config_map({"x": "1"}, finalizers=["e.x/a"]), "one")
         place.send("DELETE", path)
@@ -821,7 +827,9 @@ class TestDeletion:
     @pytest.mark.parametrize(
         ("policy", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")]
     )
-    def test_dependents_may_hold_an_object(self, place: Place, policy: str, finalizer: str) -> None:
+    def test_foreground_deletion_waits_for_dependents(
+        self, place: Place, policy: str, finalizer: str
+    ) -> None:
         path = place.path("configmaps", "a")
         place.created(place.path("configmaps"), config_map({}))
         held = place.send("DELETE", path, propagationPolicy=policy).json
@@ -829,7 +837,7 @@ class TestDeletion:
         place.patched(path, {"metadata": {"finalizers": None}})
         assert place.send("GET", path).status == 404
 
-    def test_a_later_deletion_decides_anew_about_dependents(self, place: Place) -> None:
+    def test_a_later_deletion_replaces_the_propagation_policy(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.created(place.path("configmaps"), config_map({}))
         place.send("DELETE", path, propagationPolicy="Foreground")
@@ -839,7 +847,7 @@ class TestDeletion:
         assert place.send("DELETE", path, {"propagationPolicy": "Background"}).status == 200
         assert place.send("GET", path).status == 404
 
-    def test_dependents_may_be_spared_in_the_old_way(self, place: Place) -> None:
+    def test_orphan_dependents_spares_dependents(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.created(place.path("configmaps"), config_map({}))
         both = {"orphanDependents": True, "propagationPolicy": "Orphan"}
@@ -863,14 +871,14 @@ class TestDeletion:
         assert place.send("DELETE", path, gracePeriodSeconds="0").status == 200
         assert place.send("GET", path).status == 404
 
-    def test_in_the_background_nothing_is_held(self, place: Place) -> None:
+    def test_background_deletion_waits_for_nothing(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.created(place.path("configmaps"), config_map({}))
         assert place.send("DELETE", path, propagationPolicy="Sideways").status == 422
         assert place.send("DELETE", path, {"propagationPolicy": "Background"}).status == 200
         assert place.send("GET", path).status == 404
 
-    def test_preconditions_have_to_hold(self, place: Place) -> None:
+    def test_deletion_preconditions_are_checked(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         metadata = place.created(place.path("configmaps"), config_map({}))["metadata"]
         for field in ("uid", "resourceVersion"):
@@ -883,7 +891,7 @@ class TestDeletion:
 class TestDryRun:
     """`dryRun=All`."""
 
-    def test_every_verb_answers_and_stores_nothing(self, place: Place) -> None:
+    def test_a_dry_run_of_every_verb_answers_and_stores_nothing(self, place: Place) -> None:
         collection, path = place.path("configmaps"), place.path("configmaps", "a")
         stored = place.created(collection, config_map({"x": "1"}))
         new = place.created(collection, config_map({"x": "1"}, name="new"), dryRun="All")
@@ -902,7 +910,7 @@ class TestDryRun:
         assert place.get(path) == stored
         assert place.send("GET", place.path("configmaps", "new")).status == 404
 
-    def test_refusals_are_as_without(self, place: Place) -> None:
+    def test_a_dry_run_is_refused_as_a_real_write(self, place: Place) -> None:
         collection, path = place.path("configmaps"), place.path("configmaps", "a")
         place.created(collection, config_map({"x": "1"}), fieldManager="one")
         assert place.send("POST", collection, config_map({}), dryRun="All").status == 409

@@ -83,7 +83,9 @@ async def test_a_kind_that_has_no_status_at_all_is_refused(server: Server) -> No
             await cluster.status(made, {"ready": True}, dry_run=True)
 
 
-async def test_a_status_that_is_stored_without_a_subresource_is_no_error(server: Server) -> None:
+async def test_a_status_that_is_stored_without_a_subresource_is_not_an_error(
+    server: Server,
+) -> None:
     async with server.connect() as cluster:
         free = await served(server, cluster, None, has_status=False)
         named = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=False)
@@ -92,7 +94,7 @@ async def test_a_status_that_is_stored_without_a_subresource_is_no_error(server:
             assert stored.at("status.ready", bool) is False
 
 
-async def test_fields_that_the_schema_lacks_are_named_once_none_is_stored(server: Server) -> None:
+async def test_fields_missing_in_the_schema_are_reported_if_none_is_stored(server: Server) -> None:
     async with server.connect() as cluster:
         made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
 
@@ -125,7 +127,7 @@ async def test_fields_that_are_dropped_beside_others_are_named_once(
     assert record.levelname == "WARNING"
 
 
-async def test_a_status_that_is_stored_whole_warns_of_nothing(
+async def test_a_status_that_is_stored_whole_logs_no_warning(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with server.connect() as cluster:
@@ -146,7 +148,7 @@ async def test_a_subresource_without_a_schema_for_the_status_is_named(server: Se
             await cluster.status(made, {"ready": True})
 
 
-async def test_a_server_keeps_of_a_status_what_its_schema_has(server: Server) -> None:
+async def test_a_server_prunes_a_status_to_its_schema(server: Server) -> None:
     """The embedded server drops what the real one drops."""
     async with server.connect() as cluster:
         made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
@@ -172,7 +174,7 @@ async def test_a_server_keeps_of_a_status_what_its_schema_has(server: Server) ->
         assert not emptied.to_dict().get("status")
 
 
-async def test_a_removal_alone_is_no_error(server: Server) -> None:
+async def test_a_removal_alone_is_not_an_error(server: Server) -> None:
     async with server.connect() as cluster:
         made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
         stored = await cluster.status(made, {"ready": True, "note": "x"})

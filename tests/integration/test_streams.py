@@ -46,7 +46,7 @@ async def take(events: EventStream[None], count: int) -> list[pyinformer.Event[A
         return [await anext(events) for _ in range(count)]
 
 
-async def test_a_stream_of_news_begins_where_it_is_entered(server: Server) -> None:
+async def test_a_stream_without_initial_objects_begins_where_it_is_entered(server: Server) -> None:
     namespace = server.namespace()
     old = server.api.create(CONFIG_MAPS.make("old", namespace))
     async with (
@@ -62,7 +62,7 @@ async def test_a_stream_of_news_begins_where_it_is_entered(server: Server) -> No
         assert not second.is_in_initial_list
 
 
-async def test_a_stream_of_news_entered_before_the_sync_gets_nothing_of_the_list(
+async def test_a_stream_without_initial_objects_skips_the_first_list(
     server: Server,
 ) -> None:
     namespace = server.namespace()
@@ -81,7 +81,7 @@ async def test_a_stream_of_news_entered_before_the_sync_gets_nothing_of_the_list
 
 
 @EITHER_CLIENT
-async def test_a_consumer_that_comes_late_gets_what_has_become_of_each_key(server: Server) -> None:
+async def test_a_late_consumer_gets_the_latest_state_of_each_key(server: Server) -> None:
     namespace = server.namespace()
     obj = server.api.create(CONFIG_MAPS.make("a", namespace))
     async with (
@@ -123,7 +123,7 @@ async def test_an_own_write_is_awaited_as_the_lister_shows_it(server: Server) ->
         assert await gone is None
 
 
-async def test_a_quiet_cache_is_fresh_for_as_long_as_it_was_proven(server: Server) -> None:
+async def test_a_quiet_cache_is_as_fresh_as_its_last_proof(server: Server) -> None:
     namespace = server.namespace()
     server.api.create(CONFIG_MAPS.make("a", namespace))
     async with config_maps(server, namespace) as (informer, _):

@@ -131,7 +131,7 @@ async def test_a_replace_of_an_old_version_is_a_conflict(server: Server) -> None
         assert (await cluster.patch(old, edited)).at("data.key", str) == "mine"
 
 
-async def test_an_edit_through_a_model_keeps_what_the_model_does_not_know(server: Server) -> None:
+async def test_an_edit_through_a_model_keeps_unknown_fields(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
         before = await cluster.create(PODS.make("a", namespace, spec=_TWO_CONTAINERS))
@@ -168,7 +168,7 @@ async def test_a_status_is_written_by_itself_and_only_its_differences(server: Se
         assert heard.events == [wrote(pod), wrote(written)]
 
 
-async def test_what_finalizers_hold_is_gone_with_the_last_of_them(server: Server) -> None:
+async def test_an_object_with_finalizers_goes_with_the_last_of_them(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
         heard = observed(cluster, "configmaps")
@@ -206,7 +206,7 @@ async def test_a_pod_with_a_grace_period_stays_until_that_is_over(server: Server
         assert heard.events == [deleted(idle), wrote(ending), deleted(bound)]
 
 
-async def test_what_is_answered_with_the_object_itself_may_be_gone_all_the_same(
+async def test_a_deletion_answered_with_the_object_may_be_final(
     server: Server,
 ) -> None:
     namespace = server.namespace()
@@ -322,7 +322,7 @@ async def test_an_apply_of_what_others_own_is_a_typed_conflict(server: Server) -
         assert forced.at("data.mine", str) == "2"
 
 
-async def test_what_is_applied_already_is_not_applied_again(server: Server) -> None:
+async def test_an_unchanged_configuration_is_not_applied_again(server: Server) -> None:
     namespace = server.namespace()
     desired = PODS.make("a", namespace, spec=_TWO_CONTAINERS)
     async with server.connect() as cluster:
@@ -399,7 +399,7 @@ async def test_an_object_is_created_updated_and_then_left_alone(server: Server) 
         assert updated.object.at("data", dict) == {"key": "new", "b": "1"}
 
 
-async def test_of_many_concurrent_counts_none_is_lost(server: Server) -> None:
+async def test_no_concurrent_increment_is_lost(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
         start = CONFIG_MAPS.make("a", namespace)
@@ -419,7 +419,7 @@ async def test_of_many_concurrent_counts_none_is_lost(server: Server) -> None:
         assert (await cluster.get("v1", "configmaps", key)).at("data.n", str) == "8"
 
 
-async def test_discovery_knows_kinds_resources_and_what_is_new(server: Server) -> None:
+async def test_discovery_finds_kinds_resources_and_new_definitions(server: Server) -> None:
     async with server.connect() as cluster:
         nodes = await cluster.discovery.resource(GroupVersionResource.of("v1", "nodes"))
         pods = await cluster.discovery.kind("v1", "Pod")
@@ -449,7 +449,7 @@ async def test_a_cluster_scoped_object_has_no_namespace(server: Server) -> None:
         assert await cluster.delete("v1", "nodes", node.key) is None
 
 
-async def test_no_secret_stands_in_an_error_or_a_repr(
+async def test_no_secret_is_in_an_error_or_a_repr(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     namespace = server.namespace()

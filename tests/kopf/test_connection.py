@@ -37,7 +37,7 @@ async def test_data_after_the_end_of_tls_makes_kopf_log_in_again() -> None:
     assert used[0] is not used[1]
 
 
-async def test_another_loss_of_the_connection_is_no_reason_for_a_login() -> None:
+async def test_another_loss_of_the_connection_is_not_a_reason_for_a_login() -> None:
     async def send(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:
         raise aiohttp.ClientOSError(104, f"Connection reset by {url}, closed: {session.closed}")
 

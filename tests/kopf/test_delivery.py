@@ -109,7 +109,7 @@ def test_observers_receive_the_first_list_as_added(known: Known) -> None:
     assert taken(delivery) == [("ADDED", "a", "1"), "LISTED"]
 
 
-def test_observers_receive_what_they_have_noted_without_a_type(known: Known) -> None:
+def test_observers_receive_known_objects_without_a_type(known: Known) -> None:
     delivery = delivery_of(known, is_observer=True)
     owner = delivery._owner
     assert isinstance(owner, Owner)
@@ -149,7 +149,7 @@ def test_a_recreated_object_is_deleted_first(known: Known) -> None:
     assert taken(delivery) == [("DELETED", "a", "1"), (None, "a", "9"), "LISTED"]
 
 
-def test_the_record_that_a_list_hands_back_is_silent(known: Known) -> None:
+def test_an_unchanged_listed_object_is_not_reported(known: Known) -> None:
     delivery = delivery_of(known)
     listing(delivery, pod("a", 1))
     taken(delivery)
@@ -301,7 +301,7 @@ def test_a_list_that_is_under_way_cannot_be_replayed() -> None:
     assert not delivery_of(KnownKeys(POD)).can_replay
 
 
-def test_who_reads_is_woken_for_each_event() -> None:
+def test_readers_are_woken_for_each_event() -> None:
     delivery = delivery_of()
     listing(delivery, pod("a", 1))
     owner = delivery._owner

@@ -8,7 +8,7 @@ from pyinformer.kopf._forbidden import Refusal
 NO = ForbiddenError(status=403)
 
 
-def test_it_begins_with_the_first_refusal_and_ends_with_a_success() -> None:
+def test_a_refusal_begins_with_the_first_403_and_ends_with_a_success() -> None:
     refusal = Refusal()
     assert not refusal.lasts(0.0, 1.0)
     assert refusal.observe(NO, 10.0)
@@ -22,7 +22,7 @@ def test_it_begins_with_the_first_refusal_and_ends_with_a_success() -> None:
     assert refusal.observe(NO, 40.0)
 
 
-def test_it_is_logged_after_the_patience_and_then_every_five_minutes() -> None:
+def test_a_lasting_refusal_is_logged_after_its_delay_and_then_every_five_minutes() -> None:
     refusal = Refusal()
     refusal.observe(NO, 0.0)
     warned = [now for now in range(0, 1000, 10) if refusal.warns(50.0, now)]

@@ -103,7 +103,7 @@ def test_contradicting_arguments_are_refused(arguments: dict[str, object], words
         pytest.param("main", "version main is unknown", id="unknown"),
     ],
 )
-def test_another_kopf_stays_as_it_is(
+def test_an_unsupported_version_of_kopf_is_not_patched(
     found: str,
     words: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +118,7 @@ def test_another_kopf_stays_as_it_is(
         pyinformer.kopf.install(strict=True)
 
 
-def test_a_kopf_without_one_of_the_hooks_stays_as_it_is(
+def test_a_kopf_without_one_of_the_hooks_is_not_patched(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delattr(watching, "streaming_block")
@@ -176,7 +176,7 @@ except pyinformer.errors.ConfigurationError as error:
 """
 
 
-def test_a_kopf_with_another_inside_stays_as_it_is() -> None:
+def test_a_kopf_with_other_internals_is_not_patched() -> None:
     command = [sys.executable, "-c", _PROGRAM]
     output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     warning, plain, error = output.splitlines()

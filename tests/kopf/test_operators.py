@@ -173,7 +173,7 @@ async def test_bodies_are_kept_where_a_missed_deletion_needs_one(server: APIServ
 
 
 @pytest.mark.parametrize("bodies", [True, False])
-async def test_what_is_kept_can_be_chosen(server: APIServer, *, bodies: bool) -> None:
+async def test_the_kept_state_can_be_configured(server: APIServer, *, bodies: bool) -> None:
     pyinformer.kopf.uninstall()
     pyinformer.kopf.install(bodies=bodies)
     registry = registry_of(server, Events())
@@ -654,7 +654,7 @@ async def event(event, **_):
 """
 
 
-def test_it_works_in_a_runner_of_kopfs(server: APIServer, tmp_path: Path) -> None:
+def test_the_line_works_in_kopfs_test_runner(server: APIServer, tmp_path: Path) -> None:
     pyinformer.kopf.uninstall()
     handlers = tmp_path / "handlers_of_the_test.py"
     capture = tmp_path / "seen"

@@ -196,7 +196,7 @@ async def test_a_later_keepalive_is_repeated_and_the_end_is_reported(
     assert status_of(server) == {}
 
 
-async def test_a_farewell_that_fails_is_logged(
+async def test_a_failed_removal_of_the_peering_is_logged(
     server: APIServer, settings: kopf.OperatorSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     task = keepalive(settings)
@@ -209,7 +209,7 @@ async def test_a_farewell_that_fails_is_logged(
 
 
 @pytest.mark.parametrize("how", ["environment", "setting"])
-async def test_what_is_switched_off_is_kopfs_own(
+async def test_a_disabled_part_is_kopfs_own(
     server: APIServer,
     settings: kopf.OperatorSettings,
     how: str,

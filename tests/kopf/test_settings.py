@@ -85,7 +85,7 @@ def test_each_setting_of_streams_is_followed(
     assert getattr(options_of(**changes), name) == value
 
 
-def test_a_setting_that_cannot_work_is_refused() -> None:
+def test_an_invalid_setting_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="silence_seconds"):
         options_of(inactivity_timeout=0.0)
 
@@ -165,7 +165,7 @@ def test_what_kopf_does_not_retry_has_no_limit() -> None:
     assert set(delays(ProtocolError("x", "y"), 5)) == {math.inf}
 
 
-def test_a_position_that_has_expired_is_listed_anew_as_soon_as_by_kopf() -> None:
+def test_an_expired_position_is_listed_as_soon_as_by_kopf() -> None:
     """Also again and again; where the list fails with 410 as well, kopf has ended."""
     changes = {"reconnect_backoff": 0.03}
     limits = options_of(**changes).max_retry_seconds
@@ -192,11 +192,11 @@ def test_backoffs_without_an_end_are_not_used_up() -> None:
     assert next(endless) == 3.0
 
 
-def test_the_wish_of_the_server_alone_counts_where_kopf_enforces_it() -> None:
+def test_only_retry_after_counts_where_kopf_enforces_it() -> None:
     assert delays(BUSY, 3, enforce_retry_after=True) == [0.0, 0.0, 0.0]
 
 
-def test_patience_is_the_sum_of_the_backoffs() -> None:
+def test_the_delay_of_the_warning_is_the_sum_of_the_backoffs() -> None:
     assert patience_seconds(kopf.OperatorSettings().networking) == 54
 
 
@@ -205,7 +205,7 @@ def test_patience_is_the_sum_of_the_backoffs() -> None:
     error=st.sampled_from([LOST, DOWN, REFUSED, BUSY]),
     count=st.integers(1, 40),
 )
-def test_no_attempt_comes_later_than_kopfs(
+def test_no_attempt_is_later_than_kopfs(
     backoffs: list[float], error: InformerError, count: int
 ) -> None:
     waits = delays(error, count + 1, error_backoffs=backoffs)[1:]

@@ -212,7 +212,7 @@ async def test_the_loss_of_all_credentials_ends_a_stream_as_in_kopf() -> None:
             assert isinstance(stream.task.exception(), LoginError)
 
 
-async def test_a_fault_of_ours_leaves_the_stream_to_plain_kopf(
+async def test_an_internal_error_leaves_the_stream_to_plain_kopf(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with reading(server) as stream:
@@ -354,7 +354,7 @@ class Selectors:
         raise self._error
 
 
-async def test_what_is_not_an_error_ends_a_stream_as_in_kopf(server: APIServer) -> None:
+async def test_a_base_exception_ends_a_stream_as_in_kopf(server: APIServer) -> None:
     async with reading(server) as stream:
         await stream.until_events(*FIRST)
         await until(lambda: server.open_watches == 1)

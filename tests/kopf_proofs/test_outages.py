@@ -15,7 +15,7 @@ STAGE = Stage(with_line=True, wait_seconds=100.0)
 
 @pytest.mark.usefixtures("line")
 @pytest.mark.parametrize("title", OUTAGES)
-def test_an_operator_survives_and_misses_nothing(title: str) -> None:
+def test_an_operator_survives_outages_and_misses_nothing(title: str) -> None:
     """Its handlers are called for everything, and its index equals the server."""
     outcome = OUTAGES[title](STAGE)
 

@@ -163,7 +163,7 @@ def test_a_thread_that_never_started_is_stopped_without_an_error() -> None:
     assert not thread.is_alive
 
 
-async def test_a_thread_that_was_left_acts_once_and_ends_itself() -> None:
+async def test_an_abandoned_thread_acts_once_and_ends() -> None:
     with _watching(ends_process=False) as (thread, clock, _):
         thread.set_deadline(14.0)
         thread.leave(bool)  # the work has not ended
@@ -172,7 +172,7 @@ async def test_a_thread_that_was_left_acts_once_and_ends_itself() -> None:
         assert thread.reports == 1
 
 
-async def test_work_that_was_left_behind_is_watched_until_it_ends() -> None:
+async def test_abandoned_work_is_monitored_until_it_ends() -> None:
     options = LeaderElectionOptions(lease_duration_seconds=600.0, end_timeout_seconds=0.1)
     leads, may_end = asyncio.Event(), asyncio.Event()
     has_ended = asyncio.Event()

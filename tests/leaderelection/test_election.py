@@ -108,7 +108,7 @@ def test_a_renewal_whose_response_does_not_show_it_does_not_count() -> None:
     assert election.tenure is None
 
 
-def test_after_a_deletion_a_holder_is_waited_for_whose_last_renewals_were_not_seen() -> None:
+def test_after_a_deletion_a_holder_with_unseen_renewals_is_waited_for() -> None:
     election = _that_knows(_lease("b", 5))
     election.next_step(0.0, 0.0)
     # The watch is lost; b renews until 20 s, when the Lease is deleted.
@@ -129,7 +129,7 @@ def test_after_a_deletion_of_a_free_lease_an_unseen_holder_is_waited_for() -> No
     assert isinstance(election.next_step(15.2, 15.2), Write)
 
 
-def test_a_lease_that_is_created_anew_without_a_holder_is_waited_for() -> None:
+def test_a_lease_that_is_created_again_without_a_holder_is_waited_for() -> None:
     election = _that_knows(_lease("b", 5))
     election.on_watched(_lease("", 9, uid="u2", seconds=None), 3.0)
     assert isinstance(election.next_step(17.9, 17.9), Wait)
@@ -156,7 +156,7 @@ def test_a_lease_that_was_released_is_taken_at_once() -> None:
     assert isinstance(election.next_step(3.0, 3.0), Write)
 
 
-def test_late_events_of_a_lease_that_is_gone_are_not_a_living_twin() -> None:
+def test_late_events_of_a_deleted_lease_are_not_a_duplicate_identity() -> None:
     election = _that_leads()
     late = []
     for version in range(2, 6):
@@ -172,7 +172,7 @@ def test_late_events_of_a_lease_that_is_gone_are_not_a_living_twin() -> None:
     assert election.lease is None
 
 
-def test_a_creation_upon_which_a_broken_term_was_seen_waits_for_that() -> None:
+def test_a_creation_waits_for_a_holder_seen_after_it() -> None:
     election = _that_knows(None)
     answer = _answer(election.next_step(0.0, 0.0), 8, uid="u2")
     election.on_watched(_lease("b", 6), 0.1)
@@ -215,7 +215,7 @@ def test_a_label_set_by_hand_does_not_end_a_term() -> None:
     assert election.tenure is not None
 
 
-def test_conflicts_without_end_are_paced() -> None:
+def test_endless_conflicts_are_retried_with_a_delay() -> None:
     election = _that_knows(_lease("", 5, seconds=1))
     requests, now = 0, 0.0
     while now < 20.0:
@@ -231,7 +231,7 @@ def test_conflicts_without_end_are_paced() -> None:
     assert requests <= 2 * (1 + 20 / 2) + 2
 
 
-def test_the_last_write_of_an_earlier_process_is_not_a_living_twin() -> None:
+def test_the_last_write_of_an_earlier_process_is_not_a_duplicate_identity() -> None:
     election = _that_knows(_lease("a", 5))
     election.on_watched(_lease("a", 6, renewed="2026-01-02T03:04:07.000006Z"), 1.0)  # was late
     election.on_watched(

@@ -274,7 +274,7 @@ def test_a_deletion_has_no_version_to_wait_for(world: World) -> None:
     world.run(scenario)
 
 
-def test_writes_prove_nothing_about_a_predecessor_that_is_unknown(world: World) -> None:
+def test_writes_prove_nothing_about_an_unknown_predecessor(world: World) -> None:
     async def scenario() -> None:
         one = Replica(world, "one")
 
@@ -441,7 +441,7 @@ def test_work_that_ignores_its_end_is_an_error_and_keeps_the_lease(world: World)
     world.run(scenario)
 
 
-def test_two_living_replicas_of_one_identity_are_an_error(world: World) -> None:
+def test_two_running_replicas_with_one_identity_are_an_error(world: World) -> None:
     async def scenario() -> None:
         one, two = Replica(world, "one"), Replica(world, "one")
         one.start()
@@ -530,7 +530,7 @@ def test_a_namespace_that_does_not_exist_is_retried_slowly(world: World) -> None
     world.run(scenario)
 
 
-def test_parted_clocks_shut_the_guard_until_a_renewal_succeeds(world: World) -> None:
+def test_a_jump_between_clocks_closes_the_guard_until_a_renewal_succeeds(world: World) -> None:
     async def scenario() -> None:
         wall = [1000.0]
         one = Replica(world, "one", wall_clock=lambda: wall[0] + now())
@@ -688,7 +688,7 @@ def test_a_refusal_by_another_lease_ends_the_elector(world: World) -> None:
     world.run(scenario)
 
 
-def test_cancelled_while_waiting_it_releases_and_ends(world: World) -> None:
+def test_cancelled_while_waiting_an_elector_releases_and_ends(world: World) -> None:
     async def scenario() -> None:
         one, two = Replica(world, "one"), Replica(world, "two")
         one.start()
@@ -772,7 +772,7 @@ def test_an_abort_does_not_wait_for_a_request(world: World) -> None:
     world.run(scenario)
 
 
-def test_cancelled_at_any_step_of_its_start_it_leaves_no_holder_behind() -> None:
+def test_an_elector_cancelled_at_any_step_of_its_start_leaves_no_holder() -> None:
     for steps in range(40):
         with World(virtual_time=True) as world:
             world.run(lambda w=world, n=steps: _cancelled_after(w, n))  # type: ignore[misc]
@@ -866,7 +866,7 @@ def test_lead_must_be_a_coroutine_function(world: World) -> None:
     world.run(scenario)
 
 
-def test_status_says_who_leads(world: World) -> None:
+def test_status_names_the_leader(world: World) -> None:
     async def scenario() -> None:
         heard: list[str] = []
         one, two = Replica(world, "one"), Replica(world, "two", on_new_leader=heard.append)

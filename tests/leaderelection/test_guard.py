@@ -87,7 +87,7 @@ def _writes(server: APIServer) -> list[str]:
     return [one.method for one in server.requests if one.method != "GET"]
 
 
-async def test_each_wait_on_the_way_out_is_followed_by_a_check() -> None:
+async def test_the_guard_is_checked_after_each_wait_of_a_request() -> None:
     """Whatever check is the first to refuse, the server receives nothing."""
     with APIServer() as server:
         async with connect(server=server.url) as cluster:
@@ -209,7 +209,7 @@ async def test_a_request_of_another_thread_is_cut_off_in_its_own_loop() -> None:
             await writing
 
 
-async def test_what_is_still_in_the_socket_never_leaves() -> None:
+async def test_unsent_bytes_of_a_guarded_write_are_never_sent() -> None:
     """A peer that reads slowly gets a part of the body, and not its end."""
     body = b"x" * ((1 << 20) - 1)
     read_on = asyncio.Event()
@@ -398,7 +398,7 @@ def _cluster_at(url: str) -> Cluster:
     return Cluster(ClusterConfig(server=url, source="test", verify_tls=False))
 
 
-async def test_writes_are_recorded_with_what_is_known_of_them() -> None:
+async def test_writes_are_recorded_with_their_object_and_version() -> None:
     with APIServer() as server:
         async with connect(server=server.url) as cluster:
             with guarded(Guard()) as guard:
@@ -433,7 +433,7 @@ def test_a_dispatch_is_refused_and_its_function_is_not_called() -> None:
         assert called == []
 
 
-def test_a_guard_that_is_shut_for_now_makes_the_reconcile_come_again() -> None:
+def test_a_temporarily_closed_guard_requeues_the_reconcile() -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         raise FencedError(lease="ops/db", reason="clocks", has_ended=False)
 

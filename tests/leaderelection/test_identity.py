@@ -24,7 +24,7 @@ def outside_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "pod", ["db-operator-a", "x" * 253], ids=["on-the-host-network", "longer-than-a-host-name"]
 )
-def test_it_begins_with_the_pods_name_whatever_the_host_is_called(
+def test_an_identity_begins_with_the_name_of_the_pod(
     pod: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POD_NAME", pod)
@@ -33,7 +33,7 @@ def test_it_begins_with_the_pods_name_whatever_the_host_is_called(
 
 
 @pytest.mark.parametrize("pod", [None, "", "$(POD_NAME)", "a_b", "x" * 254])
-def test_without_a_pods_name_it_begins_with_the_host_name(
+def test_without_a_pod_name_an_identity_begins_with_the_host_name(
     pod: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if pod is not None:
@@ -42,7 +42,7 @@ def test_without_a_pods_name_it_begins_with_the_host_name(
         assert identity(world).startswith(f"{socket.gethostname()}_")
 
 
-def test_no_two_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identities_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POD_NAME", "db-operator-a")
     with World() as world:
         assert identity(world) != identity(world)

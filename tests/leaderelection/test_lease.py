@@ -60,7 +60,7 @@ def test_a_lease_is_read() -> None:
         pytest.param({"spec": {"leaseDurationSeconds": 0}}, id="no-duration"),
     ],
 )
-def test_a_malformed_lease_is_free(body: dict[str, Any]) -> None:
+def test_a_malformed_lease_has_no_holder(body: dict[str, Any]) -> None:
     lease = read_lease(body)
     assert (lease.holder, lease.duration_seconds, lease.transitions) == ("", None, 0)
 

@@ -88,13 +88,13 @@ def test_a_model_without_a_status_has_no_subresource() -> None:
     assert set(found["versions"][0]) == {"name", "served", "storage", "schema"}
 
 
-def test_a_definition_is_the_caller_s_own() -> None:
+def test_a_definition_may_be_modified_by_the_caller() -> None:
     custom_resource_definition(Database)["spec"]["names"]["kind"] = "Changed"
 
     assert custom_resource_definition(Database)["spec"]["names"]["kind"] == "Database"
 
 
-def test_a_column_of_no_field_is_refused() -> None:
+def test_a_column_without_a_field_is_refused() -> None:
     @custom_resource("acme.io/v1", "databases", columns={"Ready": "status.readyReplica"})
     class Model(msgspec.Struct):
         status: _Status = _Status()
@@ -125,7 +125,7 @@ def test_a_model_that_nothing_was_declared_for_is_refused(model: Any) -> None:
         pytest.param(("acme.io/v1", "databases"), {"short_names": "db"}, r"\['db'\]", id="text"),
     ],
 )
-def test_what_cannot_be_a_custom_resource_is_refused(
+def test_an_invalid_custom_resource_is_refused(
     arguments: tuple[str, str], options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=words):

@@ -11,7 +11,7 @@ from pyinformer.reflector import Lineage, ReflectorState
 from tests.operator.test_health import Told
 
 
-async def test_who_follows_two_clusters_by_turns_is_alive_and_not_ready() -> None:
+async def test_a_program_with_alternating_failures_of_two_clusters_is_alive_and_not_ready() -> None:
     config = pyinformer.config.ClusterConfig(server="http://127.0.0.1:1")
     fresh = SharedInformer(pyinformer.Cluster(config), "v1", "pods").status()
     informer = replace(fresh, has_synced=True, state=ReflectorState.WATCHING, age_seconds=1.0)

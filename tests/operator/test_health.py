@@ -66,7 +66,7 @@ def test_a_program_that_watches_is_alive_and_ready(informer: InformerStatus) -> 
     assert health.ready() == pyinformer.health.HealthVerdict(is_ok=True, reasons=(), notes=())
 
 
-def test_it_is_not_ready_until_every_cache_has_synced_and_ready_at_once_then(
+def test_a_program_is_ready_as_soon_as_every_cache_has_synced(
     informer: InformerStatus,
 ) -> None:
     told = Told(replace(informer, has_synced=False, state=ReflectorState.LOADING, age_seconds=None))
@@ -115,7 +115,7 @@ def test_a_cache_that_is_too_old_is_not_ready_and_ready_when_it_has_been_fresh_f
     assert answers == [False, False, True, True]
 
 
-def test_a_cache_that_swings_about_the_limit_does_not_flap(informer: InformerStatus) -> None:
+def test_readiness_does_not_flap_while_a_cache_is_near_the_limit(informer: InformerStatus) -> None:
     told, clock = Told(informer), Clock()
     health = Health(told, clock=clock)
     answers = []
@@ -126,7 +126,7 @@ def test_a_cache_that_swings_about_the_limit_does_not_flap(informer: InformerSta
     assert not any(answers)
 
 
-def test_what_says_that_it_watches_and_has_no_proof_of_it_is_not_alive(
+def test_a_watch_without_proof_of_progress_is_not_alive(
     informer: InformerStatus,
 ) -> None:
     told = Told(replace(informer, age_seconds=901.0))
@@ -198,7 +198,7 @@ def test_a_loop_that_is_blocked_again_and_again_is_not_alive(informer: InformerS
     assert answers == [*[True] * 3, *[False] * 4, *[True] * 4]
 
 
-def test_a_few_blocks_in_an_hour_are_none_of_that(informer: InformerStatus) -> None:
+def test_a_few_blocks_in_an_hour_do_not_affect_liveness(informer: InformerStatus) -> None:
     told, clock = Told(_factory(informer)), Clock()
     health = Health(told, clock=clock)
     for blocked in range(100):
@@ -207,7 +207,7 @@ def test_a_few_blocks_in_an_hour_are_none_of_that(informer: InformerStatus) -> N
         clock.now += 36.0
 
 
-def test_another_thread_sees_a_lasting_block(informer: InformerStatus) -> None:
+def test_a_lasting_block_is_visible_from_another_thread(informer: InformerStatus) -> None:
     watchdog = replace(_FINE, blocked=1, last_culprit="slow handler", blocked_seconds=31.0)
     verdict = Health(Told(_factory(informer, watchdog=watchdog))).live()
     assert verdict.reasons == ("the event loop has been blocked for 31 s by slow handler",)
@@ -286,7 +286,7 @@ async def test_a_controller_that_does_not_run_is_not_ready() -> None:
         assert Health(group).ready().is_ok
 
 
-def test_what_has_no_status_is_refused_and_nothing_is_not_ready() -> None:
+def test_an_object_without_status_is_refused_and_an_empty_program_is_not_ready() -> None:
     with pytest.raises(InvalidTypeError, match=r"int has no status\(\)"):
         Health(5)  # type: ignore[arg-type]
     with pytest.raises(InvalidTypeError, match=r"dead clusters from pool\.status\(\)"):
@@ -306,7 +306,7 @@ def test_what_has_no_status_is_refused_and_nothing_is_not_ready() -> None:
         pytest.param({"stale_seconds": 1000.0}, "wedged_seconds", id="contradiction"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], named: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidArgumentError, match=named):
         HealthOptions(**settings)
 
@@ -323,7 +323,7 @@ def test_a_finding_counts_after_its_grace_and_until_its_recovery() -> None:
     assert judge([], 24.0) == ((), ())
 
 
-async def test_probes_are_answered_and_a_server_that_restarts_is_never_seen(
+async def test_a_restarting_api_server_does_not_affect_probes(
     apiserver: APIServer,
 ) -> None:
     async with (
@@ -352,7 +352,7 @@ def _factory(*informers: InformerStatus, watchdog: WatchdogStatistics = _FINE) -
 
 
 @pytest.mark.parametrize("is_ok", [True, False])
-def test_a_verdict_is_true_if_the_answer_is_yes(is_ok: bool) -> None:
+def test_a_verdict_without_problems_is_true(is_ok: bool) -> None:
     reasons = () if is_ok else ("pods.v1: not synced",)
     assert (
         bool(pyinformer.health.HealthVerdict(is_ok=is_ok, reasons=reasons, notes=("a note",)))

@@ -88,7 +88,7 @@ async def test_each_problem_has_a_line() -> None:
         assert (await ask(server.port, get("/readyz")))[0] == 200
 
 
-async def test_a_check_that_raises_is_a_problem_and_tells_no_content() -> None:
+async def test_a_check_that_raises_is_a_problem_without_the_error_text() -> None:
     check = _Checked()
     check.error = ValueError("a secret")
     async with HealthServer({"/readyz": check}) as server:
@@ -135,7 +135,7 @@ async def test_a_request_may_come_byte_by_byte() -> None:
         assert (await reader.read()).endswith(b"ok\n")
 
 
-async def test_a_client_that_says_nothing_is_dropped() -> None:
+async def test_a_client_that_sends_nothing_is_dropped() -> None:
     async with (
         HealthServer({"/readyz": _Checked()}, connection_seconds=0.05) as server,
         connected(server.port) as (reader, _),
@@ -177,7 +177,9 @@ async def test_a_new_connection_pushes_out_the_oldest_without_a_request(
         assert (await newer.read()).endswith(b"ok\n")
 
 
-async def test_clients_that_do_not_close_make_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_that_clients_keep_open_are_closed_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 1)
     async with (
         HealthServer({"/readyz": _Checked()}) as server,

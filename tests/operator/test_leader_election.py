@@ -312,7 +312,7 @@ def test_the_name_of_the_operator_must_be_that_of_a_lease() -> None:
     pyinformer.Operator("DB operator", leader_election=named)
 
 
-def test_events_tell_who_leads(world: World) -> None:
+def test_events_report_the_leader(world: World) -> None:
     async def scenario() -> None:
         one = _Replica(world, "one")
         await one.run.start()
@@ -343,7 +343,7 @@ def _notes(world: World) -> list[str]:
     return sorted(event["note"] for event in world.list("events.k8s.io/v1", "events", "default"))
 
 
-def test_what_ends_the_election_is_raised_and_is_not_a_crash(
+def test_an_error_of_the_election_is_raised_and_is_not_a_crash(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

@@ -74,7 +74,7 @@ def make(body: object) -> KubeObject:
 
 
 @pytest.mark.parametrize("model", [_Struct, _Data, _Pydantic])
-def test_each_call_has_a_model_of_its_own(model: Any) -> None:
+def test_each_call_gets_its_own_model(model: Any) -> None:
     obj = make({"spec": {"replicas": 3}})
 
     first, second = decode(obj, model), decode(obj, model)
@@ -127,7 +127,7 @@ def test_a_misfit_shows_no_content(model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", [_Struct, _Data, _Pydantic, dict])
-def test_models_are_taken(model: Any) -> None:
+def test_supported_models_are_accepted(model: Any) -> None:
     check_model(model)
 
 
@@ -138,6 +138,6 @@ class _Undefined(msgspec.Struct):
 @pytest.mark.parametrize(
     "model", [5, "Database", object(), type("Plain", (), {}), int, list, Any, _Undefined]
 )
-def test_what_nothing_can_be_decoded_into_is_refused(model: Any) -> None:
+def test_a_type_that_cannot_be_decoded_into_is_refused(model: Any) -> None:
     with pytest.raises(InvalidTypeError, match="model"):
         check_model(model)

@@ -111,7 +111,7 @@ async def test_a_reconcile_gets_a_model_of_its_own_and_none_when_it_is_gone(
     assert seen.calls[-1] == ("default/a", None)
 
 
-async def test_the_object_behind_a_model_is_there_while_the_reconcile_runs(
+async def test_the_object_of_a_model_is_available_during_the_reconcile(
     api: APIServer,
 ) -> None:
     app = Operator("test")
@@ -167,7 +167,7 @@ async def test_an_object_that_does_not_fit_fails_alone_and_once_until_it_changes
         assert [controller.name for controller in run.controllers] == ["databases"]
 
 
-async def test_a_change_of_what_it_owns_reconciles_the_owner(api: APIServer) -> None:
+async def test_a_change_of_an_owned_object_reconciles_its_owner(api: APIServer) -> None:
     app, seen = Operator("test"), _Seen()
     app.reconcile("acme.io/v1", "databases", owns=[("v1", "configmaps")])(seen)
     owner = api.create(database())
@@ -188,7 +188,7 @@ async def test_a_change_of_what_it_owns_reconciles_the_owner(api: APIServer) -> 
     assert set(seen.keys) == {"default/a"}
 
 
-async def test_a_change_of_what_it_watches_reconciles_what_the_mapping_says(
+async def test_a_change_of_a_watched_object_reconciles_the_mapped_keys(
     api: APIServer,
 ) -> None:
     def users_of(obj: KubeObject) -> list[str]:
@@ -204,7 +204,7 @@ async def test_a_change_of_what_it_watches_reconciles_what_the_mapping_says(
     assert sorted(seen.keys) == ["default/a", "default/b"]
 
 
-async def test_what_it_follows_can_be_read_from_the_caches(api: APIServer) -> None:
+async def test_followed_resources_can_be_read_from_the_caches(api: APIServer) -> None:
     app, seen = Operator("test"), _Seen()
     app.reconcile("acme.io/v1", "databases", label_selector="app=web", owns=[("v1", "configmaps")])(
         seen
@@ -272,7 +272,7 @@ async def test_several_namespaces_are_followed_and_no_other(api: APIServer) -> N
     assert paths == {f"/apis/acme.io/v1/namespaces/{each}/databases" for each in ("one", "two")}
 
 
-async def test_what_is_selected_is_all_that_is_followed(api: APIServer) -> None:
+async def test_only_selected_objects_are_followed(api: APIServer) -> None:
     app, seen = Operator("test"), _Seen()
     app.reconcile("v1", "configmaps", label_selector="app=web")(seen)
     api.create(config_map("other"))
@@ -284,7 +284,7 @@ async def test_what_is_selected_is_all_that_is_followed(api: APIServer) -> None:
     assert seen.keys == ["default/web"]
 
 
-def test_a_function_stays_what_it_was() -> None:
+def test_the_decorator_returns_the_function_unchanged() -> None:
     app = Operator("test")
 
     def reconcile(request: Request, given: object, cluster: pyinformer.Cluster) -> None:
@@ -295,7 +295,7 @@ def test_a_function_stays_what_it_was() -> None:
     assert "with no reconcile" in repr(Operator("test"))
 
 
-async def test_two_operators_know_nothing_of_each_other(api: APIServer) -> None:
+async def test_two_operators_are_independent(api: APIServer) -> None:
     first, second, seen, other = Operator("first"), Operator("second"), _Seen(), _Seen()
     first.reconcile("acme.io/v1", "databases")(seen)
     second.reconcile("acme.io/v1", "databases")(other)
@@ -307,7 +307,7 @@ async def test_two_operators_know_nothing_of_each_other(api: APIServer) -> None:
     assert not other.calls
 
 
-async def test_its_controllers_can_be_had_without_running_it(api: APIServer) -> None:
+async def test_an_operator_returns_its_controllers_without_running(api: APIServer) -> None:
     app, seen = Operator("test"), _Seen()
     app.reconcile("acme.io/v1", "databases", model=Database)(seen)
     app.reconcile("v1", "configmaps")(seen)
@@ -322,7 +322,7 @@ async def test_its_controllers_can_be_had_without_running_it(api: APIServer) -> 
     assert (databases.name, config_maps.name) == ("databases", "configmaps")
 
 
-async def test_a_resource_that_is_not_served_is_named_with_what_to_do(
+async def test_a_resource_that_is_not_served_is_named_with_the_cure(
     api: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = Operator("test")
@@ -336,7 +336,7 @@ async def test_a_resource_that_is_not_served_is_named_with_what_to_do(
     assert "the server serves no backups of acme.io/v1" in caplog.text
 
 
-async def test_a_start_that_takes_long_says_what_it_waits_for(
+async def test_a_slow_start_logs_what_it_waits_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(_run, "_CHECK_SECONDS", 0.1)
@@ -394,7 +394,7 @@ async def test_the_end_of_a_late_start_is_logged_at_the_level_of_its_warnings(
     assert set(levels) == {"WARNING"}
 
 
-async def test_it_becomes_ready_once_the_missing_definition_is_there(api: APIServer) -> None:
+async def test_an_operator_is_ready_once_the_missing_definition_exists(api: APIServer) -> None:
     @custom_resource("acme.io/v1", "backups")
     class Backup(msgspec.Struct):
         spec: Spec
@@ -426,7 +426,7 @@ async def test_it_becomes_ready_once_the_missing_definition_is_there(api: APISer
             await run.aclose()
 
 
-async def test_it_is_not_healthy_once_a_cache_has_crashed(api: APIServer) -> None:
+async def test_an_operator_is_unhealthy_once_a_cache_has_crashed(api: APIServer) -> None:
     app = Operator("test")
     app.reconcile("acme.io/v1", "databases")(_Seen())
 
@@ -444,7 +444,7 @@ async def test_it_is_not_healthy_once_a_cache_has_crashed(api: APIServer) -> Non
     assert body.startswith("databases.v1.acme.io: crashed")
 
 
-def test_what_a_user_may_not_read_ends_the_program_with_the_reason() -> None:
+def test_a_missing_right_ends_the_program_with_the_reason() -> None:
     token = Token(value="t", verbs=("*",), resources=("pods",))
     with APIServer(tokens=[token]) as api:
         api.register("acme.io/v1", "Database", "databases")
@@ -461,7 +461,7 @@ def test_what_a_user_may_not_read_ends_the_program_with_the_reason() -> None:
     assert "403" in str(ended.value)
 
 
-def test_a_server_that_is_not_there_ends_the_program_with_the_reason() -> None:
+def test_an_unreachable_server_ends_the_program_with_the_reason() -> None:
     app = Operator("db-operator")
     app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
 
@@ -484,7 +484,7 @@ async def test_a_run_starts_once(api: APIServer) -> None:
 
 
 @pytest.mark.parametrize("namespaces", [[], ["Default"], "a/b", [""], [5]])
-async def test_namespaces_that_cannot_be_are_refused(namespaces: Any) -> None:
+async def test_invalid_namespaces_are_refused(namespaces: Any) -> None:
     app = Operator("test")
     app.reconcile("v1", "pods")(_Seen())
     async with pyinformer.connect(server="http://127.0.0.1:1") as cluster:
@@ -533,7 +533,7 @@ _Declared = custom_resource("acme.io/v1", "others")(_Other)
         ),
     ],
 )
-def test_what_cannot_work_is_refused_where_it_is_written(
+def test_invalid_declarations_are_refused_at_the_decorator(
     options: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -541,7 +541,7 @@ def test_what_cannot_work_is_refused_where_it_is_written(
 
 
 @pytest.mark.parametrize("function", [5, Database, lambda request, given: None])
-def test_what_is_no_reconcile_is_refused(function: Any) -> None:
+def test_an_invalid_reconcile_is_refused(function: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"reconcile\(request, object, cluster\)"):
         Operator("test").reconcile("v1", "pods")(function)
 
@@ -564,7 +564,7 @@ def test_owned_resources_may_come_from_a_generator() -> None:
     app.reconcile("v1", "pods", owns=pairs)(_Seen())
 
 
-async def test_inside_of_a_loop_run_says_what_to_call() -> None:
+async def test_run_inside_of_a_loop_names_the_method_to_call() -> None:
     app = Operator("test")
     app.reconcile("v1", "pods")(_Seen())
 

@@ -73,7 +73,7 @@ def _handles(pid: int, number: signal.Signals) -> bool:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_status_0(api: APIServer, sent: signal.Signals) -> None:
+def test_a_signal_ends_a_program_with_status_0(api: APIServer, sent: signal.Signals) -> None:
     with running(command(api), errors=subprocess.PIPE) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "reconciled default/a\n"
@@ -85,7 +85,9 @@ def test_a_signal_ends_it_with_status_0(api: APIServer, sent: signal.Signals) ->
     assert "Traceback" not in errors
 
 
-def test_a_reconcile_that_ignores_its_cancellation_does_not_keep_it(api: APIServer) -> None:
+def test_a_reconcile_that_ignores_cancellation_does_not_keep_the_program_alive(
+    api: APIServer,
+) -> None:
     with running(command(api, stubborn=True), errors=subprocess.PIPE) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "reconciled default/a\n"
@@ -96,7 +98,7 @@ def test_a_reconcile_that_ignores_its_cancellation_does_not_keep_it(api: APIServ
     assert "did not end within 0.1 s and is left to itself" in errors
 
 
-def test_a_signal_ends_it_while_it_waits_for_its_caches(api: APIServer) -> None:
+def test_a_signal_ends_a_program_that_waits_for_its_caches(api: APIServer) -> None:
     with running(command(api, plural="backups"), errors=subprocess.PIPE) as program:
         assert program.stderr is not None
         while "the server serves no backups" not in program.stderr.readline():
@@ -109,7 +111,9 @@ def test_a_signal_ends_it_while_it_waits_for_its_caches(api: APIServer) -> None:
     assert program.returncode == 0
 
 
-def test_what_is_not_served_ends_it_with_status_1_and_what_to_do(api: APIServer) -> None:
+def test_a_resource_that_is_not_served_ends_the_program_with_status_1_and_the_cure(
+    api: APIServer,
+) -> None:
     done = subprocess.run(
         command(api, plural="backups", sync_seconds=0.5),
         capture_output=True,
@@ -125,7 +129,7 @@ def test_what_is_not_served_ends_it_with_status_1_and_what_to_do(api: APIServer)
     assert "Traceback" not in done.stderr
 
 
-def test_a_health_port_that_is_taken_ends_it_with_status_1(api: APIServer) -> None:
+def test_a_health_port_in_use_ends_the_program_with_status_1(api: APIServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(

@@ -125,7 +125,7 @@ def test_models_within_models_have_no_references() -> None:
     }
 
 
-def test_defaults_are_the_server_s_too_but_null_is_none() -> None:
+def test_defaults_are_in_the_schema_except_null() -> None:
     assert _field(_Volume, default=_Volume())["default"] == {"sizeGib": 10}
     assert _field(list[int], default=[])["default"] == []
     assert "default" not in _field(int | None, default=None)
@@ -146,14 +146,14 @@ def test_defaults_are_the_server_s_too_but_null_is_none() -> None:
         pytest.param(dict[str, object], "field.*", "is of type object", id="object"),
     ],
 )
-def test_what_a_definition_cannot_say_names_the_field(kind: Any, path: str, words: str) -> None:
+def test_a_type_without_a_schema_names_the_field(kind: Any, path: str, words: str) -> None:
     with pytest.raises(InvalidModelError, match=words) as caught:
         _field(kind)
 
     assert (caught.value.model, caught.value.path) == ("Model", path)
 
 
-def test_a_model_that_holds_itself_at_its_root_is_refused() -> None:
+def test_a_recursive_model_is_refused() -> None:
     with pytest.raises(InvalidModelError) as caught:
         structural_schema(_Tree)
 
@@ -174,7 +174,7 @@ def test_a_tagged_union_is_refused() -> None:
 
 
 @pytest.mark.parametrize("model", [int, list[int], dict[str, int], object, 5])
-def test_what_has_no_fields_is_no_model(model: Any) -> None:
+def test_a_type_without_fields_is_not_a_model(model: Any) -> None:
     with pytest.raises(InvalidModelError):
         structural_schema(model)
 
@@ -191,7 +191,7 @@ class _WithStatus(msgspec.Struct, rename="camel"):
     status: _Status = _Status()
 
 
-def test_what_is_the_server_s_is_left_to_it() -> None:
+def test_server_owned_fields_are_not_in_the_schema() -> None:
     found = structural_schema(_WithStatus)
 
     assert found["required"] == ["spec"]
@@ -201,7 +201,7 @@ def test_what_is_the_server_s_is_left_to_it() -> None:
     assert list(found["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
 
 
-def test_a_status_that_has_to_be_there_is_refused() -> None:
+def test_a_required_status_is_refused() -> None:
     class Model(msgspec.Struct):
         status: _Status
 

@@ -65,7 +65,7 @@ async def test_a_page_is_text_or_json_and_gets_the_query() -> None:
     assert seen == [{"a": "b/c", "d": "", "e": ""}]
 
 
-async def test_a_page_that_fails_tells_no_content_and_a_bad_query_what_is_wrong() -> None:
+async def test_a_failing_page_shows_no_content_and_a_bad_query_names_the_problem() -> None:
     def fails(_: Mapping[str, str]) -> str:
         raise ValueError("a secret")
 
@@ -93,7 +93,7 @@ async def test_a_page_that_fails_tells_no_content_and_a_bad_query_what_is_wrong(
         pytest.param(None, False, id="unknown"),
     ],
 )
-def test_who_asks_from_the_same_host(peer: object, *, is_local: bool) -> None:
+def test_requests_of_the_same_host_are_accepted(peer: object, *, is_local: bool) -> None:
     assert is_loopback(peer) is is_local
 
 
@@ -144,7 +144,7 @@ _LOCAL = ("127.0.0.1", 1)
         ),
     ],
 )
-def test_what_may_come_from_elsewhere_is_refused(headers: Mapping[str, str], reason: str) -> None:
+def test_requests_of_other_origins_are_refused(headers: Mapping[str, str], reason: str) -> None:
     request = PageRequest("GET", "/status", _LOCAL, tuple(headers.items()))
     found = why_foreign(request, bound_host="0.0.0.0")  # noqa: S104 - nothing listens
     assert (reason in found) if reason else not found
@@ -165,7 +165,7 @@ async def test_a_foreign_host_sees_probes_and_no_page() -> None:
         assert await ask(server.port, get("/status")) == (200, "fine\n")
 
 
-async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
+async def test_pages_are_for_the_same_host_on_every_listening_address() -> None:
     """Probes come from outside the pod; other callers must not read the program's state."""
     server = HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"})
 
@@ -179,7 +179,7 @@ async def test_pages_are_for_the_same_host_whatever_is_listened_on() -> None:
     assert opened._answer(PageRequest("GET", "/status", ("10.0.0.1", 1))).status == 200
 
 
-def test_what_cannot_work_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="/a is also the path of a check"):
         HealthServer({"/a": lambda: ()}, pages={"/a": lambda _: ""})
     with pytest.raises(InvalidArgumentError, match="must be one of loopback, all"):
@@ -264,7 +264,7 @@ async def test_explanations_are_given_of_one_informer_or_of_all(api: APIServer) 
     assert no_key[0] == 400
 
 
-def test_a_storm_is_shown_with_what_is_held_and_the_verdicts() -> None:
+def test_a_storm_is_shown_with_held_requests_and_verdicts() -> None:
     noops = NoopWriteStatus(
         writes=100,
         noops=56,
@@ -332,7 +332,7 @@ async def test_an_operator_shows_its_caches_and_its_controllers(api: APIServer) 
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1")
-async def test_an_operator_tells_its_status_at_a_signal(
+async def test_an_operator_logs_its_status_at_a_signal(
     api: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -367,7 +367,7 @@ async def test_an_operator_tells_its_status_at_a_signal(
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-async def test_what_a_server_says_forges_no_line_of_a_page_or_log(
+async def test_server_texts_cannot_forge_lines_of_a_page_or_log(
     api: APIServer, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "pyinformer")

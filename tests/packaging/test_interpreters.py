@@ -32,11 +32,11 @@ def program(folder: Path, name: str, script: str) -> Path:
     return path
 
 
-def test_where_no_other_is_installed_the_own_interpreter_is_tested(tmp_path: Path) -> None:
+def test_without_other_interpreters_the_running_one_is_tested(tmp_path: Path) -> None:
     assert interpreters(str(tmp_path)) == {_OWN: sys.executable}
 
 
-def test_a_shim_that_fails_is_no_interpreter(tmp_path: Path) -> None:
+def test_a_shim_that_fails_is_not_an_interpreter(tmp_path: Path) -> None:
     program(tmp_path, f"python{_OTHER}", "echo 'command not found' >&2; exit 127")
 
     assert list(interpreters(str(tmp_path))) == [_OWN]
@@ -61,7 +61,7 @@ def test_an_alpha_or_a_free_threaded_build_is_left_out(tmp_path: Path) -> None:
     assert list(interpreters(str(tmp_path))) == [_OWN]
 
 
-def test_one_that_was_named_and_cannot_be_used_ends_the_tests(
+def test_a_named_interpreter_that_cannot_be_used_ends_the_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONS", f"{sys.executable} {tmp_path / 'none'}")

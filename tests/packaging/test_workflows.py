@@ -41,7 +41,7 @@ def test_there_are_workflows_for_changes_and_for_releases() -> None:
 
 
 @pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_is_one_that_a_forge_takes(path: Path) -> None:
+def test_a_workflow_has_a_valid_syntax(path: Path) -> None:
     workflow = read(path)
 
     assert workflow["name"] == path.stem
@@ -104,7 +104,7 @@ def test_an_action_has_one_commit_everywhere() -> None:
     assert len(found) == len({action for action, _, _ in found}) == 5
 
 
-def test_what_builds_a_release_is_pinned() -> None:
+def test_the_tools_that_build_a_release_are_pinned() -> None:
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wanted = project["build-system"]["requires"]
     pinned = (_ROOT / "constraints.txt").read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ async def main(factory: pyinformer.SharedInformerFactory) -> int:
 """
 
 _TESTED = """\
-def test_an_object_arrives(apiserver):
+def test_the_installed_package_receives_an_object(apiserver):
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b"}}
     created = apiserver.create(pod)
 

@@ -101,7 +101,7 @@ async def test_a_resource_that_comes_late_is_loaded_by_itself(
     assert "is served again" in said[1]
 
 
-async def test_however_long_a_resource_is_absent_that_is_one_log_line(
+async def test_a_long_absence_of_a_resource_is_one_log_line(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="pyinformer.reflector")
@@ -116,7 +116,7 @@ async def test_however_long_a_resource_is_absent_that_is_one_log_line(
     assert len(said) == 2, said
 
 
-async def test_an_optional_resource_that_is_not_served_is_as_good_as_empty(
+async def test_an_optional_resource_that_is_not_served_is_treated_as_empty(
     server: APIServer,
 ) -> None:
     async with following(server, "optional") as running:
@@ -129,7 +129,7 @@ async def test_an_optional_resource_that_is_not_served_is_as_good_as_empty(
         await running.until_equal(f"{GROUP}/v1", "widgets")
 
 
-async def test_a_required_resource_that_is_not_served_says_that_waiting_is_in_vain(
+async def test_a_required_resource_that_is_not_served_fails_the_wait(
     server: APIServer,
 ) -> None:
     async with following(server, "require") as running:
@@ -148,7 +148,7 @@ async def test_a_resource_that_will_come_is_waited_for(server: APIServer) -> Non
 
 
 @pytest.mark.slow
-async def test_what_is_gone_is_deleted_after_two_answers_of_discovery_and_comes_back() -> None:
+async def test_objects_of_a_removed_resource_are_deleted_after_two_discovery_answers() -> None:
     """Some time apart, on a connection each; under `require` nothing is ever deleted."""
     async with asyncio.TaskGroup() as group:
         for policy in POLICIES:
@@ -207,7 +207,7 @@ async def test_a_version_that_is_replaced_by_another_is_absent_and_its_successor
         assert list(before.sink.objects) == ["default/a"]  # kept: the second answer is to come
 
 
-async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -> None:
+async def test_a_version_that_is_served_again_is_loaded_again(server: APIServer) -> None:
     """Discovery is asked again and again until it has the resource."""
     serve(server)
     make(server, "a")
@@ -224,7 +224,7 @@ async def test_a_version_that_is_served_anew_is_loaded_anew(server: APIServer) -
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_discovery_without_an_answer_keeps_no_informer_from_what_is_served(
+async def test_discovery_without_an_answer_does_not_stop_an_informer(
     server: APIServer, policy: AbsencePolicy
 ) -> None:
     """Some clients may not use discovery: then only a list can show that a 404 is over."""
@@ -239,7 +239,7 @@ async def test_discovery_without_an_answer_keeps_no_informer_from_what_is_served
         assert discoveries(server) == 2
 
 
-async def test_discovery_that_will_not_tell_deletes_nothing(server: APIServer) -> None:
+async def test_inconclusive_discovery_deletes_nothing(server: APIServer) -> None:
     serve(server)
     make(server, "a")
     async with following(server) as running:

@@ -57,7 +57,7 @@ def test_the_cache_is_emptied_once() -> None:
     assert found.count(DiscoveryOutcome.EMPTY) == 1
 
 
-def test_an_answer_that_it_is_served_starts_the_count_anew() -> None:
+def test_a_discovery_answer_that_lists_the_resource_resets_the_count() -> None:
     presence = followed()
     presence.answered(DiscoveryAnswer(is_served=False), 100.0)
 
@@ -74,7 +74,7 @@ def test_a_required_resource_is_never_emptied_once_it_was_loaded() -> None:
     assert not presence.fails_sync
 
 
-def test_a_required_resource_that_never_was_fails_the_wait_for_it() -> None:
+def test_a_required_resource_that_never_existed_fails_the_wait() -> None:
     presence = Availability("widgets", "require")
     presence.not_found()
     assert not presence.fails_sync  # a 404 may come from a replica that lags behind
@@ -85,7 +85,7 @@ def test_a_required_resource_that_never_was_fails_the_wait_for_it() -> None:
     assert not presence.fails_sync
 
 
-def test_an_optional_resource_that_never_was_is_empty_at_the_first_answer() -> None:
+def test_an_optional_resource_that_never_existed_is_empty_at_the_first_answer() -> None:
     presence = Availability("widgets", "optional")
     presence.not_found()
 
@@ -102,7 +102,7 @@ def test_a_resource_that_is_waited_for_stays_unknown() -> None:
     assert not presence.fails_sync
 
 
-def test_discovery_that_lacks_what_is_served_is_not_believed_for_ever() -> None:
+def test_discovery_that_lacks_a_served_resource_is_eventually_ignored() -> None:
     """An aggregated API server need not say all that it serves: now and then a list is tried."""
     presence = Availability("widgets.v1.example.com")
     presence.loaded()
@@ -115,7 +115,7 @@ def test_discovery_that_lacks_what_is_served_is_not_believed_for_ever() -> None:
     assert tried == [6, 12]
 
 
-def test_what_came_back_can_go_again() -> None:
+def test_a_resource_that_returned_can_disappear_again() -> None:
     presence = followed()
     presence.answered(DiscoveryAnswer(is_served=False), 0.0)
     presence.answered(DiscoveryAnswer(is_served=False), 10.0)
@@ -127,7 +127,7 @@ def test_what_came_back_can_go_again() -> None:
     assert presence.answered(DiscoveryAnswer(is_served=False), 510.0) is DiscoveryOutcome.EMPTY
 
 
-def test_a_program_that_is_early_does_not_wait_ten_seconds() -> None:
+def test_a_resource_served_soon_after_the_start_is_loaded_before_ten_seconds() -> None:
     presence = Availability("widgets")
     waits = []
     for number in range(6):
@@ -179,7 +179,7 @@ async def answer_of(server: APIServer, resource: GroupVersionResource) -> Discov
         await connection.aclose()
 
 
-async def test_discovery_tells_what_is_served(server: APIServer) -> None:
+async def test_discovery_lists_served_resources(server: APIServer) -> None:
     assert not await ask(server)  # its group is not there at all
     server.register("example.com/v1", "Gadget", "gadgets")
     assert not await ask(server)
@@ -201,7 +201,7 @@ async def test_discovery_tells_what_is_served(server: APIServer) -> None:
         pytest.param("v1", "pods", (), id="served"),
     ],
 )
-async def test_discovery_tells_what_comes_near(
+async def test_discovery_suggests_similar_names(
     server: APIServer, api_version: str, plural: str, near: tuple[str, ...]
 ) -> None:
     answer = await answer_of(server, GroupVersionResource(*_parts(api_version), plural))
@@ -213,7 +213,7 @@ def _parts(api_version: str) -> tuple[str, str]:
     return group, version
 
 
-def test_a_near_name_is_asked_for_once_and_only_before_the_first_load(
+def test_similar_names_are_requested_once_and_only_before_the_first_load(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     presence = Availability("pod.v1")
@@ -230,7 +230,7 @@ def test_a_near_name_is_asked_for_once_and_only_before_the_first_load(
     assert presence.hint == ""
 
 
-def test_a_required_resource_that_is_not_served_says_what_may_have_been_meant() -> None:
+def test_a_required_resource_that_is_not_served_suggests_similar_names() -> None:
     presence = Availability("pod.v1", "require")
     presence.not_found()
     presence.answered(DiscoveryAnswer(is_served=False, near=("v1/pods",)), 0.0)
@@ -263,7 +263,7 @@ def _resources(**changes: object) -> bytes:
         pytest.param(Fault(status=404, times=None), id="a-balancer-without-servers"),
     ],
 )
-async def test_what_is_no_answer_is_not_taken_for_an_absence(
+async def test_an_invalid_discovery_answer_is_not_an_absence(
     server: APIServer, fault: Fault
 ) -> None:
     server.faults.add(fault)
@@ -271,7 +271,7 @@ async def test_what_is_no_answer_is_not_taken_for_an_absence(
         await ask(server)
 
 
-async def test_groups_that_name_a_version_that_was_not_found_are_no_answer(
+async def test_contradictory_discovery_documents_are_not_an_answer(
     server: APIServer,
 ) -> None:
     """A definition is being removed or added at this moment, or two replicas disagree."""
@@ -282,7 +282,7 @@ async def test_groups_that_name_a_version_that_was_not_found_are_no_answer(
         await ask(server)
 
 
-async def test_a_server_without_its_core_is_none(server: APIServer) -> None:
+async def test_discovery_without_the_core_group_is_not_an_answer(server: APIServer) -> None:
     server.faults.add(Fault(status=404))
 
     with pytest.raises(ProtocolError, match="core resources"):

@@ -234,7 +234,7 @@ async def test_objects_that_cannot_be_identified_cost_no_list_and_one_comparison
 
 
 @pytest.mark.parametrize("kind", ["BOOKMARK", "ERROR", "BROKEN"])
-async def test_a_huge_line_that_is_no_objects_is_unreadable(server: APIServer, kind: str) -> None:
+async def test_a_huge_line_without_an_object_is_unreadable(server: APIServer, kind: str) -> None:
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "x": "x" * 2 * LIMIT}
     low = options(max_object_bytes=LIMIT)
     async with reflecting(server, with_options=low) as running:
@@ -252,7 +252,7 @@ def test_a_limit_that_fits_no_object_is_refused(limit: int) -> None:
         ReflectorOptions(max_object_bytes=limit)
 
 
-async def test_an_object_whose_metadata_is_over_the_limit_is_known_by_it_all_the_same(
+async def test_an_object_whose_metadata_is_over_the_limit_is_known_by_it(
     server: APIServer, small: ReflectorOptions
 ) -> None:
     """What kubectl has applied stands in an annotation: an object is mostly its metadata then.

@@ -60,7 +60,7 @@ class Bench:
         )
 
 
-def test_a_life_is_followed() -> None:
+def test_additions_updates_and_deletions_of_an_object_are_applied() -> None:
     bench = Bench()
     bench.feed(
         line("ADDED", "b", "101", "uid-b"),
@@ -78,7 +78,7 @@ def test_a_life_is_followed() -> None:
     assert bench.follower.frames == 5
 
 
-def test_a_type_that_does_not_fit_the_cache_is_taken_by_what_is_cached() -> None:
+def test_the_cache_decides_between_addition_and_update() -> None:
     bench = Bench()
     bench.feed(line("ADDED", "a", "101"), line("MODIFIED", "b", "102", "uid-b"))
     assert bench.sink.history == {"a": ["update 90 101"], "b": ["add 102"]}
@@ -178,7 +178,7 @@ def test_an_error_of_an_unusual_shape_is_raised(shape: bytes) -> None:
         ),
     ],
 )
-def test_a_bookmark_needs_no_more_than_a_version(body: bytes) -> None:
+def test_a_bookmark_needs_only_a_version(body: bytes) -> None:
     bench = Bench()
     bench.feed(b'{"type":"BOOKMARK","object":' + body + b"}")
     assert bench.guard.position == "120"
@@ -315,7 +315,7 @@ def test_an_event_that_cannot_be_proven_stale_ends_the_stream() -> None:
         pytest.param(pod("a", "90"), {}, id="unchanged"),
     ],
 )
-def test_a_verify_is_applied_like_an_event_and_moves_nothing(
+def test_a_verification_is_applied_as_an_event_without_moving_the_position(
     found: KubeObject[None] | None, history: dict[str, list[str]]
 ) -> None:
     bench = Bench()

@@ -78,7 +78,7 @@ def items_without_order(metadata: dict[str, str], **versions: str) -> bytes:
         pytest.param({}, id="missing"),
     ],
 )
-async def test_lists_whose_version_is_none_are_repeated_and_never_watched(
+async def test_lists_with_an_invalid_version_are_repeated_and_never_watched(
     server: APIServer, metadata: dict[str, str]
 ) -> None:
     """An aggregated server may give none: the cache follows at the pace of `poll_seconds`."""
@@ -101,7 +101,7 @@ async def test_lists_whose_version_is_none_are_repeated_and_never_watched(
     assert set(verbs(server)) == {"list"}
 
 
-async def test_a_list_without_a_version_is_no_list_of_a_built_in_resource(
+async def test_a_list_without_a_version_is_not_a_list_of_a_built_in_resource(
     server: APIServer,
 ) -> None:
     server.faults.add(Fault(verb="list", body=items_without_order({}, a="x"), times=3))

@@ -150,7 +150,7 @@ def test_change_older_than_position_not_newer_than_cached(uid: str) -> None:
 
 
 @pytest.mark.parametrize("r", ["110", "120"])
-def test_change_older_than_position_of_a_buried_uid(r: str) -> None:
+def test_change_older_than_position_of_a_deleted_uid(r: str) -> None:
     guard = guard_at("110")
     assert delete(guard, "120", "110") is Decision.REMOVE
     change(guard, "150", None, key="default/other")
@@ -172,7 +172,7 @@ def test_change_older_than_position_that_cannot_be_proven_stale(o: str | None) -
     assert counts(guard) == {"rv_regressions:verified": 1}
 
 
-def test_change_of_a_buried_uid_at_a_later_version_is_no_proof() -> None:
+def test_change_of_a_deleted_uid_at_a_later_version_is_not_a_proof() -> None:
     """A selector lets an object go and come back: its tombstone covers only what was before."""
     guard = guard_at("100")
     delete(guard, "110", "100")
@@ -339,7 +339,7 @@ def test_every_life_of_a_name_that_has_ended_is_remembered() -> None:
         assert guard.suspicion is None, uid
 
 
-def test_both_uids_are_buried_when_a_deletion_proves_the_cached_one_dead() -> None:
+def test_both_uids_have_tombstones_when_a_deletion_proves_the_cached_one_deleted() -> None:
     guard = guard_at("150")
     delete(guard, "160", "90", uid="u2")
     for uid in ("u1", "u2"):
@@ -349,7 +349,7 @@ def test_both_uids_are_buried_when_a_deletion_proves_the_cached_one_dead() -> No
 
 
 @pytest.mark.parametrize("cached", ["7", None])
-def test_a_deletion_with_an_old_version_is_no_witness_of_when_it_was(cached: str | None) -> None:
+def test_a_deletion_with_an_old_version_is_not_a_sample_of_its_time(cached: str | None) -> None:
     guard = guard_at("16")
 
     delete(guard, "7", cached)  # what it names died after 16: the server has it there
@@ -360,7 +360,7 @@ def test_a_deletion_with_an_old_version_is_no_witness_of_when_it_was(cached: str
     assert guard.newest_tombstone() == (KEY, "u1", "17")
 
 
-def test_a_witness_is_asked_for_where_no_change_of_the_same_version_is_missing() -> None:
+def test_a_sample_is_taken_only_if_no_change_of_its_version_is_missing() -> None:
     """The first of a batch may be all that arrived: who else died in it is cached still."""
     guard = guard_at("100")
     delete(guard, "110", "90")
@@ -371,13 +371,13 @@ def test_a_witness_is_asked_for_where_no_change_of_the_same_version_is_missing()
     assert guard.newest_tombstone() == (KEY, "u1", "110")
 
 
-def test_the_deletion_of_another_uid_with_an_old_version_is_no_witness() -> None:
+def test_the_deletion_of_another_uid_with_an_old_version_is_not_a_sample() -> None:
     guard = guard_at("150")
     delete(guard, "110", "130", uid="u0")
     assert guard.newest_tombstone() is None
 
 
-def test_a_deletion_with_the_version_of_what_a_verify_showed_is_no_witness() -> None:
+def test_a_deletion_with_the_version_of_a_verification_is_not_a_sample() -> None:
     guard = guard_at("100")
     guard.judge_verified(KEY, meta("120", "u1"), None, "130")
     assert delete(guard, "120", "120") is Decision.REMOVE
@@ -386,7 +386,7 @@ def test_a_deletion_with_the_version_of_what_a_verify_showed_is_no_witness() -> 
 
 
 @pytest.mark.parametrize("way", ["event", "list"])
-def test_who_is_back_in_the_selection_is_dead_no_more(way: str) -> None:
+def test_an_object_that_returns_to_the_selector_has_no_tombstone(way: str) -> None:
     guard = guard_at("100")
     delete(guard, "110", "90")
     if way == "event":
@@ -476,7 +476,7 @@ def test_a_list_and_a_bookmark_make_the_position_safe_to_resume_at() -> None:
     assert guard.resume_position == "120"
 
 
-def test_a_first_list_is_no_new_epoch() -> None:
+def test_a_first_list_is_not_a_new_epoch() -> None:
     guard = Guard()
     assert not guard.loaded("100")
     assert (guard.position, guard.epoch) == ("100", 0)

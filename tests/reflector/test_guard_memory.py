@@ -31,7 +31,7 @@ def test_tombstones_are_bounded_in_bytes() -> None:
     assert len(dead) == dead.held_bytes == 0
 
 
-def test_what_is_counted_is_what_is_remembered() -> None:
+def test_the_counted_bytes_are_those_of_the_kept_tombstones() -> None:
     dead = Tombstones()
     for number in range(50):
         dead.add(f"p{number % 7}", f"u{number % 3}", f"{number + 1}")
@@ -43,7 +43,7 @@ def test_what_is_counted_is_what_is_remembered() -> None:
     assert dead.held_bytes == 0
 
 
-def test_a_reading_of_an_endless_key_is_not_kept() -> None:
+def test_a_verification_of_a_huge_key_is_not_kept() -> None:
     readings = PointReads()
     for key in ("a", "x" * 5_000):
         readings.record(key, PointRead("5", "6", is_source=True))

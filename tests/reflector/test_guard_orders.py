@@ -49,7 +49,7 @@ def test_per_object_another_object_replaces_whatever_its_version() -> None:
     assert guard.position == "1"
 
 
-def test_per_object_the_dead_stay_dead_unless_they_change_again() -> None:
+def test_per_object_a_deleted_object_returns_only_by_a_later_change() -> None:
     guard = guard_of("per_object")
     assert delete(guard, "110", "100") is Decision.REMOVE
     assert change(guard, "105", None) is Decision.SKIP
@@ -102,7 +102,7 @@ def test_per_object_a_verify_is_compared_with_the_cached_version_only() -> None:
 
 
 @pytest.mark.parametrize("order", ["per_object", "opaque"])
-def test_a_list_behind_the_position_is_no_new_epoch_without_a_global_order(order: Order) -> None:
+def test_a_list_behind_the_position_is_not_a_new_epoch_without_a_global_order(order: Order) -> None:
     guard = guard_of(order)
     assert not guard.is_behind("9")
     assert not guard.loaded("9")
@@ -119,7 +119,9 @@ def test_a_list_behind_the_position_is_no_new_epoch_without_a_global_order(order
         pytest.param("aa", "aa", Decision.SKIP, id="the-same"),
     ],
 )
-def test_opaque_takes_all_but_what_is_there(r: str, o: str | None, verdict: Decision) -> None:
+def test_opaque_applies_every_event_but_a_repetition(
+    r: str, o: str | None, verdict: Decision
+) -> None:
     guard = guard_of("opaque", "x1")
     assert change(guard, r, o) is verdict
     assert guard.position == r

@@ -54,7 +54,7 @@ def test_what_a_verify_shows_is_applied_and_the_position_stays(
     assert (guard.position, guard.suspicion) == ("150", None)
 
 
-def test_another_object_is_a_replacement_and_buries_the_one_before() -> None:
+def test_another_object_replaces_the_earlier_one_and_leaves_a_tombstone() -> None:
     guard = guard_at("150")
     assert verify(guard, meta("180", "u2"), meta("100", "u1")) is Decision.REPLACE
     assert guard.has_tombstone(KEY, "u1")
@@ -62,7 +62,7 @@ def test_another_object_is_a_replacement_and_buries_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("uid", ["u1", "u2"])
-def test_what_happened_before_a_verify_changes_nothing(uid: str) -> None:
+def test_events_before_a_verification_change_nothing(uid: str) -> None:
     """An object that existed in between is neither added nor removed."""
     guard = guard_at("150")
     verify(guard, meta("180", "u1"), None)
@@ -73,7 +73,7 @@ def test_what_happened_before_a_verify_changes_nothing(uid: str) -> None:
     assert counts(guard) == {"duplicate_events": 2}
 
 
-def test_a_short_life_before_a_verify_that_found_nothing_is_not_told() -> None:
+def test_an_object_created_and_deleted_before_a_verification_is_not_delivered() -> None:
     guard = guard_at("150")
     verify(guard, None, meta("100", "u1"))
     assert change(guard, "160", None, uid="u2") is Decision.SKIP
@@ -92,7 +92,7 @@ def test_the_event_that_was_verified_is_stale_when_it_comes_again() -> None:
     assert counts(guard) == {"rv_regressions:verified": 1, "rv_regressions:ignored": 1}
 
 
-def test_what_happens_after_a_verify_is_news() -> None:
+def test_events_after_a_verification_are_applied() -> None:
     guard = guard_at("150")
     verify(guard, meta("180", "u1"), None)
     assert change(guard, "210", "180") is Decision.UPDATE
@@ -106,7 +106,7 @@ def test_an_old_deletion_of_what_a_verify_showed_is_applied() -> None:
     assert delete(guard, "180", "180") is Decision.REMOVE
 
 
-def test_what_a_verify_showed_proves_no_rewind_until_the_stream_was_there() -> None:
+def test_an_object_of_a_verification_proves_no_rewind_before_the_stream() -> None:
     guard = guard_at("150")
     verify(guard, meta("180", "u1"), None)
     cached = meta("180", "u1")
@@ -121,7 +121,7 @@ def test_what_was_cached_already_proves_a_rewind_though_a_verify_showed_it_too()
     assert guard.proves_rewind(KEY, meta("90", "u1"), meta("100", "u1"))
 
 
-def test_who_was_not_there_at_a_verify_proves_no_rewind_until_the_stream_was_there() -> None:
+def test_an_object_absent_at_a_verification_proves_no_rewind_before_the_stream() -> None:
     guard = guard_at("150")
     verify(guard, None, meta("100", "u1"))
     assert not guard.proves_rewind(KEY, meta("100", "u1"), None)
@@ -141,7 +141,7 @@ def test_who_was_not_there_at_a_verify_proves_no_rewind_until_the_stream_was_the
         pytest.param(None, meta("205", "u1"), "200", id="gone-before-what-is-cached"),
     ],
 )
-def test_a_verify_from_before_what_is_known_asks_for_a_proof(
+def test_a_verification_older_than_the_cache_requests_a_history_check(
     found: ObjectMeta | None, cached: ObjectMeta | None, read_at: str
 ) -> None:
     guard = guard_at("100")
@@ -153,7 +153,7 @@ def test_a_verify_from_before_what_is_known_asks_for_a_proof(
     assert counts(guard) == {"rv_regressions:probe": 1}
 
 
-def test_a_verify_from_before_an_earlier_verify_asks_for_a_proof() -> None:
+def test_a_verification_older_than_an_earlier_one_requests_a_history_check() -> None:
     guard = guard_at("150")
     verify(guard, None, meta("100", "u1"), "200")
     assert verify(guard, meta("100", "u2"), None, "180") is Decision.SKIP

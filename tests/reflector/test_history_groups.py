@@ -52,7 +52,7 @@ def ids(members: Iterable[object]) -> set[int]:
 
 
 @pytest.mark.parametrize("one", [PODS, DEPLOYMENTS, None])
-def test_what_has_numbers_near_each_other_has_one_history(one: Member | None) -> None:
+def test_resources_with_close_versions_share_a_history(one: Member | None) -> None:
     members = [PODS, NEAR, DEPLOYMENTS, STALE]
     history = history_group(members, one)
     assert history.name == ""
@@ -71,7 +71,7 @@ def test_an_api_that_may_be_aggregated_decides_for_its_own_group_only() -> None:
     assert affected_by(members, PODS) == members
 
 
-def test_numbers_of_a_custom_resource_part_no_others() -> None:
+def test_versions_of_a_custom_resource_do_not_split_other_groups() -> None:
     other = at("other.com/v1", "widgets", "895000")
     between = at(CUSTOM, "widgets", "909000")
     history = history_group([PODS, between, other], PODS)
@@ -96,7 +96,7 @@ def test_numbers_far_apart_are_of_two_histories(
         assert history_group(members, one) == ("", [PODS, DEPLOYMENTS], [PODS, DEPLOYMENTS])
 
 
-def test_who_has_no_position_that_counts_asks_about_the_servers_own() -> None:
+def test_without_a_usable_position_the_servers_own_history_is_checked() -> None:
     opaque, other = at(METRICS, "pods", "abc"), at(CUSTOM, "widgets", "5")
     per_object = at(CUSTOM, "gadgets", "900000000")
     per_object.is_ordered = False
@@ -104,7 +104,7 @@ def test_who_has_no_position_that_counts_asks_about_the_servers_own() -> None:
     assert history_group([opaque], opaque) == ("", [], [])
 
 
-def test_a_version_of_thousands_of_digits_harms_no_neighbour() -> None:
+def test_a_version_of_thousands_of_digits_does_not_affect_other_resources() -> None:
     """Python refuses to make an int of so many digits."""
     huge = at(METRICS, "pods", "9" * 5_000)
     for one in (PODS, huge, None):

@@ -63,7 +63,7 @@ def connect(server: APIServer) -> Connection:
     return Connection(ClusterConfig(server=server.url))
 
 
-async def test_one_proof_serves_all_who_lost_the_connection_before_it(
+async def test_one_history_check_serves_all_reflectors_that_disconnected_before_it(
     server: APIServer,
 ) -> None:
     connection, lineage = connect(server), Lineage()
@@ -118,7 +118,7 @@ async def test_a_break_is_reported_once_and_all_load_again(
     await connection.aclose()
 
 
-async def test_a_witness_breaks_what_the_position_does_not(server: APIServer) -> None:
+async def test_a_sample_proves_a_break_that_the_position_does_not(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     at = server.resource_version
     pods = member(connection, at)
@@ -131,7 +131,7 @@ async def test_a_witness_breaks_what_the_position_does_not(server: APIServer) ->
     await connection.aclose()
 
 
-async def test_a_deletion_bears_witness_too(server: APIServer) -> None:
+async def test_a_deletion_is_a_history_sample_too(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     (pod,) = server.list("v1", "pods")
     at = server.resource_version
@@ -143,7 +143,7 @@ async def test_a_deletion_bears_witness_too(server: APIServer) -> None:
     await connection.aclose()
 
 
-async def test_a_witness_whose_version_is_forgotten_proves_nothing(server: APIServer) -> None:
+async def test_a_sample_whose_version_is_compacted_proves_nothing(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     at = server.resource_version
     pods = member(connection, at)
@@ -167,7 +167,7 @@ async def test_a_resource_that_may_not_be_listed_leaves_the_probe_to_another(
     await connection.aclose()
 
 
-async def test_a_server_that_will_not_tell_is_undecided(server: APIServer) -> None:
+async def test_a_server_that_refuses_the_probe_is_undecided(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     lineage.join(member(connection, server.resource_version))
     server.faults.add(Fault(verb="list", status=500, times=None))
@@ -177,7 +177,7 @@ async def test_a_server_that_will_not_tell_is_undecided(server: APIServer) -> No
     await connection.aclose()
 
 
-async def test_a_server_that_one_cannot_reach_is_not_asked_twice(server: APIServer) -> None:
+async def test_an_unreachable_server_is_not_probed_twice(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     lineage.join(member(connection, server.resource_version))
     server.faults.add(Fault(verb="list", refuse=True))
@@ -191,7 +191,9 @@ async def test_a_server_that_one_cannot_reach_is_not_asked_twice(server: APIServ
     await connection.aclose()
 
 
-async def test_when_the_one_who_asks_is_cancelled_the_next_asks(server: APIServer) -> None:
+async def test_when_the_probing_reflector_is_cancelled_the_next_one_probes(
+    server: APIServer,
+) -> None:
     connection, lineage = connect(server), Lineage()
     lineage.join(member(connection, server.resource_version))
     server.faults.add(Fault(verb="list", hang=True))
@@ -217,7 +219,7 @@ async def test_three_breaks_within_minutes_are_called_flapping(
     assert "two clusters behind one address" in caplog.records[-1].getMessage()
 
 
-async def test_from_the_second_break_on_another_cluster_is_told_from_a_restore(
+async def test_from_the_second_break_on_another_cluster_is_distinguished_from_a_restore(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection, lineage = connect(server), Lineage()
@@ -249,7 +251,7 @@ async def test_the_reflector_whose_list_proved_the_break_does_not_load_again(
     await connection.aclose()
 
 
-async def test_who_is_furthest_in_numbers_of_its_own_hides_no_restore(server: APIServer) -> None:
+async def test_a_resource_with_its_own_higher_versions_hides_no_restore(server: APIServer) -> None:
     """Events in their own etcd, or an aggregated API: these continue undisturbed."""
     connection, lineage = connect(server), Lineage()
     pods = member(connection, "900")
@@ -324,7 +326,7 @@ async def test_a_history_whose_server_hangs_delays_no_proof_of_another(server: A
     await connection.aclose()
 
 
-async def test_a_silent_stream_asks_for_itself_though_another_is_further(
+async def test_a_silent_stream_probes_its_own_position(
     server: APIServer,
 ) -> None:
     """Its numbers may be near the others' and yet not of their counter."""
@@ -358,7 +360,7 @@ async def test_a_proof_keeps_to_the_budget_for_connections(server: APIServer) ->
     await connection.aclose()
 
 
-async def test_who_waits_for_its_list_after_a_break_proves_no_second_one(
+async def test_a_reflector_waiting_for_its_list_proves_no_second_break(
     server: APIServer,
 ) -> None:
     """Its position is of the history that has ended, and further than all others."""
@@ -375,7 +377,7 @@ async def test_who_waits_for_its_list_after_a_break_proves_no_second_one(
         assert reflector.is_ordered
 
 
-async def test_a_break_that_a_list_proves_during_a_proof_is_said_once(server: APIServer) -> None:
+async def test_a_break_proven_by_list_and_probe_is_reported_once(server: APIServer) -> None:
     connection, lineage = connect(server), Lineage()
     finder, other = member(connection, "900"), member(connection, "5", "configmaps")
     lineage.join(finder)

@@ -220,7 +220,7 @@ def test_watches_that_work_before_they_break_never_wait_long(happened: Input) ->
 
 
 @pytest.mark.parametrize("established", [False, True])
-def test_a_deletion_that_the_server_cannot_tell_is_found_out_by_a_list(established: bool) -> None:
+def test_a_deletion_without_an_event_is_found_by_a_list(established: bool) -> None:
     """The unsafe deletion of a corrupt object sends this error in place of a DELETED event."""
     untold = status_error_class(500)(status=500, reason="StorageReadError")
     bench = Bench().watching()
@@ -249,11 +249,11 @@ def expire_twice_after_load(bench: Bench, mode: LoadMode) -> Command:
     return command
 
 
-def test_two_expired_first_watches_running_ask_for_one_unpaged_list() -> None:
+def test_two_consecutive_expired_first_watches_request_one_unpaged_list() -> None:
     assert expire_twice_after_load(Bench(use_watch_list=False), LoadMode.PAGED) == WHOLE
 
 
-def test_two_expired_first_watches_running_ask_for_a_watch_list_if_there_is_one() -> None:
+def test_two_consecutive_expired_first_watches_request_a_watch_list_if_supported() -> None:
     assert expire_twice_after_load(Bench(), LoadMode.PAGED) == WATCH_LIST
 
 
@@ -269,7 +269,7 @@ def test_a_first_watch_that_works_breaks_the_row_of_expired_ones() -> None:
         bench.machine.progressed()
 
 
-def test_a_watch_that_expires_after_its_first_events_is_no_first_watch() -> None:
+def test_a_watch_that_expires_after_its_first_events_is_not_a_first_watch() -> None:
     bench = Bench(use_watch_list=False).watching()
     for _ in range(4):
         assert bench.after_delay(WatchFailed(EXPIRED, established=True)) == PAGED
@@ -298,7 +298,7 @@ def test_a_very_short_watch_is_reopened_after_a_delay() -> None:
     assert bench.machine.loads == 1
 
 
-def test_three_short_and_empty_watches_running_load_again() -> None:
+def test_three_consecutive_short_empty_watches_load_again() -> None:
     """kubernetes#104171: a dead position of an uncached resource gives no 410."""
     bench = Bench().watching()
     assert bench.after_delay(WatchEnded(0, 0.01)) == Watch()
@@ -418,7 +418,9 @@ def pause(bench: Bench, happened: Input) -> float:
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("events", [0, 1])
-def test_positions_that_expire_at_once_are_listed_ever_less_often(seed: int, events: int) -> None:
+def test_positions_that_expire_at_once_are_listed_at_growing_intervals(
+    seed: int, events: int
+) -> None:
     """Neither a load nor an event behind it shows that the next load lasts longer."""
     bench = Bench(use_watch_list=False, seed=seed).watching()
     began = bench.now
@@ -488,7 +490,7 @@ def test_an_outage_does_not_delay_the_load_that_follows_it() -> None:
     assert pause(bench, WatchFailed(EXPIRED, established=False)) <= 0.8
 
 
-def test_a_server_that_accepts_and_breaks_every_watch_is_asked_ever_less_often() -> None:
+def test_a_server_that_breaks_every_watch_is_retried_at_growing_intervals() -> None:
     bench = Bench().watching()
     began, attempts = bench.now, 0
     while bench.now - began < 600:
@@ -530,7 +532,7 @@ def test_an_answered_probe_ends_the_growth_of_an_outage() -> None:
     assert pause(bench, WatchFailed(status(500), established=False)) <= 0.8
 
 
-def test_a_server_that_answers_probes_and_nothing_else_is_asked_ever_less_often() -> None:
+def test_a_server_that_answers_only_probes_is_retried_at_growing_intervals() -> None:
     bench = Bench().watching()
     began, attempts = bench.now, 0
     while bench.now - began < 600:
@@ -547,7 +549,7 @@ def test_a_server_that_answers_probes_and_nothing_else_is_asked_ever_less_often(
     assert command.wake_on is WakeCause.ANSWER
 
 
-def test_a_server_that_answers_probes_and_503_to_all_else_is_asked_ever_less_often() -> None:
+def test_a_server_that_fails_all_but_probes_is_retried_at_growing_intervals() -> None:
     """An aggregated API without its server: the kube-apiserver in front of it is well."""
     bench = Bench().watching()
     began, attempts = bench.now, 0

@@ -86,7 +86,7 @@ def test_a_410_after_an_outage_does_not_wait_as_long_as_the_outage_has_made_it()
     assert command.seconds < 1.0
 
 
-def test_a_lagging_server_is_no_other_history() -> None:
+def test_a_lagging_server_is_not_another_history() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
     assert bench.step(Proved(HistoryVerdict.LAGGING)) == Watch()
@@ -122,7 +122,7 @@ def test_breaks_one_after_another_make_no_loop_of_lists() -> None:
     assert bench.step(Proved(HistoryVerdict.BROKEN)) == PAGED
 
 
-def test_an_undecided_proof_lets_the_watch_go_on_and_asks_for_an_audit() -> None:
+def test_an_undecided_history_check_continues_the_watch_and_requests_an_audit() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
     assert bench.step(Proved(HistoryVerdict.UNDECIDED)) == Watch()
@@ -131,7 +131,7 @@ def test_an_undecided_proof_lets_the_watch_go_on_and_asks_for_an_audit() -> None
     assert len(bench.suspicions) == 1
 
 
-def test_an_undecided_proof_is_asked_for_again_after_the_next_loss() -> None:
+def test_an_undecided_history_check_is_repeated_after_the_next_disconnect() -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
     bench.step(Proved(HistoryVerdict.UNDECIDED))
@@ -175,7 +175,7 @@ def test_a_list_behind_the_position_is_proven_before_it_is_believed() -> None:
     assert not bench.machine.distrust
 
 
-def test_lists_behind_the_position_are_not_refused_for_ever() -> None:
+def test_lists_behind_the_position_are_not_refused_forever() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()
     for _ in range(2):
@@ -191,7 +191,7 @@ def test_a_suspect_stream_is_followed_on_from_the_position_and_audited() -> None
     assert len(bench.suspicions) == 1
 
 
-def test_a_doubtful_object_is_looked_at_before_the_watch_goes_on() -> None:
+def test_a_doubtful_object_is_read_before_the_watch_continues() -> None:
     bench = Bench().watching()
     broken = WatchBroken(Breach.SUSPECT, BAD, verify="default/a")
     assert bench.after_delay(broken) == Verify("default/a")
@@ -199,7 +199,7 @@ def test_a_doubtful_object_is_looked_at_before_the_watch_goes_on() -> None:
     assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
 
 
-def test_an_object_that_cannot_be_looked_at_is_left_to_the_audit() -> None:
+def test_an_object_that_cannot_be_read_is_left_to_the_audit() -> None:
     bench = Bench().watching()
     bench.after_delay(WatchBroken(Breach.SUSPECT, BAD, verify="default/a"))
     assert bench.after_delay(Verified(status(403))) == Watch()
@@ -219,7 +219,7 @@ def test_a_second_suspect_stream_after_ten_minutes_does_not() -> None:
     assert bench.after_delay(SUSPECT) == Watch()
 
 
-def test_suspect_streams_even_after_a_list_are_said_aloud_and_served_on() -> None:
+def test_suspect_streams_after_a_list_are_logged_and_followed() -> None:
     bench = Bench().watching()
     bench.after_delay(SUSPECT)
     bench.after_delay(SUSPECT)
@@ -241,7 +241,7 @@ def test_an_aggregated_api_that_breaks_the_order_is_followed_object_by_object() 
     assert not bench.machine.breaks_order
 
 
-def test_an_aggregated_api_whose_versions_are_no_numbers_is_followed_all_the_same() -> None:
+def test_an_aggregated_api_with_non_numeric_versions_is_followed() -> None:
     bench = Bench(use_watch_list=False)
     bench.may_relax = True
     bench.start()
@@ -291,7 +291,7 @@ def test_an_absent_resource_is_looked_for_by_discovery_and_not_by_lists() -> Non
     assert bench.step(Woke()) == PAGED
 
 
-def test_what_discovery_would_not_tell_is_asked_of_a_list() -> None:
+def test_inconclusive_discovery_is_followed_by_a_list() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()
     assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
@@ -303,7 +303,7 @@ def test_what_discovery_would_not_tell_is_asked_of_a_list() -> None:
         assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
 
 
-def test_what_is_refused_for_half_a_minute_is_asked_for_once_a_minute() -> None:
+def test_a_resource_refused_for_half_a_minute_is_retried_once_a_minute() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()
     refused_at = bench.now
@@ -332,7 +332,7 @@ def test_a_load_that_has_not_left_the_line_answers_what_is_demanded_meanwhile() 
     assert not bench.machine.distrust
 
 
-def test_what_is_demanded_while_a_break_is_healed_is_no_second_break() -> None:
+def test_a_load_demanded_during_recovery_is_not_a_second_break() -> None:
     bench = Bench(use_watch_list=False).watching()
     bench.machine.request_relist("restored", distrust=True)
     assert bench.step(WatchEnded(1, 100.0)) == PAGED
@@ -343,7 +343,7 @@ def test_what_is_demanded_while_a_break_is_healed_is_no_second_break() -> None:
 
 
 @pytest.mark.parametrize("code", [429, 502, 503, 504])
-def test_a_server_that_has_no_time_for_a_proof_is_asked_again_when_it_says(code: int) -> None:
+def test_a_history_check_obeys_retry_after(code: int) -> None:
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
     for _ in range(3):
@@ -357,7 +357,7 @@ def test_a_server_that_has_no_time_for_a_proof_is_asked_again_when_it_says(code:
     assert len(bench.suspicions) == 1
 
 
-def test_after_a_long_time_without_a_watch_the_history_is_proven_anew() -> None:
+def test_after_a_long_time_without_a_watch_the_history_is_proven_again() -> None:
     """It was intact when the watch was lost; meanwhile the server asked for patience."""
     bench = Bench().watching()
     bench.after_delay(WatchFailed(LOST, established=True))
@@ -368,7 +368,7 @@ def test_after_a_long_time_without_a_watch_the_history_is_proven_anew() -> None:
     assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
 
 
-def test_bookmarks_that_are_behind_again_and_again_load_and_are_then_said_aloud() -> None:
+def test_repeated_bookmarks_behind_the_position_cause_a_load_and_are_then_logged() -> None:
     bench = Bench(use_watch_list=False).watching()
     behind = WatchBroken(Breach.BOOKMARK, BAD)
     assert bench.after_delay(behind) == Watch()
@@ -380,7 +380,7 @@ def test_bookmarks_that_are_behind_again_and_again_load_and_are_then_said_aloud(
     assert bench.machine.breaks_order
 
 
-def test_a_list_behind_that_is_taken_all_the_same_is_said_aloud(
+def test_a_list_behind_the_position_that_is_accepted_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = Bench(use_watch_list=False)
@@ -395,7 +395,7 @@ def test_a_list_behind_that_is_taken_all_the_same_is_said_aloud(
     assert len(bench.suspicions) == 1
 
 
-def test_a_server_that_breaks_every_proof_off_is_watched_all_the_same() -> None:
+def test_a_server_that_aborts_every_history_check_is_still_watched() -> None:
     bench = Bench().watching()
     command = bench.step(WatchSilent(75.0))
     failures = 0

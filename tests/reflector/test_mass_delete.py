@@ -33,11 +33,11 @@ def test_the_default_suspects_more_than_half_of_a_hundred_or_everything(
     assert is_mass_delete(cached, gone, DEFAULT) is expected
 
 
-def test_without_a_policy_every_list_is_believed() -> None:
+def test_without_a_policy_every_list_is_accepted() -> None:
     assert not is_mass_delete(1000, 1000, None)
 
 
-def test_everything_can_be_made_ordinary() -> None:
+def test_a_policy_can_accept_every_loss() -> None:
     assert not is_mass_delete(99, 99, MassDeletePolicy(everything=False))
     assert is_mass_delete(100, 100, MassDeletePolicy(everything=False))
 
@@ -65,7 +65,7 @@ def test_a_share_of_zero_suspects_any_loss() -> None:
         ("everything", 1, "must be True or False"),
     ],
 )
-def test_a_policy_that_cannot_work_is_refused_when_it_is_made(
+def test_an_invalid_policy_is_refused_when_it_is_made(
     setting: str, value: Any, reason: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=reason) as caught:

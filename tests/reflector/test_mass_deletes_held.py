@@ -75,7 +75,7 @@ def asked(server: APIServer) -> list[str]:
     return [verb for verb in verbs(server) if verb != "look"]
 
 
-async def test_a_list_of_nothing_deletes_nothing_that_a_second_list_has(
+async def test_an_empty_list_deletes_nothing_that_a_second_list_has(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with reflecting(server) as running:
@@ -172,7 +172,7 @@ async def test_a_second_list_that_fails_deletes_nothing_and_is_tried_again(
     assert any("nothing is deleted" in record.message for record in caplog.records)
 
 
-async def test_a_server_that_expires_the_second_list_cannot_hold_a_true_deletion_up_for_ever(
+async def test_expired_second_lists_do_not_block_a_true_deletion_forever(
     server: APIServer,
 ) -> None:
     """Never a deadlock: what pages do not confirm, one body does."""
@@ -262,6 +262,6 @@ async def test_the_breaker_holds_when_the_servers_history_is_another_too(
 
 
 @pytest.mark.parametrize("wrong", [0.5, "half", True, MassDeletePolicy])
-def test_what_is_no_policy_is_refused_when_the_options_are_made(wrong: Any) -> None:
+def test_an_invalid_policy_is_refused_when_the_options_are_made(wrong: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="must be a MassDeletePolicy or None"):
         ReflectorOptions(mass_delete=wrong)

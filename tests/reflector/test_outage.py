@@ -98,7 +98,7 @@ async def test_a_probe_that_hangs_is_repeated_every_two_seconds() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_without_a_waiting_reflector_nothing_is_probed() -> None:
+async def test_without_a_waiting_reflector_no_probe_is_sent() -> None:
     wire, wait = AbsentServer(), outage()
     assert await returned_at(wait, wire, 10.0) == -10.0
     asked = len(wire.asked_at)
@@ -107,7 +107,7 @@ async def test_without_a_waiting_reflector_nothing_is_probed() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_answers_that_did_no_good_end_no_wait_until_the_server_was_away() -> None:
+async def test_probe_answers_end_no_wait_until_the_server_was_unreachable() -> None:
     wire, wait = AbsentServer(answers_from=0.0), outage()
     async with asyncio.TaskGroup() as group:
         wary = group.create_task(returned_at(wait, wire, 600.0, WakeCause.RECOVERY))
@@ -273,7 +273,7 @@ async def test_a_server_behind_a_load_balancer_is_watched_as_soon_as_it_is_back(
         assert verbs(server).count("list") == 1
 
 
-async def test_a_server_that_asks_for_patience_is_not_probed(server: APIServer) -> None:
+async def test_a_server_that_sent_retry_after_is_not_probed(server: APIServer) -> None:
     request_budget = RequestBudget()
     server.faults.add(Fault(verb="watch", status=503, retry_after_seconds=2, times=2))
     async with reflecting(server, request_budget=request_budget) as running:

@@ -17,7 +17,7 @@ def test_pages_with_objects_follow_at_once() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 500])
-def test_pages_that_bring_next_to_nothing_are_not_asked_for_in_a_loop(limit: int) -> None:
+def test_nearly_empty_pages_are_requested_with_pauses(limit: int) -> None:
     paging = Paging("list pods", 300.0, 0.0, limit=limit)
     pauses = [paging.pause_seconds(page, 0.0) for page in range(1, 101)]
 
@@ -25,13 +25,13 @@ def test_pages_that_bring_next_to_nothing_are_not_asked_for_in_a_loop(limit: int
     assert set(pauses[16:]) == {0.1}
 
 
-def test_pages_as_small_as_they_were_asked_for_follow_at_once() -> None:
+def test_pages_as_small_as_requested_follow_at_once() -> None:
     paging = Paging("list pods", 300.0, 0.0, limit=2)
 
     assert {paging.pause_seconds(2 * page, 0.0) for page in range(1, 101)} == {0.0}
 
 
-def test_pages_that_bring_nothing_are_asked_for_ever_more_slowly_and_then_no_more() -> None:
+def test_empty_pages_are_requested_at_growing_intervals_and_then_abandoned() -> None:
     paging = Paging("list pods", 300.0, 0.0)
     at = 0.0
     with pytest.raises(ListInconsistentError, match="16 pages in a row brought nothing"):

@@ -106,12 +106,12 @@ async def test_a_server_that_cannot_be_reached_is_an_error_and_no_verdict(
         await proof_of(server, server.resource_version)
 
 
-async def test_what_has_no_version_that_compares_is_no_proof(server: APIServer) -> None:
+async def test_a_resource_without_comparable_versions_proves_nothing(server: APIServer) -> None:
     assert (await proof_of(server, "opaque-7")).verdict is HistoryVerdict.UNDECIDED
     assert not server.requests
 
 
-async def test_the_newest_object_and_the_newest_deletion_bear_witness_and_no_more(
+async def test_only_the_newest_object_and_the_newest_deletion_are_probed(
     server: APIServer,
 ) -> None:
     """Two questions at most, whatever is cached; each at exactly its version, by name."""
@@ -146,7 +146,7 @@ async def test_an_object_in_another_version_at_that_time_is_another_history(
     assert "default/a" in proof.reason
 
 
-async def test_a_server_that_ignores_field_selectors_is_no_witness(server: APIServer) -> None:
+async def test_a_server_that_ignores_field_selectors_proves_nothing(server: APIServer) -> None:
     """It answers with whatever it has; as an aggregated API server may."""
     (pod,) = server.list("v1", "pods")
     at, uid = server.resource_version, pod["metadata"]["uid"]
@@ -168,7 +168,7 @@ async def test_a_server_that_ignores_field_selectors_is_no_witness(server: APISe
 @pytest.mark.parametrize(
     ("uid", "verdict"), [("u", HistoryVerdict.INTACT), ("v", HistoryVerdict.BROKEN)]
 )
-async def test_a_witness_that_is_nested_deeply_decides(
+async def test_a_deeply_nested_sample_decides(
     server: APIServer, uid: str, verdict: HistoryVerdict
 ) -> None:
     at = server.resource_version

@@ -75,7 +75,7 @@ def test_another_object_of_the_name_was_never_good() -> None:
     assert cache.quarantine.last_good("a") is None
 
 
-def test_what_is_gone_or_was_never_good_has_no_last_state() -> None:
+def test_a_deleted_or_never_readable_object_has_no_last_state() -> None:
     cache = Cache(pod("a", "5"))
     cache.arrives(bad("a", "6"))
     cache.arrives(bad("b", "7"))
@@ -130,7 +130,7 @@ def test_memory_is_bounded_and_keeps_the_latest() -> None:
 
 
 @pytest.mark.parametrize("others", ["never good", "good again", "gone"])
-def test_who_has_no_good_state_to_keep_makes_room_first(others: str) -> None:
+def test_objects_without_a_good_state_are_evicted_first(others: str) -> None:
     """Otherwise many objects that were never readable would displace the one state that counts."""
     cache = Cache(*([] if others == "never good" else [pod(f"p{n}", "5") for n in range(300)]))
     cache.objects["a"] = pod("a", "5")

@@ -194,7 +194,7 @@ async def test_an_expired_watch_is_loaded_again_in_each_of_its_forms(
     assert verbs(server) == ["list", "watch", "list", "watch"]
 
 
-async def test_what_was_deleted_in_a_forgotten_past_is_told_as_such(server: APIServer) -> None:
+async def test_deletions_before_a_relist_are_reported_as_tombstones(server: APIServer) -> None:
     put(server, "b")
     async with reflecting(server) as running:
         await running.until_watching()
@@ -231,7 +231,7 @@ async def test_a_restart_without_history_changes_nothing_for_handlers(server: AP
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
-async def test_too_many_requests_waits_as_long_as_asked(server: APIServer, verb: str) -> None:
+async def test_a_429_waits_for_retry_after(server: APIServer, verb: str) -> None:
     server.faults.add(Fault(verb=verb, status=429, retry_after_seconds=1))
     async with reflecting(server) as running:
         await running.until_watching()
@@ -362,7 +362,7 @@ async def test_objects_without_a_version_cost_one_list_and_then_the_watch_alone(
     assert verbs(server) == ["list", "watch", "list", "watch", "watch"]
 
 
-async def test_a_refused_watch_list_is_asked_for_once_by_all_of_a_cluster() -> None:
+async def test_a_refused_watch_list_is_requested_once_per_cluster() -> None:
     memory = WatchListMemory()
     with APIServer(watch_list=False) as server:
         put(server, "a")
@@ -387,7 +387,7 @@ async def test_a_watch_list_without_an_end_becomes_a_list(server: APIServer) -> 
     assert verbs(server) == ["watch-list", "list", "watch"]
 
 
-async def test_a_watch_list_that_ends_early_begins_anew(server: APIServer) -> None:
+async def test_a_watch_list_that_ends_early_begins_again(server: APIServer) -> None:
     put(server, "b", "c")
     server.faults.add(Fault(verb="watch", cut_after_bytes=700, cut="end"))
     async with reflecting(server, with_options=options(use_watch_list=True)) as running:
@@ -475,7 +475,7 @@ async def test_an_aggregated_api_that_counts_each_object_by_itself_is_synced(
     assert "taken as per_object" in caplog.text
 
 
-async def test_a_built_in_whose_lists_hold_newer_objects_is_said_once_and_not_believed(
+async def test_inconsistent_lists_of_a_built_in_resource_are_logged_once_and_refused(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(server, "a")
@@ -556,7 +556,7 @@ async def test_a_bookmark_behind_the_position_is_followed_by_a_proof_and_no_list
     assert verbs(server) == ["list", "watch", "look", "look", "watch"]
 
 
-async def test_a_server_whose_bookmarks_are_always_behind_is_followed_all_the_same(
+async def test_a_server_whose_bookmarks_are_always_behind_is_followed(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(server, "a")
@@ -573,7 +573,7 @@ async def test_a_server_whose_bookmarks_are_always_behind_is_followed_all_the_sa
     assert "the server breaks the order of resource versions" in caplog.text
 
 
-async def test_a_server_whose_bookmarks_are_always_malformed_is_followed_all_the_same(
+async def test_a_server_whose_bookmarks_are_always_malformed_is_followed(
     server: APIServer,
 ) -> None:
     put(server, "a")
@@ -588,7 +588,7 @@ async def test_a_server_whose_bookmarks_are_always_malformed_is_followed_all_the
         assert running.counts()["rv_malformed"] == 4
 
 
-async def test_an_event_that_cannot_be_proven_stale_is_looked_at_and_no_list_follows(
+async def test_an_event_that_cannot_be_proven_stale_causes_a_read_and_no_list(
     server: APIServer,
 ) -> None:
     suspicions: list[str] = []
@@ -604,7 +604,7 @@ async def test_an_event_that_cannot_be_proven_stale_is_looked_at_and_no_list_fol
 
 
 @pytest.mark.parametrize("left_out", [1, 2], ids=["all", "without-end"])
-async def test_a_look_that_shows_other_objects_changes_nothing(
+async def test_a_read_that_returns_other_objects_changes_nothing(
     server: APIServer, left_out: int
 ) -> None:
     """An aggregated API server may ignore field selectors, and answer with all it has.
@@ -702,7 +702,7 @@ async def test_any_consistency_is_for_the_first_list_only(server: APIServer) -> 
         pytest.param({"initial_events_total_seconds": float("nan")}, id="no-number"),
     ],
 )
-def test_options_that_cannot_work_are_refused(changes: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(changes))):
         options(**changes)
 

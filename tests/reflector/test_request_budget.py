@@ -71,7 +71,7 @@ async def lists_of(options: RequestBudgetOptions | None = None) -> AsyncIterator
     assert (at_rest.listing, at_rest.waiting_to_list) == (0, 0)
 
 
-async def test_so_many_list_and_the_others_wait_in_line() -> None:
+async def test_the_number_of_concurrent_lists_is_bounded() -> None:
     async with lists_of(RequestBudgetOptions(max_lists=2)) as lists:
         await lists.begin("a", "b", "c", "d", "e")
         assert lists.began == ["a", "b"]
@@ -86,7 +86,7 @@ async def test_so_many_list_and_the_others_wait_in_line() -> None:
         assert lists.request_budget.statistics().peak_listing == 2
 
 
-async def test_a_list_that_stands_still_gives_its_place_away_and_goes_on() -> None:
+async def test_a_stalled_list_gives_its_place_away_and_continues() -> None:
     options = RequestBudgetOptions(max_lists=1, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("hangs", "next")
@@ -107,7 +107,7 @@ async def test_a_list_that_stands_still_gives_its_place_away_and_goes_on() -> No
         assert lists.began == ["hangs", "next", "third"]
 
 
-async def test_a_list_that_gets_on_keeps_its_place() -> None:
+async def test_a_list_that_progresses_keeps_its_place() -> None:
     options = RequestBudgetOptions(max_lists=1, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("slow", "next")
@@ -181,7 +181,7 @@ async def test_lists_that_lost_their_place_still_count_as_their_resources_own() 
         assert lists.began == ["bad-1", "bad-2", "good-1", "good-2"]
 
 
-async def test_a_list_that_gets_on_quickly_is_waited_for_by_all_resources() -> None:
+async def test_all_resources_wait_for_a_list_that_progresses_quickly() -> None:
     options = RequestBudgetOptions(max_lists=1, list_slow_seconds=2.0, list_idle_seconds=30.0)
     async with lists_of(options) as lists:
         await lists.begin("large")
@@ -218,7 +218,7 @@ async def test_a_place_that_was_released_early_serves_the_next_once() -> None:
         assert lists.began == ["a", "b"]
 
 
-async def test_who_is_cancelled_in_line_takes_no_place() -> None:
+async def test_a_cancelled_waiter_takes_no_place() -> None:
     async with lists_of(RequestBudgetOptions(max_lists=1)) as lists:
         await lists.begin("a", "b", "c")
         await lists.cancel("b")
@@ -250,7 +250,7 @@ async def test_a_list_that_fails_or_is_cancelled_frees_its_place() -> None:
     assert request_budget.statistics().listing == 0
 
 
-async def test_a_quiet_program_connects_at_once_and_a_herd_in_line() -> None:
+async def test_single_connections_are_immediate_and_many_are_paced() -> None:
     request_budget = RequestBudget(RequestBudgetOptions(attempts_per_second=10.0, burst=5))
     went: list[tuple[int, float]] = []
 
@@ -284,7 +284,7 @@ async def test_an_attempt_that_is_cancelled_leaves_its_turn_to_others() -> None:
     assert now() == pytest.approx(1.0)
 
 
-async def test_a_storm_of_cancellations_lets_no_more_connect_than_the_budget_says() -> None:
+async def test_cancellations_do_not_raise_the_rate_of_connections() -> None:
     """Turns that were given back must not come due together with those that were not."""
     request_budget = RequestBudget(RequestBudgetOptions(attempts_per_second=1.0, burst=1))
     release: list[tuple[float, int]] = []
@@ -312,7 +312,7 @@ async def test_a_storm_of_cancellations_lets_no_more_connect_than_the_budget_say
     assert request_budget.statistics().waiting_to_attempt == 0
 
 
-async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
+async def test_the_budgets_of_clusters_are_independent() -> None:
     hanging, other = RequestBudget(), RequestBudget()
     async with lists_of() as lists:
         lists.request_budget = hanging
@@ -346,6 +346,6 @@ async def test_the_budgets_of_one_cluster_are_nothing_to_another() -> None:
         pytest.param({"burst": True}, id="yes"),
     ],
 )
-def test_budgets_that_cannot_work_are_refused(options: dict[str, float]) -> None:
+def test_invalid_budgets_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         RequestBudgetOptions(**options)  # type: ignore[arg-type] # two of them are ints

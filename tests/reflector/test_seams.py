@@ -118,7 +118,7 @@ def test_the_first_list_of_a_reflector_passes_what_a_filled_sink_knows_as_well()
     assert listed is not sink.objects["a"]
 
 
-async def test_options_are_read_anew_for_each_request(server: APIServer) -> None:
+async def test_options_are_read_again_for_each_request(server: APIServer) -> None:
     put(server, "c", "d")
     wanted = [options(page_size=2)]
     async with reflecting(server, with_options=lambda: wanted[0]) as running:

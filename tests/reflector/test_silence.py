@@ -77,7 +77,7 @@ async def test_the_second_stream_is_made_before_the_first_is_broken(server: APIS
         await running.until_equal()
 
 
-async def test_two_silent_streams_in_a_row_ask_for_a_proof(server: APIServer) -> None:
+async def test_two_consecutive_silent_streams_request_a_history_check(server: APIServer) -> None:
     async with reflecting(server, with_options=QUIET) as running:
         await running.until_watching()
         await until(lambda: "look" in verbs(server))
@@ -115,7 +115,9 @@ async def test_a_silent_stream_whose_successor_is_refused_is_followed_by_a_proof
         assert verbs(server).count("list") == 1
 
 
-async def test_a_future_position_is_healed_though_the_watch_is_accepted(server: APIServer) -> None:
+async def test_a_position_in_the_future_is_corrected_though_the_watch_is_accepted(
+    server: APIServer,
+) -> None:
     """The API's own rule: a watch at a version that the server has not reached is silent."""
     saved = server.save()
     async with reflecting(server, with_options=QUIET) as running:
@@ -167,7 +169,7 @@ async def tick(seconds: float) -> None:
 
 @pytest.mark.parametrize("client", ["direct", "aiohttp"])
 @pytest.mark.parametrize("trickle", TRICKLES)
-async def test_bytes_that_are_no_whole_event_neither_prove_a_cache_nor_end_a_silence(
+async def test_a_partial_event_neither_proves_freshness_nor_ends_a_silence(
     trickle: str, client: str
 ) -> None:
     is_chunked = bool(TRICKLES[trickle])
@@ -230,7 +232,7 @@ async def test_a_line_without_an_end_delays_a_silence_by_a_minute_at_most() -> N
     assert silent_seconds == pytest.approx(75.0 + 60.0, abs=1.0)
 
 
-async def test_a_long_line_that_arrives_slowly_is_no_silence() -> None:
+async def test_a_long_line_that_arrives_slowly_is_not_a_silence() -> None:
     """What has arrived of it has earned four seconds: the silence alone would be 0.3 s."""
     event = line("ADDED", "a" * 64 * 1024, "6") + b"\n" + bookmark("7") + b"\n"
 
@@ -301,7 +303,7 @@ async def test_a_stalled_stream_with_news_behind_it_is_replaced_long_before_book
     assert verbs(server).count("list") == 1
 
 
-async def test_one_stalled_stream_gives_all_silent_ones_away(server: APIServer) -> None:
+async def test_one_stalled_stream_has_all_silent_streams_checked(server: APIServer) -> None:
     server.faults.add(replace(STALLED, times=2))
     request_budget = checking(2.0)  # longer than a check takes
     async with (
@@ -314,7 +316,7 @@ async def test_one_stalled_stream_gives_all_silent_ones_away(server: APIServer) 
         await until(lambda: second.reflector.status().takeovers == 1)
 
 
-async def test_a_server_that_answers_nothing_any_more_is_known_and_found_again(
+async def test_a_server_that_stops_answering_is_detected_and_its_return_too(
     server: APIServer,
 ) -> None:
     async with reflecting(server, request_budget=checking()) as running:
@@ -339,7 +341,7 @@ async def test_a_quiet_stream_is_checked_and_stays(server: APIServer) -> None:
         await running.until_equal()
 
 
-async def test_a_stream_that_is_never_doubted_is_never_checked(server: APIServer) -> None:
+async def test_a_stream_without_silence_is_never_checked(server: APIServer) -> None:
     request_budget = checking(0.01)
     endless = options(silence_seconds=math.inf)
     async with (
@@ -373,7 +375,7 @@ def test_at_most_one_check_in_30_seconds_and_none_while_another_stream_progresse
     assert silence.seconds_until_check(160.0, was_busy=False) == 0.0
 
 
-def test_what_was_found_holds_for_as_long_as_a_check() -> None:
+def test_the_result_of_a_check_is_valid_for_one_check_interval() -> None:
     silence = SilenceMonitor(30.0)
     silence.found(SilenceFinding.STALLED, 100.0)
     silence.found(SilenceFinding.NOTHING, 110.0)

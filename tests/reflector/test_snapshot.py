@@ -299,7 +299,7 @@ def test_a_deletion_with_the_version_of_the_last_update_counts() -> None:
     assert bench.versions() == {}
 
 
-def test_only_the_last_word_about_an_object_can_prove_a_rewind() -> None:
+def test_only_the_last_event_of_an_object_can_prove_a_rewind() -> None:
     bench = Bench()
     bench.lines(line("ADDED", "a", "85"), line("MODIFIED", "a", "95"), END)
     assert not bench.snapshot.rewound
@@ -340,7 +340,7 @@ def test_an_event_of_another_kind_deletes_others_only() -> None:
 @pytest.mark.parametrize(
     "bad", [b"nonsense", b'{"type":"UPSERTED","object":{"metadata":{"name":"b"}}}', b"{}"]
 )
-def test_a_line_that_is_no_event_ends_the_watch_list(bad: bytes) -> None:
+def test_a_line_that_is_not_an_event_ends_the_watch_list(bad: bytes) -> None:
     bench = Bench()
     with pytest.raises(ProtocolError):
         bench.lines(bad)
@@ -363,7 +363,7 @@ def test_extra_white_space_and_order_make_no_difference_to_a_watch_list() -> Non
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 333, 100_000])
-def test_what_stands_behind_the_end_bookmark_goes_to_the_watch(size: int) -> None:
+def test_bytes_after_the_end_bookmark_belong_to_the_watch(size: int) -> None:
     """Wherever the chunks are cut: in the middle of a line behind the end, for example."""
     bench = Bench()
     behind = [line("ADDED", "b", "201", "uid-b"), line("MODIFIED", "b", "202", "uid-b")]

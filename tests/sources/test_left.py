@@ -16,7 +16,7 @@ def _keep(left: LeftKeys, *keys: str) -> None:
         left.keep(key, [Request(key)])
 
 
-def test_requests_are_given_back_with_their_namespace_once() -> None:
+def test_requests_of_a_removed_namespace_are_returned_once() -> None:
     left = LeftKeys("maps")
     _keep(left, "a/x", "b/x", "a/y", "a/x")
     left.keep("a/z", [])

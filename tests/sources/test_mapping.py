@@ -43,7 +43,7 @@ def test_keys_become_requests(found: Keys, expected: list[str]) -> None:
     ["", "/", "/a", "a/", "a/b/c", "..", "a/.", "a/b%2Fc", "a/" + "<" * 300_000, *HOSTILE],
     ids=lambda key: ascii(key[:20]),
 )
-def test_a_text_that_is_no_key_is_refused(key: str) -> None:
+def test_a_text_that_is_not_a_key_is_refused(key: str) -> None:
     with pytest.raises(InvalidArgumentError, match="must be 'namespace/name' or 'name'") as caught:
         request_of(key)
     assert_shown_safely(str(caught.value))
@@ -59,7 +59,7 @@ def test_a_text_that_is_no_key_is_refused(key: str) -> None:
         pytest.param([None], id="none-among-keys"),
     ],
 )
-def test_nonsense_is_refused(found: Keys) -> None:
+def test_an_invalid_result_is_refused(found: Keys) -> None:
     with pytest.raises(InvalidTypeError):
         _collected(found)
 
@@ -74,7 +74,7 @@ def test_a_coroutine_is_refused_and_closed() -> None:
         _collected(untyped)
 
 
-def test_what_is_sound_is_taken_before_the_rest_is_refused() -> None:
+def test_valid_keys_are_used_before_an_invalid_one_is_refused() -> None:
     into: dict[Request, None] = {}
 
     with pytest.raises(InvalidArgumentError):
@@ -83,7 +83,7 @@ def test_what_is_sound_is_taken_before_the_rest_is_refused() -> None:
     assert list(into) == [Request("a"), Request("b")]
 
 
-def test_what_a_generator_gave_before_it_raised_is_taken() -> None:
+def test_keys_yielded_before_a_generator_raised_are_used() -> None:
     def failing() -> Iterator[str]:
         yield "a"
         raise ZeroDivisionError

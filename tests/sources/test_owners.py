@@ -57,7 +57,7 @@ def test_owners_are_matched_by_group_and_kind_in_any_version(
     assert _indexed(made("x", owners=owners), kind) == expected
 
 
-def test_every_owner_counts_when_it_need_not_control() -> None:
+def test_every_owner_counts_when_controllers_are_not_required() -> None:
     obj = made("x", owners=[owner("a", controller=False), owner("b"), owner("a")])
 
     found = _indexed(obj, _DEPLOYMENT, controller_only=False)
@@ -70,7 +70,7 @@ def _source(informer: FedInformer, *, controller_only: bool = True) -> OwnedSour
     return source
 
 
-def test_an_object_that_changes_hands_requests_both_owners() -> None:
+def test_a_change_of_owner_requests_both_owners() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load(made("x", owners=[owner("a")]))
     _source(informer).attach(noted)
@@ -132,7 +132,7 @@ def test_two_sources_of_one_informer_share_the_index() -> None:
         assert [obj.key for obj in source.owned_by("default/a")] == ["default/x"]
 
 
-def test_what_is_owned_is_found_by_key_by_request_and_by_object() -> None:
+def test_owned_objects_are_found_by_key_by_request_and_by_object() -> None:
     informer = FedInformer()
     informer.load(made("x", owners=[owner("a")]), made("y", owners=[owner("b")]))
     source = _source(informer)
@@ -177,7 +177,7 @@ _steps = st.lists(
 
 
 @given(_steps, st.booleans())
-def test_the_way_back_equals_its_recomputation_after_any_history(
+def test_the_owner_index_equals_its_recomputation_after_any_history(
     steps: list[tuple[str, str, str, list[dict[str, object]]]], controller_only: bool
 ) -> None:
     informer, noted = FedInformer(), Noted()

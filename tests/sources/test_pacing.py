@@ -87,7 +87,7 @@ def test_after_a_long_pause_missed_rounds_are_not_made_up_for() -> None:
 @pytest.mark.parametrize(
     ("now", "expected"), [(0.0, 10.0), (9.999, 10.0), (10.0, 20.0), (10.001, 20.0), (57.0, 60.0)]
 )
-def test_beats_hold_their_rhythm_and_skip_what_was_missed(now: float, expected: float) -> None:
+def test_ticks_keep_their_period_and_missed_ticks_are_skipped(now: float, expected: float) -> None:
     assert next_beat_at(now, began_at=0.0, period_seconds=10.0) == expected
 
 
@@ -96,7 +96,7 @@ def test_beats_hold_their_rhythm_and_skip_what_was_missed(now: float, expected: 
     st.floats(min_value=0, max_value=1e6),
     st.floats(min_value=0.001, max_value=1e5),
 )
-def test_the_next_beat_is_always_later(
+def test_the_next_tick_is_always_later(
     began_at: float, passed: float, period_seconds: float
 ) -> None:
     now = began_at + passed

@@ -201,14 +201,14 @@ async def _asynchronous(old: object, new: object) -> bool:
     ],
 )
 @pytest.mark.parametrize("build", [Predicate, negate, lambda f: generation_changed & f, any_of])
-def test_what_is_no_predicate_is_refused_when_it_is_given(build: object, function: object) -> None:
+def test_an_invalid_predicate_is_refused_when_it_is_given(build: object, function: object) -> None:
     assert callable(build)
 
     with pytest.raises(InvalidTypeError):
         build(function)
 
 
-def test_no_predicates_are_refused() -> None:
+def test_a_combination_without_predicates_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="one or more"):
         all_of()
 
@@ -221,7 +221,7 @@ def test_no_predicates_are_refused() -> None:
         pytest.param(False, False, id="no"),
     ],
 )
-def test_an_answer_counts_as_python_counts_it(answer: object, *, expected: bool) -> None:
+def test_the_truth_value_of_a_predicate_result_counts(answer: object, *, expected: bool) -> None:
     untyped: PredicateFunction[None] = lambda old, new: answer  # type: ignore[assignment,return-value]  # noqa: E731
 
     assert verdict(untyped, None, made("a")) is expected

@@ -25,7 +25,7 @@ def test_a_request_is_its_cluster_and_key_whatever_the_reasons() -> None:
     assert len({plain, reasoned, Request("default/a", "prod")}) == 2
 
 
-def test_a_request_knows_its_parts() -> None:
+def test_a_request_has_cluster_namespace_and_name() -> None:
     request = Request("default/a", "prod", reasons=[_REASON])
     assert (request.namespace, request.name, request.cluster) == ("default", "a", "prod")
     assert isinstance(request.key, ObjectKey)
@@ -33,7 +33,7 @@ def test_a_request_knows_its_parts() -> None:
     assert Request("node-1").namespace == ""
 
 
-def test_a_request_prints_short() -> None:
+def test_a_request_has_a_short_text() -> None:
     assert str(Request("default/a")) == "default/a"
     assert str(Request("default/a", "prod")) == "prod:default/a"
     assert repr(Request("default/a", "prod")) == "<Request prod:default/a>"
@@ -72,30 +72,30 @@ def test_a_request_survives_copying(again: object) -> None:
 
 
 @pytest.mark.parametrize("key", [None, 5, ["default/a"], b"default/a"])
-def test_a_key_that_is_no_text_is_refused(key: object) -> None:
+def test_a_key_that_is_not_text_is_refused(key: object) -> None:
     with pytest.raises(InvalidTypeError, match="key: must be text"):
         Request(key)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("key", ["", "/", "/a", "a/", "a/b/c"])
-def test_a_text_that_is_no_key_is_refused(key: str) -> None:
+def test_a_text_that_is_not_a_key_is_refused(key: str) -> None:
     with pytest.raises(InvalidArgumentError, match="must be 'namespace/name' or 'name'"):
         Request(key)
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), "5"])
-def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+def test_an_invalid_time_is_refused(seconds: float) -> None:
     with pytest.raises(InvalidArgumentError, match="requeue_after_seconds"):
         Result(requeue_after_seconds=seconds)
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
-def test_retry_after_refuses_a_time_that_is_none(seconds: float) -> None:
+def test_retry_after_refuses_an_invalid_time(seconds: float) -> None:
     with pytest.raises(InvalidArgumentError, match="retry_after_seconds"):
         RetryAfter(seconds)
 
 
-def test_a_priority_that_is_no_number_is_refused() -> None:
+def test_a_priority_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="priority"):
         Result(1.0, priority="high")  # type: ignore[arg-type]
 
@@ -117,7 +117,7 @@ def test_a_priority_that_is_no_number_is_refused() -> None:
         ("resync_period_seconds", -5),
     ],
 )
-def test_an_option_that_cannot_work_is_refused_by_name(name: str, value: float) -> None:
+def test_an_invalid_option_is_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         ControllerOptions(**{name: value})  # type: ignore[arg-type]
 

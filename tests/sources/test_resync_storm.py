@@ -74,7 +74,7 @@ async def _stop(*tasks: asyncio.Task[None]) -> None:
     await asyncio.wait(tasks)
 
 
-async def test_a_real_event_waits_no_100_ms_while_13000_objects_are_reminded() -> None:
+async def test_a_real_event_waits_less_than_100_ms_during_a_resync_of_13000_objects() -> None:
     period_seconds, count = 60.0, 13_000
     informer, desk = FedInformer(), _Desk(handling_seconds=0.001)
     informer.load(*_objects(count))
@@ -121,7 +121,7 @@ async def test_without_pacing_and_priority_the_same_event_would_wait_for_seconds
     assert desk.waited["added"][-1] > 2.9
 
 
-async def test_no_reminder_starves_while_events_come_faster_than_they_can_be_handled() -> None:
+async def test_resyncs_are_handled_while_events_come_faster_than_they_can_be_handled() -> None:
     handling_seconds, ageing_seconds, overload_seconds = 0.01, 2.0, 30
     informer, desk = FedInformer(), _Desk(handling_seconds, ageing_seconds=ageing_seconds)
     informer.load(*_objects(400))

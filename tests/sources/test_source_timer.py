@@ -33,7 +33,7 @@ async def _running(source: Source) -> AsyncIterator[Noted]:
 
 
 @pytest.mark.virtual_time
-async def test_keys_are_requested_at_each_beat() -> None:
+async def test_keys_are_requested_at_each_tick() -> None:
     options = SourceOptions(cluster="prod")
     source = TimerSource(10.0, ["default/a", Request("b", "dev")], options=options)
     async with _running(source) as noted:
@@ -48,7 +48,7 @@ async def test_keys_are_requested_at_each_beat() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_function_is_asked_at_each_beat_and_may_fail() -> None:
+async def test_a_function_is_called_at_each_tick_and_may_fail() -> None:
     asked = 0
 
     def keys() -> Iterator[str]:
@@ -127,7 +127,7 @@ async def _waits() -> str:
         pytest.param(None, InvalidArgumentError, id="nothing-and-no-primary"),
     ],
 )
-def test_keys_that_are_none_are_refused_at_once(keys: object, error: type[Exception]) -> None:
+def test_invalid_keys_are_refused_at_once(keys: object, error: type[Exception]) -> None:
     untyped: list[str] = keys  # type: ignore[assignment]
 
     with pytest.raises(error):
@@ -135,6 +135,6 @@ def test_keys_that_are_none_are_refused_at_once(keys: object, error: type[Except
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), 1e-9])
-def test_a_period_that_is_none_is_refused(seconds: float) -> None:
+def test_an_invalid_period_is_refused(seconds: float) -> None:
     with pytest.raises(InvalidArgumentError, match="period_seconds"):
         TimerSource(seconds, "a")

@@ -134,7 +134,7 @@ _LIFE = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("+~-!")), max_
 
 
 @given(_LIFE, st.integers(0, 12))
-def test_no_key_is_lost_whenever_the_initial_list_is_worked_off(
+def test_no_key_is_lost_whenever_the_initial_list_is_processed(
     life: list[tuple[str, str]], pump_after: int
 ) -> None:
     informer, noted = FedInformer(), Noted()
@@ -183,7 +183,7 @@ def test_a_mapping_sees_the_old_and_the_new_state_and_both_are_requested() -> No
     ]
 
 
-def test_a_state_that_only_passed_by_is_requested() -> None:
+def test_an_intermediate_state_is_requested() -> None:
     """Whatever waits meanwhile: nothing is merged before it was decided on."""
     informer, noted = FedInformer(), Noted()
     informer.load(made("x"))
@@ -229,7 +229,7 @@ def test_a_recreated_object_is_requested_for_its_end_and_its_beginning() -> None
     ]
 
 
-def test_what_an_event_would_request_is_told_without_requesting_it() -> None:
+def test_a_source_returns_what_an_event_would_request_without_requesting_it() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load()
     source = WatchedSource(informer, _team, predicate=generation_changed)
@@ -369,7 +369,7 @@ def test_the_process_can_still_be_interrupted_in_a_mapping() -> None:
         informer.add(made("a"))
 
 
-def test_after_it_was_detached_nothing_is_enqueued_any_more() -> None:
+def test_a_detached_source_enqueues_nothing() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load(made("a"))
     source = PrimarySource(informer)
@@ -416,7 +416,7 @@ async def _waits(obj: object) -> str:
     return "a"
 
 
-def test_what_cannot_map_or_decide_is_refused_when_it_is_given() -> None:
+def test_an_invalid_mapping_or_predicate_is_refused_when_it_is_given() -> None:
     informer = FedInformer()
     asynchronous = _waits
 
@@ -427,13 +427,13 @@ def test_what_cannot_map_or_decide_is_refused_when_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e-9])
-def test_a_period_that_is_none_is_refused(seconds: float) -> None:
+def test_an_invalid_period_is_refused(seconds: float) -> None:
     with pytest.raises(InvalidArgumentError, match="resync_period_seconds"):
         SourceOptions(resync_period_seconds=seconds)
 
 
 @pytest.mark.virtual_time
-async def test_reminders_are_paced_low_and_only_of_what_is_there_and_matters() -> None:
+async def test_resyncs_are_paced_at_low_priority_and_only_of_matching_objects() -> None:
     informer, noted = FedInformer(), Noted()
     objects = [made(f"a{number}", labels={"team": "red"}) for number in range(100)]
     informer.load(*objects, made("ignored"))

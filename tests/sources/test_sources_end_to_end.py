@@ -85,7 +85,7 @@ async def _running(*sources: Source) -> AsyncIterator[Noted]:
         await asyncio.wait(tasks)
 
 
-async def test_each_source_requests_what_a_server_says(apiserver: APIServer) -> None:
+async def test_each_source_requests_objects_of_a_server(apiserver: APIServer) -> None:
     apiserver.create(_config_map("a"))
     apiserver.create(_owned("of-a", "a"))
     async with AsyncExitStack() as stack:

@@ -22,7 +22,7 @@ def _held(name: str, *finalizers: str, ends: bool = False) -> KubeObject:
     return made(name, finalizers=list(finalizers), **more)
 
 
-def test_one_warning_a_minute_says_how_many_others_there_were(
+def test_one_warning_a_minute_counts_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = 0.0
@@ -46,14 +46,14 @@ def test_one_warning_a_minute_says_how_many_others_there_were(
         pytest.param(_held("a", OURS, ends=True), id="deleted"),
     ],
 )
-def test_what_strands_nothing_is_not_warned_of(
+def test_a_change_that_leaves_no_finalizer_logs_no_warning(
     obj: KubeObject, caplog: pytest.LogCaptureFixture
 ) -> None:
     StrandedFinalizers("maps", lambda: frozenset({OURS})).left(obj)
     assert caplog.messages == []
 
 
-def test_only_what_left_a_selector_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_objects_that_left_a_selector_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     informer, noted = FedInformer(), Noted()
     source = PrimarySource(informer, own_finalizers=lambda: frozenset({OURS}))
     source.attach(noted)

@@ -8,7 +8,7 @@ from pyinformer.store._index_readers import SharedPaths
 from tests.store.objects import pod
 
 
-def test_a_path_added_while_another_thread_reads_is_not_read_from_what_that_leaves() -> None:
+def test_a_path_added_during_a_read_of_another_thread_is_read_correctly() -> None:
     obj, paths = pod("a", "n1", status={"phase": "Running"}), SharedPaths()
     node = paths.reader("spec.nodeName")
     node(obj)

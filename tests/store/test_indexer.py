@@ -44,7 +44,7 @@ def test_an_object_is_found_by_key_and_by_value(store: Indexer[Any]) -> None:
     assert store.by_index(NAMESPACE_INDEX, "default") == [obj]
 
 
-def test_what_is_not_there_is_none_or_empty(store: Indexer[Any]) -> None:
+def test_an_absent_key_is_none_and_an_absent_value_is_empty(store: Indexer[Any]) -> None:
     assert store.get("default/a") is None
     assert "default/a" not in store
     assert store.by_index("node", "n1") == []
@@ -82,7 +82,7 @@ def test_a_deletion_leaves_nothing_in_any_index(store: Indexer[Any]) -> None:
         assert store.index_values(index) == []
 
 
-def test_a_deletion_is_of_what_the_cache_holds_not_of_what_the_event_says(
+def test_a_deletion_removes_the_index_values_of_the_cached_object(
     store: Indexer[Any],
 ) -> None:
     """The last state that a DELETED event carries may have another value than the one cached."""
@@ -146,7 +146,7 @@ def test_a_bookmark_moves_only_the_version(store: Indexer[Any]) -> None:
     assert (store.resource_version, len(store)) == ("44", 1)
 
 
-def test_a_snapshot_is_the_cache_as_it_is(store: Indexer[Any]) -> None:
+def test_a_snapshot_is_the_current_content(store: Indexer[Any]) -> None:
     obj = pod("a", "n1")
     store.apply_nowait(Added(obj))
     assert store.snapshot() == {"default/a": obj}
@@ -176,13 +176,13 @@ def test_an_index_added_while_a_list_is_prepared_is_complete(store: Indexer[Any]
     assert len(store.by_index("app", "x")) == 600
 
 
-def test_index_names_are_taken_once(store: Indexer[Any]) -> None:
+def test_an_index_name_can_be_used_once(store: Indexer[Any]) -> None:
     for name in ("node", NAMESPACE_INDEX):
         with pytest.raises(InvalidArgumentError, match=f"an index called '{name}' exists already"):
             store.add_index(name, NODE)
 
 
-def test_an_unknown_index_is_an_error_that_names_those_there_are(store: Indexer[Any]) -> None:
+def test_an_unknown_index_is_an_error_that_names_the_existing_ones(store: Indexer[Any]) -> None:
     for read in (lambda: store.by_index("nod", "n1"), lambda: store.index_values("nod")):
         with pytest.raises(IndexNotFoundError, match="'nod'; existing: namespace, node"):
             read()
@@ -285,7 +285,7 @@ def test_an_update_keeps_the_values_that_remain(store: Indexer[Any]) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, b"n1", ["n1"]], ids=["none", "bytes", "list"])
-def test_a_value_that_nothing_can_be_found_by_is_refused(store: Indexer[Any], wanted: Any) -> None:
+def test_an_unhashable_index_value_is_refused(store: Indexer[Any], wanted: Any) -> None:
     with pytest.raises(InvalidTypeError, match="value: must be a text, a number or a boolean"):
         store.by_index("node", wanted)
 
@@ -324,7 +324,7 @@ def test_a_path_gives_the_same_values_wherever_it_is_read_from(
         assert len(store.index_values("x")) == 1
 
 
-def test_a_path_through_a_value_of_another_type_harms_no_other_path(store: Indexer[Any]) -> None:
+def test_a_path_through_a_value_of_another_type_affects_no_other_path(store: Indexer[Any]) -> None:
     store.add_index("phase", "status.phase")
     odd = pod("odd", "n1", status="text")
     store.apply_nowait(Added(odd))
@@ -417,7 +417,7 @@ class _CountedText(str):
         return str.__eq__(self, other)
 
 
-def test_an_object_moves_between_many_values_without_a_search_of_all_for_each() -> None:
+def test_moving_an_object_between_many_index_values_is_not_quadratic() -> None:
     """A list in a body of 1 MB can have 200,000 values: each pair of them would be an hour."""
     index: Index[Any] = Index("hosts", lambda _: None)
     before, after = (

@@ -128,7 +128,7 @@ def test_indexes_are_read_through_the_lister(lister: Lister[Any]) -> None:
         lister.by_index("nope", "x")
 
 
-def test_a_cache_that_is_not_synced_never_looks_empty(store: Indexer[Any]) -> None:
+def test_reading_an_unsynced_cache_raises(store: Indexer[Any]) -> None:
     lister = Lister(store, resource="pods", readiness=OneNamespace(synced=False))
     here = lister.namespace("default")
     for read in (
@@ -149,7 +149,7 @@ def test_a_cache_that_is_not_synced_never_looks_empty(store: Indexer[Any]) -> No
             read()
 
 
-async def test_a_reader_may_ask_for_what_is_there_before_the_sync(store: Indexer[Any]) -> None:
+async def test_a_reader_may_read_the_partial_cache_before_the_sync(store: Indexer[Any]) -> None:
     lister = Lister(store, resource="pods", readiness=OneNamespace(synced=False))
     here = lister.namespace("default")
     assert len(lister.list(allow_unsynced=True)) == len(lister.keys(allow_unsynced=True)) == 4
@@ -160,7 +160,7 @@ async def test_a_reader_may_ask_for_what_is_there_before_the_sync(store: Indexer
     assert len([obj async for obj in lister.iter_async(allow_unsynced=True)]) == 4
 
 
-def test_a_namespace_that_is_not_watched_never_looks_empty(store: Indexer[Any]) -> None:
+def test_reading_a_namespace_that_is_not_watched_raises(store: Indexer[Any]) -> None:
     lister = Lister(store, resource="pods", readiness=OneNamespace())
     other = lister.namespace("other")
     for read in (
@@ -198,7 +198,7 @@ class Slow:
             pass
 
 
-async def test_a_walk_gives_way_whenever_its_time_is_used_up(store: Indexer[Any]) -> None:
+async def test_a_walk_yields_to_the_loop_when_its_time_is_used_up(store: Indexer[Any]) -> None:
     replace(store, *(pod(f"p{number}") for number in range(40)))
     work, turns = Slow(0.002), 0
     done = asyncio.Event()
@@ -217,7 +217,9 @@ async def test_a_walk_gives_way_whenever_its_time_is_used_up(store: Indexer[Any]
     assert turns >= 10  # 80 ms of work in budgets of 4 ms
 
 
-async def test_a_quick_walk_does_not_give_way_for_every_object(store: Indexer[Any]) -> None:
+async def test_a_quick_walk_does_not_yield_to_the_loop_for_every_object(
+    store: Indexer[Any],
+) -> None:
     replace(store, *(pod(f"p{number}") for number in range(500)))
     turns = 0
 
@@ -253,12 +255,12 @@ async def test_a_cancelled_walk_ends_and_harms_nothing(store: Indexer[Any]) -> N
 
 
 @pytest.mark.parametrize("read", [list, lambda lister: lister[5], lambda lister: 5 in lister])
-def test_a_key_that_is_no_text_is_refused(lister: Lister[Any], read: Any) -> None:
+def test_a_key_that_is_not_text_is_refused(lister: Lister[Any], read: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"^key: .*list\(\) returns the objects"):
         read(lister)
 
 
-def test_a_fresh_lister_asks_its_own_readiness_and_leaves_the_other_as_it_was(
+def test_a_fresh_lister_has_its_own_limit(
     store: Indexer[Any],
 ) -> None:
     lister = Lister(store, resource="pods", readiness=OneNamespace())
@@ -277,6 +279,6 @@ def test_a_fresh_lister_asks_its_own_readiness_and_leaves_the_other_as_it_was(
     assert sorted(fresh.keys(allow_unsynced=True)) == sorted(lister.keys())
 
 
-def test_a_cache_without_proofs_has_no_fresh_lister(store: Indexer[Any]) -> None:
+def test_a_cache_without_freshness_has_no_fresh_lister(store: Indexer[Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="the age of this cache is unknown"):
         Lister(store, resource="pods").fresh(max_age_seconds=90)

@@ -114,7 +114,7 @@ def test_an_older_response_that_comes_late_replaces_nothing(cache: Cache) -> Non
     assert version_of(cache.lister.get(A)) == 103
 
 
-def test_an_older_event_leaves_the_written_object_and_its_own_takes_it_away(cache: Cache) -> None:
+def test_an_own_write_ends_with_its_own_event_and_not_with_an_older_one(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 105))
     cache.hear(Updated(record(A, "1", 90), record(A, "1", 103)))
     assert version_of(cache.lister[A]) == 105
@@ -123,14 +123,14 @@ def test_an_older_event_leaves_the_written_object_and_its_own_takes_it_away(cach
     assert version_of(cache.lister[A]) == 105
 
 
-def test_an_event_of_another_key_takes_nothing_away(cache: Cache) -> None:
+def test_an_event_of_another_key_does_not_end_an_own_write(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 105))
     cache.hear(Added(record(B, "2", 106)))
     assert version_of(cache.lister[A]) == 105
 
 
 @pytest.mark.parametrize("version", [105, 106])
-def test_a_bookmark_takes_away_what_it_covers(cache: Cache, version: int) -> None:
+def test_a_bookmark_ends_the_own_writes_that_it_covers(cache: Cache, version: int) -> None:
     cache.overlay.put(record(B, "2", 105))
     cache.overlay.confirm("104")
     assert B in cache.lister
@@ -138,7 +138,7 @@ def test_a_bookmark_takes_away_what_it_covers(cache: Cache, version: int) -> Non
     assert not cache.overlay.entries
 
 
-def test_a_list_without_a_written_object_proves_it_a_ghost(cache: Cache) -> None:
+def test_a_list_without_a_written_object_ends_the_own_write(cache: Cache) -> None:
     cache.overlay.put(record(B, "2", 105))
     cache.list(104, record(A, "1", 90))
     assert B in cache.lister
@@ -223,7 +223,7 @@ def test_a_list_confirms_a_deletion(cache: Cache) -> None:
     assert not cache.overlay.entries
 
 
-def test_a_server_that_goes_on_without_a_deletion_is_right_in_the_end(cache: Cache) -> None:
+def test_a_deletion_that_the_server_does_not_carry_out_is_shown_in_the_end(cache: Cache) -> None:
     cache.overlay.put_tombstone(A, "1")
     for version in ("110", "110", "120"):
         cache.overlay.confirm(version)
@@ -232,7 +232,7 @@ def test_a_server_that_goes_on_without_a_deletion_is_right_in_the_end(cache: Cac
     assert A in cache.lister
 
 
-def test_what_leaves_the_selector_is_hidden_and_what_was_never_in_it_stays_out() -> None:
+def test_own_writes_outside_of_the_selector_are_hidden() -> None:
     cache = Cache(selective=True)
     cache.list(100, record(A, "1", 90))
     cache.overlay.put_unselected(A, "1", "101")
@@ -261,7 +261,7 @@ def test_what_left_the_selector_and_came_back_can_be_deleted() -> None:
     assert not cache.overlay.entries
 
 
-def test_who_had_the_name_before_an_unseen_object_does_not_end_its_deletion(cache: Cache) -> None:
+def test_an_event_of_a_predecessor_does_not_end_the_deletion_of_its_successor(cache: Cache) -> None:
     cache.overlay.put_tombstone(B, "2")  # its version is unknown
     cache.hear(Added(record(B, "0", 101)))
     cache.hear(Deleted(record(B, "0", 102)))
@@ -276,13 +276,13 @@ def test_a_late_answer_about_a_predecessor_shows_nothing(cache: Cache) -> None:
     assert A not in cache.lister
 
 
-def test_a_version_that_is_none_hides_no_successor(cache: Cache) -> None:
+def test_an_invalid_version_hides_no_successor(cache: Cache) -> None:
     cache.overlay.put_tombstone(A, "1", "garbage")
     cache.hear(Updated(record(A, "1", 90), record(A, "2", 104)))
     assert version_of(cache.lister.get(A)) == 104
 
 
-def test_an_answer_that_the_store_has_within_the_step_of_its_event_is_known(cache: Cache) -> None:
+def test_an_answer_in_the_step_of_its_event_is_already_known(cache: Cache) -> None:
     cache.store.apply_nowait(Updated(record(A, "1", 90), record(A, "1", 105)))
     assert cache.position == "100"  # it moves after the store
     cache.overlay.put(record(A, "1", 105))
@@ -290,7 +290,7 @@ def test_an_answer_that_the_store_has_within_the_step_of_its_event_is_known(cach
     assert not cache.overlay.entries
 
 
-def test_a_sweep_takes_away_what_the_position_has_passed(cache: Cache) -> None:
+def test_a_sweep_ends_own_writes_that_the_position_has_passed(cache: Cache) -> None:
     cache.overlay.put(record(B, "2", 105))
     cache.position = "105"
     cache.overlay.sweep()
@@ -308,7 +308,7 @@ def test_a_new_epoch_counts_its_own_bookmarks(cache: Cache) -> None:
     assert A in cache.lister
 
 
-def test_versions_that_cannot_be_compared_turn_it_off_with_one_warning(
+def test_versions_that_cannot_be_compared_disable_the_overlay_with_one_warning(
     cache: Cache, caplog: pytest.LogCaptureFixture
 ) -> None:
     cache.overlay.put(record(A, "1", 101))
@@ -321,7 +321,7 @@ def test_versions_that_cannot_be_compared_turn_it_off_with_one_warning(
     assert version_of(cache.lister.get(A)) == 90
 
 
-def test_it_is_bounded_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_overlay_is_bounded_and_logs_that_once(caplog: pytest.LogCaptureFixture) -> None:
     cache = Cache(max_entries=3)
     for number in range(5):
         cache.overlay.put(record(f"default/{number}", str(number), 101 + number))
@@ -330,7 +330,7 @@ def test_it_is_bounded_and_says_so_once(caplog: pytest.LogCaptureFixture) -> Non
     assert len(caplog.records) == 1
 
 
-def test_what_the_position_has_passed_makes_room_first() -> None:
+def test_own_writes_that_the_position_has_passed_are_evicted_first() -> None:
     cache = Cache(max_entries=3)
     for number in range(3):
         cache.overlay.put(record(f"default/{number}", str(number), 101 + number))
@@ -357,7 +357,7 @@ def test_a_write_costs_no_more_the_further_a_stalled_watch_is_behind() -> None:
     assert len(asked) == 300  # two for each, one for that which makes room, none for any other
 
 
-def test_a_new_epoch_clears_it(cache: Cache) -> None:
+def test_a_new_epoch_clears_the_overlay(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 101))
     cache.overlay.clear()
     assert version_of(cache.lister.get(A)) == 90
@@ -377,7 +377,7 @@ def test_a_write_that_a_list_has_is_not_a_missed_state(cache: Cache) -> None:
     assert cache.unheard == []
 
 
-def test_what_a_list_ends_without_an_event_is_a_missed_state(cache: Cache) -> None:
+def test_an_own_write_ended_by_a_list_without_an_event_is_a_missed_state(cache: Cache) -> None:
     """It was never in the store: no comparison of lists shows that it is gone."""
     ghost = record(B, "2", 105)
     cache.overlay.put(ghost)
@@ -407,7 +407,7 @@ def test_a_state_that_our_deletion_ends_is_a_missed_state(cache: Cache) -> None:
     assert cache.unheard == [(made, None)]
 
 
-def test_what_a_new_epoch_forgets_is_a_missed_state(cache: Cache) -> None:
+def test_an_own_write_dropped_by_a_new_epoch_is_a_missed_state(cache: Cache) -> None:
     made = record(B, "2", 105)
     cache.overlay.put(made)
     cache.overlay.clear()

@@ -146,7 +146,7 @@ def test_an_end_of_the_object_ends_the_write(order: VersionOrder) -> None:
 
 
 @UNORDERED
-def test_what_two_lists_do_not_have_is_shown_no_more(order: VersionOrder) -> None:
+def test_an_own_write_that_two_lists_lack_is_no_longer_shown(order: VersionOrder) -> None:
     """The first may have begun before the write; the second has begun after the first."""
     cache = Cache(order)
     cache.overlay.put(record(A, "1", 5))
@@ -210,7 +210,7 @@ def test_opaque_versions_of_any_text_are_shown() -> None:
     assert not cache.overlay.statistics().is_off
 
 
-def test_an_order_that_becomes_less_holds_for_what_was_written_before() -> None:
+def test_a_weaker_version_order_applies_to_earlier_own_writes() -> None:
     cache = Cache(VersionOrder.GLOBAL, record(A, "1", 4))
     cache.position = "4"
     cache.overlay.put(record(A, "1", 5))

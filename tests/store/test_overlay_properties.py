@@ -375,7 +375,7 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_was_received_before_its_ans
     story.ends_with_the_last_event()
 
 
-def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_told_of() -> None:
+def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_reported() -> None:
     story = Story(selective=True)
     story.write("x/a", own=False)
     story.hear()

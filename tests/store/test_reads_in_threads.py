@@ -98,7 +98,7 @@ def _read(
         pytest.param(20, "by_index", id="index of 20 namespaces"),
     ],
 )
-def test_no_read_is_of_two_moments(namespaces: int, what: str, *, own_writes: bool) -> None:
+def test_every_read_is_of_one_moment(namespaces: int, what: str, *, own_writes: bool) -> None:
     rounds = Rounds(namespaces)
     lister = rounds.lister
     reads: dict[str, Callable[[], list[KubeObject[Any]]]] = {

@@ -41,7 +41,7 @@ class Asked:
 
 @pytest.mark.parametrize("selector", ["tier=b", "workload=w7", "tier in (a,c),workload!=w4"])
 @pytest.mark.parametrize("workloads", [1, 20, 600, COUNT])
-def test_what_is_selected_is_what_matches_in_its_order(selector: str, workloads: int) -> None:
+def test_selected_objects_are_the_matching_ones_in_order(selector: str, workloads: int) -> None:
     shared = [Labels.of(labels_of(number, workloads)) for number in range(workloads)]
     objects = [labelled(number, shared[number % workloads]) for number in range(COUNT)]
     matches = LabelSelector.parse(selector).matches
@@ -50,7 +50,7 @@ def test_what_is_selected_is_what_matches_in_its_order(selector: str, workloads:
     assert select(objects, matches) == wanted
 
 
-def test_labels_that_objects_share_are_asked_about_once() -> None:
+def test_shared_labels_are_matched_once() -> None:
     shared = [Labels.of(labels_of(number, 600)) for number in range(600)]
     objects = [labelled(number, shared[number % 600]) for number in range(COUNT)]
     asked = Asked("tier=b")
@@ -58,7 +58,7 @@ def test_labels_that_objects_share_are_asked_about_once() -> None:
     assert asked.times == 600
 
 
-def test_labels_of_their_own_are_asked_about_each() -> None:
+def test_distinct_labels_are_matched_one_by_one() -> None:
     objects = [labelled(n, Labels.of({"pod": str(n)})) for n in range(COUNT)]
     asked = Asked("pod=7")
     assert [obj.key for obj in select(objects, asked)] == ["ns/p7"]

@@ -240,7 +240,7 @@ def test_within_a_change_all_reads_show_the_state_before_it_or_all_the_one_after
     meanwhile=st.lists(st.tuples(st.integers(0, 60), _STEPS), min_size=1, max_size=12),
 )
 @settings(max_examples=examples(50))
-def test_what_a_read_returns_existed_while_it_read(
+def test_a_read_returns_a_state_that_existed_during_the_read(
     steps: list[Step], meanwhile: list[tuple[int, Step]], name: str, *, is_joint: bool
 ) -> None:
     world = World(is_joint=is_joint)

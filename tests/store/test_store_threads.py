@@ -178,7 +178,7 @@ class Reader(threading.Thread):
 
 
 @pytest.mark.usefixtures("_switch_often")
-def test_every_read_from_another_thread_is_a_moment_that_existed() -> None:
+def test_every_read_from_another_thread_is_a_state_that_existed() -> None:
     """Bounded by a count of writes; about a second."""
     store: Indexer[Any] = Indexer(PodView)
     store.add_index("node", "spec.nodeName")

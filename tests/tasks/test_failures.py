@@ -94,7 +94,7 @@ def _forbidden() -> ForbiddenError:
         ),
     ],
 )
-def test_classes_and_our_own_texts_are_shown(error: BaseException, text: str) -> None:
+def test_classes_and_texts_of_our_errors_are_shown(error: BaseException, text: str) -> None:
     assert error_text(error) == text
     assert error_text(raised(error)).startswith(f"{text} at {__file__}:")
 
@@ -146,7 +146,7 @@ def test_a_chain_that_leads_back_to_itself_ends() -> None:
     assert trace_text(one) == "ValueError\ncaused by KeyError"
 
 
-def test_asked_for_in_full_the_texts_are_shown_and_bounded() -> None:
+def test_full_error_texts_are_shown_and_bounded() -> None:
     text = error_text(raised(ValueError(_SECRET), KeyError(_SECRET)), "full")
     assert text.startswith(f"ValueError ({_SECRET}) at ")
     assert text.endswith(f"; caused by KeyError ('{_SECRET}')")
@@ -185,7 +185,7 @@ def test_one_line_per_kind_and_minute_and_every_failure_is_counted() -> None:
     assert repeats_text(0) == ""
 
 
-def test_classes_made_on_the_fly_add_up_to_64_lines_and_one_for_the_rest() -> None:
+def test_dynamic_error_classes_are_at_most_64_lines_and_one_for_the_rest() -> None:
     log = FailureLog()
     made = [type(f"Odd{number}", (ValueError,), {})() for number in range(1000)]
     assert sum(log.due(error, 1.0) is not None for error in made) == 65

@@ -58,7 +58,7 @@ async def test_start_waits_for_readiness() -> None:
     assert not host.is_running
 
 
-async def test_the_users_error_comes_out_bare() -> None:
+async def test_an_error_of_the_caller_is_raised_without_a_group() -> None:
     host = Host("test")
 
     with pytest.raises(ValueError, match="mine") as caught:
@@ -69,7 +69,7 @@ async def test_the_users_error_comes_out_bare() -> None:
     assert not hasattr(caught.value, "__notes__")
 
 
-async def test_an_error_before_readiness_comes_out_of_start_bare() -> None:
+async def test_an_error_before_readiness_is_raised_by_start_without_a_group() -> None:
     async def main(group: TaskGroup, ready: Callable[[], None]) -> None:
         raise FileNotFoundError("no kubeconfig")
 
@@ -77,7 +77,7 @@ async def test_an_error_before_readiness_comes_out_of_start_bare() -> None:
         await Host("test", main).start()
 
 
-async def test_a_crash_surfaces_at_the_end_as_one_bare_error() -> None:
+async def test_a_crash_is_raised_at_the_end_without_a_group() -> None:
     told: list[InformerError] = []
     host = Host("the factory", on_crash=told.append)
     with pytest.raises(InternalError) as caught:
@@ -92,7 +92,7 @@ async def test_a_crash_surfaces_at_the_end_as_one_bare_error() -> None:
     await host.aclose()
 
 
-async def test_a_crash_is_a_note_on_the_users_error() -> None:
+async def test_a_crash_is_a_note_on_the_callers_error() -> None:
     host = Host("the factory")
     with pytest.raises(ValueError, match="mine") as caught:
         async with host:
@@ -146,7 +146,7 @@ async def test_closing_waits_for_what_runs_inside() -> None:
     assert now() == 2.0
 
 
-async def test_closing_is_bounded_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+async def test_closing_is_bounded_and_logs_the_timeout(caplog: pytest.LogCaptureFixture) -> None:
     slow = Slow(cleanup_seconds=60.0)
     host = Host("test", slow)
     await host.start()
@@ -186,7 +186,7 @@ async def test_a_host_runs_once() -> None:
         await host.start()
 
 
-async def test_without_a_running_host_there_is_no_group() -> None:
+async def test_without_a_running_host_there_is_no_task_group() -> None:
     host = Host("test")
 
     with pytest.raises(LifecycleError, match="test is not running"):
@@ -299,7 +299,7 @@ async def test_closing_before_the_first_step_ends_at_once() -> None:
     assert now() == 0.0
 
 
-def test_a_loop_that_ends_ends_the_host_in_silence() -> None:
+def test_a_loop_that_ends_stops_the_host_without_a_log_line() -> None:
     slow = Slow(ready_after_seconds=100.0)
 
     async def main() -> None:

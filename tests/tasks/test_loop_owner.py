@@ -47,12 +47,12 @@ async def test_the_first_loop_is_the_owner_and_others_are_refused() -> None:
     assert "run_in_thread()" in str(none)
 
 
-def test_without_a_loop_there_is_nothing_to_belong_to() -> None:
+def test_without_a_running_loop_there_is_no_owner() -> None:
     with pytest.raises(LifecycleError, match="the thing needs a running event loop"):
         LoopOwner("the thing").claim()
 
 
-def test_of_a_loop_that_is_closed_only_the_end_is_left() -> None:
+def test_after_its_loop_is_closed_an_owner_can_only_be_closed() -> None:
     owner = LoopOwner("the thing")
 
     async def claim() -> None:

@@ -63,7 +63,9 @@ def test_an_earlier_handler_of_the_signal_is_still_called(before: list[int]) -> 
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_two_are_both_asked_and_end_in_any_order(before: list[int], *, is_reversed: bool) -> None:
+def test_two_listeners_are_both_called_and_end_in_any_order(
+    before: list[int], *, is_reversed: bool
+) -> None:
     first, second = Said(), Said()
     one, two = SignalListener("SIGUSR1", first), SignalListener("SIGUSR1", second)
     signal.raise_signal(signal.SIGUSR1)
@@ -78,7 +80,7 @@ def test_two_are_both_asked_and_end_in_any_order(before: list[int], *, is_revers
     assert len(before) == 2
 
 
-def test_one_that_fails_is_logged_and_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_fails_is_logged_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
     asked: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def fails() -> None:
@@ -95,7 +97,7 @@ def test_one_that_fails_is_logged_and_asked_again(caplog: pytest.LogCaptureFixtu
     assert len(lines) == 2
 
 
-def test_another_thread_is_told_where_to_listen() -> None:
+def test_listening_in_another_thread_names_the_main_thread() -> None:
     errors: list[BaseException] = []
 
     def listen() -> None:
@@ -119,7 +121,7 @@ def test_a_signal_that_the_system_lacks_is_refused() -> None:
         SignalListener("SIGNONE", Said())
 
 
-def test_closed_in_another_thread_it_is_deaf() -> None:
+def test_a_listener_closed_in_another_thread_is_not_called() -> None:
     said = Said()
     installed = signal.getsignal(signal.SIGUSR1)
     listener = SignalListener("SIGUSR1", said)

@@ -133,7 +133,7 @@ async def test_waiting_does_not_cancel() -> None:
 
 
 @pytest.mark.parametrize("how", [pytest.param("stop", id="stop"), pytest.param("wait", id="wait")])
-async def test_a_cancelled_wait_goes_on_to_its_bound(how: str) -> None:
+async def test_a_cancelled_wait_continues_up_to_its_timeout(how: str) -> None:
     tasks, stubborn = UserTasks(), Stubborn()
     task = tasks.spawn("stubborn", stubborn.run())
     waiter = asyncio.create_task(task.stop(5.0) if how == "stop" else task.wait(5.0))
@@ -216,7 +216,7 @@ async def test_all_tasks_are_stopped_within_one_grace(caplog: pytest.LogCaptureF
     await settle()
 
 
-async def test_an_excused_task_is_left_alone() -> None:
+async def test_an_excluded_task_is_not_stopped() -> None:
     tasks, stubborn = UserTasks(), Stubborn()
     task = tasks.spawn("stubborn", stubborn.run())
     await settle()
@@ -233,7 +233,7 @@ async def test_an_excused_task_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("awaits_at_its_end", [False, True])
-async def test_who_ignores_a_cancellation_can_be_thrown_out(awaits_at_its_end: bool) -> None:
+async def test_a_task_that_ignores_cancellation_can_be_abandoned(awaits_at_its_end: bool) -> None:
     """asyncio.run() waits for every task at the end: the tasks must be able to end."""
     told: list[str] = []
     crashes: list[BaseException] = []

@@ -96,7 +96,7 @@ async def test_a_lasting_block_is_reported_while_it_lasts(reports: Reports) -> N
     assert watchdog.statistics().blocked_seconds == 0.0
 
 
-async def test_two_who_watch_one_loop_name_a_block_once(reports: Reports) -> None:
+async def test_two_watchdogs_of_one_loop_report_a_block_once(reports: Reports) -> None:
     """A factory and a controller each have a watchdog: both count, one logs."""
     factory, controller = impatient(), impatient()
     for watchdog in (factory, controller):
@@ -127,7 +127,7 @@ async def test_a_callback_outside_of_tasks_is_called_that(reports: Reports) -> N
     assert "by a callback outside of any task, at " in reports.records[0].getMessage()
 
 
-async def test_a_loop_that_turns_is_not_reported(reports: Reports) -> None:
+async def test_a_responsive_loop_is_not_reported(reports: Reports) -> None:
     watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=0.01)
     watchdog.start_nowait()
     watchdog.start_nowait()
@@ -148,7 +148,7 @@ async def test_constructing_starts_no_thread() -> None:
     watchdog.stop_nowait()
 
 
-async def test_stopping_joins_the_thread_at_once_even_between_questions() -> None:
+async def test_stopping_joins_the_thread_at_once_between_checks() -> None:
     watchdog = Watchdog(limit_seconds=3600.0, ping_seconds=3600.0)
     watchdog.start_nowait()
 

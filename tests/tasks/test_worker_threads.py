@@ -26,7 +26,7 @@ async def test_the_result_comes_back() -> None:
     assert await WorkerThreads("test").run(lambda: 42) == 42
 
 
-async def test_the_error_comes_back_bare() -> None:
+async def test_the_error_is_raised_without_a_group() -> None:
     def fail() -> None:
         raise KeyError("a")
 
@@ -48,7 +48,7 @@ async def test_calls_one_after_the_other_share_a_thread() -> None:
     assert threading.get_ident() not in used
 
 
-async def test_a_call_that_never_returns_holds_up_no_other(release: threading.Event) -> None:
+async def test_a_call_that_never_returns_delays_no_other(release: threading.Event) -> None:
     threads = WorkerThreads("test")
     entered = threading.Event()
 

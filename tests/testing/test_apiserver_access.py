@@ -115,7 +115,7 @@ def test_an_open_watch_outlives_its_token() -> None:
         assert stream.named(1) == [("ADDED", "a")]
 
 
-def test_what_a_token_may_not_do_is_403_in_upstreams_words() -> None:
+def test_a_forbidden_request_is_403_with_upstreams_message() -> None:
     reader = Token(value="t", user="x", verbs=("get", "watch"), resources=("pods", "jobs.batch"))
     with APIServer(tokens=[reader]) as server, Wire(server.url, token="t") as wire:
         refused = wire.get(ALL_PODS)
@@ -150,7 +150,7 @@ def test_rights_change_while_the_server_runs(server: APIServer) -> None:
     assert _status(server, "t", watch="1") == 403
 
 
-def test_requests_are_noted_with_what_they_asked(server: APIServer) -> None:
+def test_requests_are_recorded_with_their_parameters(server: APIServer) -> None:
     with Wire(server.url) as wire:
         wire.get(PODS, limit=5, labelSelector="a=b")
         wire.get("/apis/apps/v1/namespaces/n/deployments/d")
@@ -169,7 +169,7 @@ def test_requests_are_noted_with_what_they_asked(server: APIServer) -> None:
     assert server.requests == ()
 
 
-def test_credentials_are_not_noted(server: APIServer) -> None:
+def test_credentials_are_not_recorded(server: APIServer) -> None:
     assert _status(server, "secret") == 200
     assert "secret" not in repr(server.requests)
 
@@ -183,7 +183,7 @@ def test_a_watch_is_unfinished_until_it_ends(server: APIServer) -> None:
         server.wait_for_request(lambda request: request.is_finished)
 
 
-def test_waiting_for_a_request_ends_and_says_what_came(server: APIServer) -> None:
+def test_waiting_for_a_request_times_out_and_lists_what_arrived(server: APIServer) -> None:
     assert _status(server, None) == 200
     with pytest.raises(TimeoutError, match="there were: list /api/v1/pods"):
         server.wait_for_request(lambda request: request.verb == "watch", timeout_seconds=0.01)
@@ -278,7 +278,7 @@ def test_a_port_that_is_taken_is_an_error_and_leaves_no_thread(server: APIServer
     assert names.count("pyinformer-apiserver") == 1
 
 
-def test_a_window_of_nothing_is_refused() -> None:
+def test_an_empty_window_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="watch_cache_size"):
         APIServer(watch_cache_size=0)
 

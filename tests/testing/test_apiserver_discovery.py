@@ -121,13 +121,13 @@ def test_a_known_document_is_not_sent_again(wire: Wire) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
-def test_who_does_not_ask_for_the_one_document_gets_the_many(wire: Wire) -> None:
+def test_clients_without_aggregated_discovery_get_separate_documents(wire: Wire) -> None:
     for accept in ("application/json", f"application/json,{_AGGREGATED}", "*/*", ""):
         answer = wire.request("GET", "/apis", headers={"Accept": accept})
         assert answer.json["kind"] == "APIGroupList", accept
 
 
-def test_kubectl_is_told_in_protobuf_that_there_are_no_schemas(wire: Wire) -> None:
+def test_kubectl_gets_an_empty_openapi_document_in_protobuf(wire: Wire) -> None:
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     answer = wire.request("GET", "/openapi/v2", headers={"Accept": accept})
 
@@ -136,7 +136,7 @@ def test_kubectl_is_told_in_protobuf_that_there_are_no_schemas(wire: Wire) -> No
     assert wire.get("/openapi/v2").json["swagger"] == "2.0"
 
 
-def test_a_client_that_looks_before_a_dry_run_finds_that_there_are_some(wire: Wire) -> None:
+def test_a_client_that_checks_for_dry_run_support_finds_it(wire: Wire) -> None:
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     body = wire.request("GET", "/openapi/v2", headers={"Accept": accept}).body
     paths = wire.get("/openapi/v2").json["paths"]

@@ -66,7 +66,7 @@ def test_a_watch_can_be_refused_with_any_status(server: APIServer, wire: Wire) -
     assert (refused.status, refused.json["reason"]) == (410, "Gone")
 
 
-def test_a_body_that_is_no_json(server: APIServer, wire: Wire) -> None:
+def test_a_body_that_is_not_json(server: APIServer, wire: Wire) -> None:
     server.faults.add(Fault(status=502, body=b"<html>", content_type="text/html"))
     answer = wire.get(ALL_PODS)
     assert (answer.status, answer.body) == (502, b"<html>")
@@ -205,7 +205,7 @@ def test_an_expired_watch_list_can_be_an_error_event(server: APIServer, wire: Wi
         (Fault(match=lambda request: request.path == "/x"), False),
     ],
 )
-def test_a_fault_strikes_what_it_matches(fault: Fault, applies: bool) -> None:
+def test_a_fault_applies_to_requests_that_match(fault: Fault, applies: bool) -> None:
     script = FaultScript()
     script.add(fault)
     assert (script.pick(_request()) is not None) is applies
@@ -260,7 +260,7 @@ def test_a_match_cannot_change_connections_from_within(server: APIServer, wire: 
     assert "server's own thread" in str(caught[0])
 
 
-def test_a_fault_skips_and_counts() -> None:
+def test_a_fault_skips_requests_and_counts() -> None:
     script = FaultScript()
     script.add(Fault(status=500, skip=2, times=2))
     struck = [fault is not None for fault in _strikes(script, 6)]
@@ -268,7 +268,7 @@ def test_a_fault_skips_and_counts() -> None:
     assert script.struck == 2
 
 
-def test_the_first_fault_that_is_due_strikes() -> None:
+def test_the_first_matching_fault_applies() -> None:
     script = FaultScript()
     script.add(Fault(status=500), Fault(status=503, times=None))
     assert [fault.status for fault in _strikes(script, 3)] == [500, 503, 503]
@@ -276,7 +276,7 @@ def test_the_first_fault_that_is_due_strikes() -> None:
     assert _strikes(script, 1) == [None]
 
 
-def test_chances_are_drawn_from_the_seed() -> None:
+def test_random_faults_are_determined_by_the_seed() -> None:
     def play(seed: int) -> list[Any]:
         script = FaultScript(seed)
         script.add(Fault(probability=0.5, times=None, cut_after_bytes=(0, 1000)))

@@ -91,7 +91,7 @@ def test_an_owner_is_the_one_with_the_uid(server: APIServer) -> None:
         pytest.param({"kind": "Strange"}, ["dependent"], id="of-an-unknown-kind"),
     ],
 )
-def test_an_owner_that_never_was_is_gone_and_an_unknown_one_may_be_there(
+def test_an_owner_of_a_known_kind_is_absent_and_one_of_an_unknown_kind_may_exist(
     server: APIServer, changed: dict[str, Any], expected: list[str]
 ) -> None:
     owner = _make(server, "owner")
@@ -163,7 +163,7 @@ def test_orphans_are_left_behind_without_the_reference(server: APIServer) -> Non
     assert kept["name"] == "other"
 
 
-def test_two_that_own_each_other_keep_each_other(server: APIServer) -> None:
+def test_two_objects_that_own_each_other_are_kept(server: APIServer) -> None:
     first = _make(server, "first")
     second = _make(server, "second", _owned_by(first))
     references = {"metadata": {"ownerReferences": [_owned_by(second)]}}
@@ -194,7 +194,7 @@ def test_a_server_that_collects_does_it_soon_after_the_write() -> None:
             ]
 
 
-def test_a_world_collects_when_it_is_told_to() -> None:
+def test_a_world_collects_garbage_on_request() -> None:
     with World() as world:
         owner = _make(world, "owner")
         _make(world, "dependent", _owned_by(owner))
@@ -217,7 +217,7 @@ def test_owners_in_a_circle_do_not_wait_for_each_other(server: APIServer) -> Non
     assert _names(server) == []
 
 
-def test_an_object_is_let_alone_while_one_of_its_owners_cannot_be_looked_up(
+def test_an_object_is_kept_while_one_of_its_owners_cannot_be_read(
     server: APIServer,
 ) -> None:
     gone = _owned_by(_make(server, "gone"))
@@ -242,7 +242,7 @@ def test_an_owner_of_the_cluster_may_own_what_is_in_a_namespace(server: APIServe
     assert server.collect_garbage() == 1
 
 
-def test_an_owner_in_another_namespace_is_none(server: APIServer) -> None:
+def test_an_owner_in_another_namespace_is_not_an_owner(server: APIServer) -> None:
     owner = _make(server, "owner", namespace="elsewhere")
     _make(server, "dependent", _owned_by(owner))
     assert server.collect_garbage() == 1
@@ -260,7 +260,7 @@ def _terminating(server: APIServer | World) -> bool:
     return "shop" in names
 
 
-def test_a_namespace_is_emptied_and_goes_when_nothing_holds_what_is_in_it(
+def test_a_namespace_is_deleted_once_its_objects_are_gone(
     server: APIServer,
 ) -> None:
     _fill(server)

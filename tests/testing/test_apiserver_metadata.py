@@ -112,7 +112,7 @@ def test_the_first_representation_that_is_known_is_taken(accept: str, expected: 
         "application/json;as=Nonsense;g=meta.k8s.io;v=v1",
     ],
 )
-def test_who_takes_nothing_that_is_known_is_refused(accept: str) -> None:
+def test_an_unsupported_accept_header_is_refused(accept: str) -> None:
     with pytest.raises(Failure) as caught:
         shown(accept)
     assert caught.value.code == 406
@@ -145,7 +145,7 @@ def test_a_table_has_columns_and_cells_and_metadata(apiserver: APIServer) -> Non
     assert get(apiserver, f"{PODS}/a?includeObject=Object", TABLE)["rows"][0]["object"]["spec"]
 
 
-def test_the_tables_of_a_watch_say_once_what_their_columns_are(apiserver: APIServer) -> None:
+def test_the_tables_of_a_watch_describe_their_columns_once(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     apiserver.create(pod("b"))
     raw = read(apiserver, f"{ALL_PODS}?watch=1&timeoutSeconds=1", TABLE)

@@ -89,7 +89,9 @@ def _message(cluster: _Cluster, what: str) -> str:
     return what.replace("$", cluster.namespace)
 
 
-def test_without_a_role_nothing_is_allowed_and_the_text_says_what(cluster: _Cluster) -> None:
+def test_without_a_role_nothing_is_allowed_and_the_message_names_the_request(
+    cluster: _Cluster,
+) -> None:
     ns = cluster.namespace
     who = f'User "system:serviceaccount:{ns}:worker"'
     core = 'in API group ""'
@@ -185,7 +187,7 @@ def test_impersonation_without_the_right_is_forbidden(cluster: _Cluster) -> None
     assert lonely.json["message"].endswith("without impersonating a user name")
 
 
-def test_who_impersonates_has_the_rights_of_the_other(cluster: _Cluster) -> None:
+def test_an_impersonated_request_has_the_rights_of_the_other_user(cluster: _Cluster) -> None:
     cluster.role("reader", {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
     cluster.becomes(cluster.pods(), 200)
     account = {"Impersonate-User": f"system:serviceaccount:{cluster.namespace}:worker"}
@@ -202,7 +204,7 @@ def test_who_impersonates_has_the_rights_of_the_other(cluster: _Cluster) -> None
     assert who == {"username": "jane", "groups": ["devs", "system:authenticated"]}
 
 
-def test_a_program_can_ask_what_it_may_do(cluster: _Cluster) -> None:
+def test_a_program_can_list_its_own_rights(cluster: _Cluster) -> None:
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
     cluster.role("reader", rule)
     cluster.becomes(cluster.pods(), 200)
@@ -280,7 +282,7 @@ def test_service_accounts_are_groups(server: APIServer, group: str) -> None:
         assert wire.get("/api/v1/nodes").status == 200
 
 
-def test_the_token_of_a_deleted_account_is_no_token(server: APIServer) -> None:
+def test_the_token_of_a_deleted_account_is_not_a_token(server: APIServer) -> None:
     with Wire(server.url, token=server.token_for_service_account("a", "shop")) as wire:
         assert wire.get("/api").status == 200
         server.delete("v1", "serviceaccounts", "a", "shop")
@@ -288,7 +290,7 @@ def test_the_token_of_a_deleted_account_is_no_token(server: APIServer) -> None:
         assert wire.get("/api").status == 401
 
 
-def test_who_brings_no_token_is_anonymous(server: APIServer) -> None:
+def test_a_request_without_a_token_is_anonymous(server: APIServer) -> None:
     with Wire(server.url) as wire:
         assert wire.get("/version").status == 200
         answer = wire.get("/api")

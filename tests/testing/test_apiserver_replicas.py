@@ -44,7 +44,7 @@ def test_what_is_written_to_a_replica_is_written(server: APIServer, wire: Wire) 
     assert [one["metadata"]["name"] for one in server.list("v1", "pods")] == ["a"]
 
 
-def test_a_replica_that_lags_answers_from_the_past_only_who_is_content_with_it(
+def test_a_lagging_replica_answers_only_requests_that_accept_old_data(
     server: APIServer, replica: ServerReplica, wire: Wire
 ) -> None:
     before = server.create(pod("a"))["metadata"]["resourceVersion"]
@@ -193,7 +193,7 @@ async def test_an_informer_of_a_replica_is_as_old_as_that_and_catches_up() -> No
             assert found is not None
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_contradictory_arguments_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="replicas"):
         APIServer(replicas=0)
     (replica,) = APIServer(replicas=2).replicas

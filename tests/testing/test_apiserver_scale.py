@@ -118,7 +118,7 @@ def test_a_scale_of_an_older_version_is_a_conflict(wire: Wire, path: str) -> Non
     assert wire.get(path).json["spec"]["replicas"] == 3
 
 
-def test_what_is_no_scale_is_refused(wire: Wire, path: str) -> None:
+def test_a_body_that_is_not_a_scale_is_refused(wire: Wire, path: str) -> None:
     negative = wire.request("PUT", f"{path}/scale", _scale(path, -5))
     other = wire.request("PUT", f"{path}/scale", _scale(f"{path}x", 5))
     absent = wire.get(f"{path}-no/scale")

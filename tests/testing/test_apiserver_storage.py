@@ -37,7 +37,7 @@ def _play(storage: Storage, steps: list[tuple[str, str]]) -> list[tuple[int, dic
 
 
 @given(_STEPS)
-def test_every_past_state_can_be_told(steps: list[tuple[str, str]]) -> None:
+def test_every_past_state_can_be_read(steps: list[tuple[str, str]]) -> None:
     storage = Storage(window_size=3, history_size=1000)
     for revision, model in _play(storage, steps):
         state = storage.state_at(_PODS, revision)
@@ -46,7 +46,7 @@ def test_every_past_state_can_be_told(steps: list[tuple[str, str]]) -> None:
 
 
 @given(_STEPS, st.integers(1, 5))
-def test_a_window_replays_the_rest_or_says_that_it_cannot(
+def test_a_window_replays_the_rest_or_reports_that_it_is_gone(
     steps: list[tuple[str, str]], window: int
 ) -> None:
     storage = Storage(window_size=window, history_size=1000)

@@ -137,7 +137,7 @@ def test_objects_enter_and_leave_a_field_selector(server: APIServer, wire: Wire)
 
 
 @pytest.mark.parametrize("version", ["", "0"])
-def test_a_watch_from_nowhere_begins_with_synthetic_adds(
+def test_a_watch_without_a_version_begins_with_synthetic_adds(
     server: APIServer, wire: Wire, version: str
 ) -> None:
     for name in "ba":
@@ -162,7 +162,7 @@ def test_a_connection_serves_many_requests(server: APIServer, wire: Wire) -> Non
 
 
 @pytest.mark.parametrize("version", ["abc", "-1", "1.0"])
-def test_a_resource_version_that_is_no_number_is_500(wire: Wire, version: str) -> None:
+def test_a_resource_version_that_is_not_a_number_is_500(wire: Wire, version: str) -> None:
     refused = wire.get(ALL_PODS, watch="1", resourceVersion=version)
     assert (refused.status, refused.json["code"]) == (500, 500)
     assert f'Invalid value: "{version}"' in refused.json["message"]
@@ -240,7 +240,7 @@ def test_a_new_resource_is_not_behind_after_compaction(server: APIServer, wire: 
         assert _error(stream)["code"] == 410
 
 
-def test_bookmarks_come_at_their_interval_to_those_who_ask() -> None:
+def test_bookmarks_come_at_their_interval_if_requested() -> None:
     with APIServer(bookmark_interval_seconds=0.05) as server, Wire(server.url) as wire:
         asks = {"allowWatchBookmarks": "true", "timeoutSeconds": 1}
         with (

@@ -109,7 +109,7 @@ def test_an_empty_kubebuilder_assets_counts_as_unset(tmp_path: Path) -> None:
     assert find_binaries(environ={"KUBEBUILDER_ASSETS": ""}, cache_folder=tmp_path) is None
 
 
-def test_a_file_that_is_not_executable_is_no_program(tmp_path: Path) -> None:
+def test_a_file_that_is_not_executable_is_not_a_program(tmp_path: Path) -> None:
     _pair(tmp_path).etcd.chmod(0o600)
 
     with pytest.raises(KubeAPIServerNotFoundError):
@@ -126,7 +126,7 @@ def test_nothing_is_built_unless_asked(tmp_path: Path, install_go: Callable[...,
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_error_for_nothing_found_says_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_build_names_the_cure(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         find_or_build(build=False, environ={}, cache_folder=tmp_path)
 
@@ -206,7 +206,7 @@ def test_two_builds_at_once_build_once(tmp_path: Path, install_go: Callable[...,
     assert len(calls.read_text().splitlines()) == 3
 
 
-def test_a_long_build_says_how_far_it_is(
+def test_a_long_build_reports_its_progress(
     tmp_path: Path, install_go: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_go()
@@ -238,7 +238,7 @@ def test_no_go_at_all_names_the_extra(tmp_path: Path, monkeypatch: pytest.Monkey
         find_go(search_path=str(tmp_path))
 
 
-def test_a_go_on_path_is_found(tmp_path: Path, install_go: Callable[..., Path]) -> None:
+def test_a_go_in_path_is_found(tmp_path: Path, install_go: Callable[..., Path]) -> None:
     install_go(version="go1.27.0")
 
     assert find_go() == tmp_path / "toolchain" / "go"

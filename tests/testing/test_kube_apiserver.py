@@ -113,7 +113,9 @@ def test_pods_are_listed_over_verified_https(kube_apiserver: KubeAPIServer) -> N
         urllib.request.urlopen(request, timeout=30)  # noqa: S310 - our own server
 
 
-def test_objects_live_their_life(kube_apiserver: KubeAPIServer, namespace: str) -> None:
+def test_objects_are_created_updated_and_deleted(
+    kube_apiserver: KubeAPIServer, namespace: str
+) -> None:
     created = kube_apiserver.create(_config_map("one", namespace, a="1"))
     with pytest.raises(ConflictError):
         kube_apiserver.create(_config_map("one", namespace))
@@ -204,7 +206,7 @@ def test_a_custom_resource_is_served_once_registered(
     assert kube_apiserver.list(f"{group}/v1", "widgets") == [created]
 
 
-def test_a_watch_tells_what_happens(kube_apiserver: KubeAPIServer, namespace: str) -> None:
+def test_a_watch_delivers_changes(kube_apiserver: KubeAPIServer, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps?sendInitialEvents=true"
     query = "&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     events = _watch(kube_apiserver, path + query)
@@ -281,7 +283,7 @@ def test_a_save_loses_nothing_and_breaks_nothing(own_server: KubeAPIServer) -> N
     assert own_server.get("v1", "configmaps", "last", "default") == last
 
 
-def test_a_bumped_revision_is_beyond_all_and_tells_watches_to_start_over(
+def test_a_bumped_revision_is_higher_than_all_and_expires_watches(
     own_server: KubeAPIServer,
 ) -> None:
     last = own_server.create(_config_map("last", "default"))
@@ -370,7 +372,7 @@ def test_a_user_may_do_what_rbac_grants(own_server: KubeAPIServer) -> None:
         bob.list("v1", "secrets", "default")
 
 
-def test_a_flag_that_does_not_exist_fails_with_the_servers_words(
+def test_an_unknown_flag_fails_with_the_message_of_the_server(
     kube_apiserver_build: bool,
 ) -> None:
     server = KubeAPIServer(build=kube_apiserver_build, extra_args=["--no-such-flag"])

@@ -88,7 +88,7 @@ def test_objects_are_written_and_read(server: KubeAPIServer) -> None:
         server.get("v1", "configmaps", "one", "default")
 
 
-def test_refusals_are_typed_and_carry_what_the_server_said(server: KubeAPIServer) -> None:
+def test_refusals_are_typed_and_carry_the_message_of_the_server(server: KubeAPIServer) -> None:
     server.create(_config_map("one"))
 
     with pytest.raises(ConflictError) as raised:
@@ -125,7 +125,7 @@ def test_each_token_has_a_client_and_others_are_refused(server: KubeAPIServer) -
         server.client("nobodys-token").list("v1", "configmaps")
 
 
-def test_a_kubeconfig_says_where_and_who(server: KubeAPIServer, tmp_path: Path) -> None:
+def test_a_kubeconfig_names_server_and_user(server: KubeAPIServer, tmp_path: Path) -> None:
     path = server.write_kubeconfig(tmp_path / "config", token="bobs-token")
     config = yaml.safe_load(path.read_text())
 
@@ -255,7 +255,7 @@ def test_a_stopped_server_starts_again_with_fresh_data(server: KubeAPIServer) ->
     assert server.list("v1", "configmaps", "default") == []
 
 
-def test_before_start_and_after_stop_every_call_says_so() -> None:
+def test_every_call_before_start_and_after_stop_raises() -> None:
     server = KubeAPIServer()
 
     with pytest.raises(LifecycleError, match=r"call start\(\)"):

@@ -104,7 +104,7 @@ def test_the_test_that_changed_a_shared_object_fails_and_no_other(output: str) -
     assert "hush" not in output.partition("short test summary")[0].replace('"hush"', "")
 
 
-def test_a_test_that_fails_by_itself_keeps_its_error_and_is_told_of_the_other(output: str) -> None:
+def test_a_failing_test_keeps_its_error_and_gets_the_mutation_as_a_note(output: str) -> None:
     assert "FAILED test_it.py::test_careless_and_broken - ValueError: own error" in output
     assert "pyinformer: the shared decoded object of default/a in pods.v1" in output
 
@@ -117,13 +117,13 @@ def test_a_fixture_that_changed_a_shared_object_is_an_error_of_its_test(output: 
     assert output.count("fixture of this test changed what readers of a cache share") >= 2
 
 
-def test_it_can_be_switched_off(tmp_path: Path) -> None:
+def test_the_mutation_detector_can_be_switched_off(tmp_path: Path) -> None:
     output = _run(tmp_path, "pyinformer_mutation_detector = off").stdout
 
     assert "PASSED test_it.py::test_careless" in output
 
 
-def test_a_mode_that_is_none_ends_the_run_with_the_reason(tmp_path: Path) -> None:
+def test_an_invalid_mode_ends_the_run_with_the_reason(tmp_path: Path) -> None:
     ended = _run(tmp_path, "pyinformer_mutation_detector = loud")
 
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR

@@ -53,7 +53,7 @@ def test_a_status_is_written_with_the_rest(client: SyncClient) -> None:
     assert (patched["status"]["phase"], patched["metadata"]["labels"]) == ("Succeeded", {"a": "b"})
 
 
-def test_lists_select_and_say_what_their_items_are(client: SyncClient) -> None:
+def test_lists_select_and_name_the_kind_of_their_items(client: SyncClient) -> None:
     client.ensure_namespace("web")
     client.create(_pod("one", labels={"app": "web"}))
     client.create(_pod("two", "web", labels={"app": "web"}))

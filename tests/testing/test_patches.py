@@ -138,7 +138,7 @@ def test_yaml_is_read_as_kubernetes_reads_it(text: bytes, expected: JSONObject) 
 @pytest.mark.parametrize(
     "text", [b"a: b: c", b"[1]", b"3", b"!!python/object:os.x {}", b"\xff", b"? [a]\n: 1"]
 )
-def test_yaml_that_is_no_object_is_400(text: bytes) -> None:
+def test_yaml_that_is_not_an_object_is_400(text: bytes) -> None:
     with pytest.raises(Failure) as raised:
         parse_configuration(text)
     assert raised.value.code == 400

@@ -71,7 +71,7 @@ def test_a_config_map_becomes_the_json_that_go_writes() -> None:
     }
 
 
-def test_numbers_and_names_of_ports_are_told_apart() -> None:
+def test_numbers_and_names_of_ports_are_distinguished() -> None:
     by_number = text(1, number(3, 80) + text(4, number(1, 0) + number(2, 8080) + text(3, "")))
     by_name = text(1, number(3, 81) + text(4, number(1, 1) + number(2, 0) + text(3, "http")))
     service = decoded("v1", "Service", text(2, by_number + by_name))
@@ -110,7 +110,7 @@ def test_lists_of_strings_that_are_messages() -> None:
     assert review["spec"] == {"extra": {"scopes": ["a", "b"]}}
 
 
-def test_no_body_is_no_body() -> None:
+def test_an_empty_body_stays_empty() -> None:
     assert json_of(b"") == b""
 
 

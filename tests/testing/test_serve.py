@@ -63,7 +63,7 @@ def test_an_existing_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-def test_a_missing_real_server_is_said_in_words(
+def test_a_missing_real_server_is_reported_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -205,7 +205,7 @@ def test_conditions_of_jobs_are_one_value_and_those_of_pods_are_not() -> None:
         (["a"], "no key"),
     ],
 )
-def test_lists_whose_items_cannot_be_told_apart_are_found(parts: Any, found: str | None) -> None:
+def test_lists_with_indistinguishable_items_are_found(parts: Any, found: str | None) -> None:
     problem = ambiguity({"spec": {"parts": parts}}, SHAPE)
     if found is None:
         assert problem is None
@@ -235,7 +235,7 @@ _anything = st.recursive(
     body=st.dictionaries(_fields_of_pods | st.just("spec"), _anything, max_size=4),
     shape=st.sampled_from([SHAPE, BuiltInShape("pods")]),
 )
-def test_who_creates_owns_what_an_update_of_nothing_would_add(
+def test_the_creator_owns_defaulted_fields(
     metadata: JSONObject, body: JSONObject, shape: SchemaShape | BuiltInShape
 ) -> None:
     content = {**body, "metadata": metadata}

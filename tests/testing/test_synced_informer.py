@@ -38,7 +38,7 @@ def _names(objects: list[Any]) -> list[str]:
     return sorted(obj.metadata.name for obj in objects)
 
 
-def test_it_is_a_shared_informer_that_has_synced() -> None:
+def test_a_synced_informer_is_a_shared_informer() -> None:
     pods = synced_informer("v1", "pods", [_pod("a"), _pod("b", namespace="shop")])
 
     assert isinstance(pods, pyinformer.SharedInformer)
@@ -110,7 +110,7 @@ async def test_an_asynchronous_handler_cannot_be_called_inside_of_a_loop() -> No
         pods.apply(_pod("a"))
 
 
-async def test_a_program_may_start_it_and_wait_for_it() -> None:
+async def test_a_program_may_start_and_await_a_synced_informer() -> None:
     pods = synced_informer("v1", "pods", [_pod("a")])
 
     await pods.start()
@@ -141,7 +141,7 @@ def test_what_a_handler_raises_comes_out() -> None:
     assert _names(pods.lister.list()) == ["a"]
 
 
-def test_what_is_not_selected_is_not_held_and_what_leaves_is_deleted() -> None:
+def test_only_selected_objects_are_held_and_leaving_ones_are_deleted() -> None:
     web = {"app": "web"}
     pods = synced_informer(
         "v1",
@@ -172,7 +172,7 @@ def test_what_is_not_selected_is_not_held_and_what_leaves_is_deleted() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_such_object_is_refused(malformed: Any) -> None:
+def test_an_object_of_another_kind_or_shape_is_refused(malformed: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         synced_informer("v1", "pods", [malformed])
 
@@ -182,12 +182,12 @@ def test_what_does_not_fit_the_view_is_refused() -> None:
         synced_informer("v1", "pods", [_pod("a", node=3)], projection=PodView)  # type: ignore[arg-type]
 
 
-def test_one_object_is_no_list_of_objects() -> None:
+def test_one_object_is_not_a_list_of_objects() -> None:
     with pytest.raises(InvalidArgumentError, match="list of objects"):
         synced_informer("v1", "pods", _pod("a"))  # type: ignore[arg-type]
 
 
-def test_scopes_of_built_in_resources_are_known_and_others_are_told() -> None:
+def test_scopes_of_built_in_resources_are_known_and_others_are_arguments() -> None:
     nodes = synced_informer("v1", "nodes", [{"metadata": {"name": "n"}}])
     teams = synced_informer(
         "acme.io/v1", "teams", [{"kind": "Team", "metadata": {"name": "t"}}], namespaced=False
@@ -199,7 +199,7 @@ def test_scopes_of_built_in_resources_are_known_and_others_are_told() -> None:
         synced_informer("acme.io/v1", "teams", [{"metadata": {"name": "t"}}])
 
 
-def test_what_is_not_held_cannot_be_deleted() -> None:
+def test_an_object_that_is_not_held_cannot_be_deleted() -> None:
     with pytest.raises(ObjectNotFoundError):
         synced_informer("v1", "pods").delete("default/a")
 

@@ -70,7 +70,7 @@ def _built_in(plural: str) -> ResourceType:
     return next(one for one in BUILT_IN if one.plural == plural)
 
 
-def test_a_pod_that_is_being_deleted_says_so() -> None:
+def test_a_pod_row_shows_terminating() -> None:
     metadata = {"name": "a", "deletionTimestamp": "x", "creationTimestamp": "2026-01-02T03:04:00Z"}
     running = {"ready": True, "restartCount": 2, "state": {"running": {}}}
     waiting = {"ready": False, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
@@ -116,7 +116,7 @@ def test_a_resource_without_columns_of_its_own_shows_name_and_age() -> None:
     assert [column.name for column in columns_of(_built_in("networkpolicies"))] == ["Name", "Age"]
 
 
-def test_a_node_says_its_roles_and_that_it_takes_no_pods() -> None:
+def test_a_node_row_shows_roles_and_unschedulable() -> None:
     labels = {"node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": "", "x": "y"}
     ready = {"type": "Ready", "status": "False"}
     node: JSONObject = {
@@ -165,7 +165,7 @@ def test_a_container_that_ended_without_a_reason_shows_its_exit_code() -> None:
     assert cells["Status"] == "ExitCode:3"
 
 
-def test_a_column_of_text_shows_what_is_no_text() -> None:
+def test_a_text_column_shows_other_json_values() -> None:
     column: JSONObject = {"name": "Size", "type": "string", "jsonPath": ".spec.size"}
     widgets = ResourceType(
         "example.com", "v1", "Widget", "widgets", list_shape="custom", printer_columns=(column,)

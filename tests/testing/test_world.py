@@ -97,9 +97,7 @@ def operator(world: World) -> _Operator:
     return _Operator(world.cluster, world.factory)
 
 
-def test_a_reconcile_does_its_work_and_tells_what_follows(
-    world: World, operator: _Operator
-) -> None:
+def test_a_reconcile_runs_and_returns_its_outcome(world: World, operator: _Operator) -> None:
     outcome = world.reconcile(operator.controller, "default/a")
 
     assert outcome.error is None
@@ -198,7 +196,7 @@ def test_a_plain_function_reconciles_too(world: World) -> None:
     assert [each.split()[:2] for each in seen] == [["default/a", "True"], ["default/b", "False"]]
 
 
-def test_a_change_asks_for_its_owner_and_says_why(world: World, operator: _Operator) -> None:
+def test_a_change_requests_its_owner_with_a_reason(world: World, operator: _Operator) -> None:
     world.reconcile(operator.controller, "default/a")
     world.enqueued_by(operator.controller)
 
@@ -221,7 +219,7 @@ def test_writes_of_a_reconcile_enqueue_as_those_of_others_do(
     assert [reason.event for reason in request.reasons] == ["added"]
 
 
-def test_what_existed_before_has_not_happened(world: World, operator: _Operator) -> None:
+def test_objects_that_existed_before_cause_no_requests(world: World, operator: _Operator) -> None:
     assert world.enqueued_by(operator.controller) == []
 
     world.create(_database("b"))
@@ -241,7 +239,9 @@ def test_each_controller_is_notified_by_itself(world: World, operator: _Operator
     assert world.enqueued_by(other) == [Request("default/b")]
 
 
-def test_a_thought_event_enqueues_without_happening(world: World, operator: _Operator) -> None:
+def test_a_simulated_event_enqueues_without_changing_objects(
+    world: World, operator: _Operator
+) -> None:
     owned = set_controller_reference(world.get("acme.io/v1", "databases", "a"), _config_map("x"))
     obj = world.kube_object(owned)
 
@@ -262,7 +262,7 @@ class _Spec(View):
     node_name: str = ""
 
 
-def test_a_thought_event_is_seen_through_the_informers_selector_and_projection() -> None:
+def test_a_simulated_event_passes_the_informers_selector_and_projection() -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         pass
 
@@ -298,7 +298,7 @@ def test_a_thought_event_is_seen_through_the_informers_selector_and_projection()
         assert asked(other, other) == []
 
 
-def test_a_thought_event_that_no_informer_could_tell_is_refused(
+def test_a_simulated_event_that_no_informer_could_deliver_is_refused(
     world: World, operator: _Operator
 ) -> None:
     with pytest.raises(InvalidArgumentError, match="no informer of controller databases"):
@@ -328,7 +328,9 @@ def test_own_writes_are_read_even_from_stale_caches(world: World, operator: _Ope
         assert [write.verb for write in world.writes] == ["create"]
 
 
-def test_a_conflict_strikes_as_often_as_it_is_told(world: World, operator: _Operator) -> None:
+def test_an_injected_conflict_occurs_as_often_as_configured(
+    world: World, operator: _Operator
+) -> None:
     world.reconcile(operator.controller, "default/a")
     world.conflict_on("configmaps", "default/a", times=2)
     world.clear_writes()
@@ -343,7 +345,7 @@ def test_a_conflict_strikes_as_often_as_it_is_told(world: World, operator: _Oper
     assert [write.is_refused for write in world.writes] == [True, True, False]
 
 
-def test_a_conflict_strikes_what_is_to_be_created(world: World, operator: _Operator) -> None:
+def test_an_injected_conflict_applies_to_a_create(world: World, operator: _Operator) -> None:
     world.conflict_on("configmaps", "default/a", verb="create")
 
     assert isinstance(world.reconcile(operator.controller, "default/a").error, ConflictError)
@@ -353,7 +355,7 @@ def test_a_conflict_strikes_what_is_to_be_created(world: World, operator: _Opera
 @pytest.mark.parametrize(
     ("plural", "key"), [("configmaps", "default/other"), ("secrets", "default/a")]
 )
-def test_a_conflict_elsewhere_does_not_strike(
+def test_an_injected_conflict_of_another_object_does_not_apply(
     world: World, operator: _Operator, plural: str, key: str
 ) -> None:
     world.conflict_on(plural, key, verb="create", times=None)
@@ -361,7 +363,7 @@ def test_a_conflict_elsewhere_does_not_strike(
     assert world.reconcile(operator.controller, "default/a").error is None
 
 
-def test_the_verbs_that_fail_are_those_that_are_told(world: World) -> None:
+def test_only_the_configured_verbs_fail(world: World) -> None:
     async def write() -> None:
         applied = {**_config_map(), "data": {"x": "1"}}
         stored = await world.cluster.apply(applied, field_manager="me")
@@ -382,7 +384,7 @@ def test_the_verbs_that_fail_are_those_that_are_told(world: World) -> None:
         world.conflict_on(verb="update")
 
 
-def test_any_refusal_can_be_had_and_ended(world: World, operator: _Operator) -> None:
+def test_any_refusal_can_be_injected_and_ended(world: World, operator: _Operator) -> None:
     world.fail_on("configmaps", verb="create", status=403, times=None)
     for _ in range(3):
         outcome = world.reconcile(operator.controller, "default/a")
@@ -393,7 +395,7 @@ def test_any_refusal_can_be_had_and_ended(world: World, operator: _Operator) -> 
     assert world.reconcile(operator.controller, "default/a").error is None
 
 
-def test_a_refusal_that_could_never_strike_is_refused(world: World) -> None:
+def test_an_injected_refusal_that_could_never_apply_is_refused(world: World) -> None:
     with pytest.raises(InvalidArgumentError, match="does not serve 'databasez'"):
         world.conflict_on("databasez")
     with pytest.raises(InvalidArgumentError, match="must be from 400 to 599, got 200"):
@@ -402,7 +404,7 @@ def test_a_refusal_that_could_never_strike_is_refused(world: World) -> None:
 
 
 @pytest.mark.timeout(10)
-def test_a_server_that_asks_to_wait_is_not_waited_for(world: World, operator: _Operator) -> None:
+def test_retry_after_is_not_waited_for(world: World, operator: _Operator) -> None:
     world.fail_on("configmaps", status=429, retry_after_seconds=30)
 
     outcome = world.reconcile(operator.controller, "default/a")
@@ -465,7 +467,7 @@ def test_two_worlds_beside_each_other_serve_one_controller() -> None:
         assert ingress.enqueued_by(controller) == [Request("default/x", "business")]
 
 
-def test_a_world_that_is_not_beside_is_named_at_once(world: World) -> None:
+def test_a_world_that_is_not_linked_is_named_at_once(world: World) -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         pass
 
@@ -477,7 +479,9 @@ def test_a_world_that_is_not_beside_is_named_at_once(world: World) -> None:
             world.reconcile(controller, "default/a")
 
 
-def test_what_is_no_event_of_an_object_is_refused(world: World, operator: _Operator) -> None:
+def test_a_value_that_is_not_an_event_of_an_object_is_refused(
+    world: World, operator: _Operator
+) -> None:
     body: Any = _database()
     wrongs: list[Any] = [Added(body), world.kube_object(body), Updated(body, body)]
     for wrong in wrongs:
@@ -486,7 +490,7 @@ def test_what_is_no_event_of_an_object_is_refused(world: World, operator: _Opera
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_what_ends_a_loop_reaches_the_test_and_closes_the_world(error: BaseException) -> None:
+def test_a_base_exception_reaches_the_test_and_closes_the_world(error: BaseException) -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         raise error
 
@@ -542,14 +546,14 @@ def test_the_plural_of_an_unknown_kind_is_guessed(kind: str, plural: str) -> Non
         assert world.get("acme.io/v1", plural, "a")["kind"] == kind
 
 
-async def test_it_works_inside_of_a_running_loop(world: World, operator: _Operator) -> None:
+async def test_a_world_works_inside_of_a_running_loop(world: World, operator: _Operator) -> None:
     outcome = world.reconcile(operator.controller, "default/a")
 
     assert outcome.error is None
     assert asyncio.get_running_loop().is_running()
 
 
-def test_it_cannot_wait_for_itself(world: World) -> None:
+def test_a_world_cannot_wait_for_itself(world: World) -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         world.create(_pod("p"))
 
@@ -569,7 +573,7 @@ def test_informers_may_be_asked_for_at_any_time(world: World, operator: _Operato
     assert pods.lister.keys() == ["default/p"]
 
 
-def test_a_started_controller_works_in_it_too(world: World, operator: _Operator) -> None:
+def test_a_started_controller_works_in_a_world(world: World, operator: _Operator) -> None:
     done = threading.Event()
     operator.databases.add_event_handler(on_add=lambda _: done.set())
 
@@ -584,7 +588,7 @@ def test_a_started_controller_works_in_it_too(world: World, operator: _Operator)
         world.reconcile(operator.controller, "default/a")
 
 
-def test_rest_comes_when_the_caches_are_current(world: World) -> None:
+def test_settle_waits_until_the_caches_are_current(world: World) -> None:
     pods = world.factory.informer("v1", "pods")
 
     async def create() -> tuple[list[str], list[str]]:
@@ -606,7 +610,7 @@ def test_handlers_were_called_when_a_change_returns(world: World) -> None:
     assert heard == ["default/p"]
 
 
-def test_there_is_no_network(
+def test_a_world_uses_no_network(
     world: World, operator: _Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -661,7 +665,7 @@ def test_a_world_that_is_forgotten_ends_its_thread() -> None:
     assert _threads() == 0
 
 
-def test_a_world_that_was_never_used_starts_nothing() -> None:
+def test_a_world_that_was_never_used_starts_no_thread() -> None:
     with World([_database()]) as world:
         world.create(_pod("p"))
         world.delete("v1", "pods", "p")
@@ -745,6 +749,6 @@ def test_it_works_beside_every_plugin(tmp_path: Path, mode: str, anyio: bool) ->
     assert f"{passed} passed" in result.stdout, result.stdout + result.stderr
 
 
-def test_it_is_the_real_library(world: World) -> None:
+def test_a_world_uses_the_real_library(world: World) -> None:
     assert isinstance(world.cluster, pyinformer.Cluster)
     assert isinstance(world.factory, pyinformer.SharedInformerFactory)

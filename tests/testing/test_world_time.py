@@ -49,7 +49,7 @@ class _Program:
         return answer
 
 
-def test_a_requeue_comes_at_its_second(world: World) -> None:
+def test_a_requeue_occurs_at_its_second(world: World) -> None:
     program = _Program(world)
     program.answers = iter([Result(requeue_after_seconds=3600.0)] * 3)
     world.run(program.controller.start)
@@ -80,7 +80,7 @@ def test_backoff_grows_to_its_maximum(world: World) -> None:
     assert [at - first for at in program.called_at] == pytest.approx(waits)
 
 
-def test_a_resync_tells_handlers_of_everything_again(world: World) -> None:
+def test_a_resync_repeats_everything_to_handlers(world: World) -> None:
     maps = world.factory.informer("v1", "configmaps", namespaces="default")
     heard_at: list[float] = []
     maps.add_event_handler(
@@ -109,7 +109,7 @@ def test_a_reconcile_that_hangs_meets_its_deadline(world: World) -> None:
     assert world.now_seconds == 300.0
 
 
-def test_time_stands_between_calls_and_while_others_only_write(world: World) -> None:
+def test_time_does_not_advance_between_calls_and_during_writes(world: World) -> None:
     program = _Program(world)
     program.answers = iter([Result(requeue_after_seconds=1.0)])
     world.run(program.controller.start)
@@ -137,7 +137,7 @@ def test_watches_come_and_go_for_days_and_nothing_is_lost(world: World) -> None:
 
 
 @pytest.mark.parametrize("by", ["in_thread", "to_thread"])
-def test_time_stands_while_a_thread_works(world: World, by: str) -> None:
+def test_time_does_not_advance_while_a_thread_works(world: World, by: str) -> None:
     release = threading.Event()
 
     def work(*_: object) -> None:
@@ -158,7 +158,7 @@ def test_time_stands_while_a_thread_works(world: World, by: str) -> None:
     assert world.now_seconds < 1.0
 
 
-def test_closing_does_not_wait_for_what_waits() -> None:
+def test_closing_does_not_wait_for_sleeping_reconciles() -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         try:
             await asyncio.Event().wait()

@@ -73,7 +73,7 @@ async def test_an_error_answer_whose_body_is_not_http_is_the_error_of_its_status
                 pass
 
 
-async def test_a_request_is_told_the_status_though_its_words_never_come() -> None:
+async def test_a_request_gets_the_status_though_the_body_never_arrives() -> None:
     async with (
         serving(stalls) as server,
         connected(server.url, idle_timeout_seconds=0.05) as connection,
@@ -84,7 +84,7 @@ async def test_a_request_is_told_the_status_though_its_words_never_come() -> Non
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("watch", [True, False])
-async def test_what_waits_for_the_body_of_an_error_says_so_and_can_be_cancelled(
+async def test_waiting_for_the_body_of_an_error_is_reported_and_can_be_cancelled(
     watch: bool, client: Literal["direct", "aiohttp"]
 ) -> None:
     async with (
@@ -125,7 +125,7 @@ async def test_a_list_and_a_request_wait_for_the_rest_of_the_answer() -> None:
         await asyncio.wait({task})
 
 
-async def test_a_list_that_trickles_is_given_up_though_it_is_never_idle() -> None:
+async def test_a_list_that_trickles_is_abandoned_though_it_is_never_idle() -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED)
         await trickle(writer)

@@ -62,7 +62,7 @@ def test_whole_chunks_are_handed_on_wherever_the_bytes_were_cut(
         pytest.param(b"1\r\nx\n\n", id="another-line-end-behind"),
     ],
 )
-def test_what_is_not_of_the_usual_shape_is_left_where_it_stands(strange: bytes) -> None:
+def test_an_unusual_chunk_is_left_unread(strange: bytes) -> None:
     before = chunk(b"good")
 
     assert scanned(before + strange.ljust(12, b"#")) == ([b"good"], len(before), False)

@@ -74,7 +74,7 @@ async def find(tmp_path: Path, *args: str, **more: Any) -> ClusterConfig:
     return await find_config(*args, home=tmp_path, **{"environ": {}, **more})
 
 
-async def test_what_is_explicit_goes_before_kubeconfig_before_home_before_the_pod(
+async def test_explicit_arguments_take_precedence_over_kubeconfig_home_and_pod(
     tmp_path: Path, account: Path
 ) -> None:
     explicit = write(tmp_path / "explicit", kubeconfig("explicit"))
@@ -100,7 +100,7 @@ async def test_what_is_explicit_goes_before_kubeconfig_before_home_before_the_po
     assert found[1].source.startswith("KUBECONFIG=")
 
 
-async def test_nothing_found_says_where_it_looked(tmp_path: Path) -> None:
+async def test_a_missing_configuration_names_the_searched_places(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationNotFoundError, match=r"KUBECONFIG .*/\.kube/config.*in-clus"):
         await find(tmp_path)
 
@@ -161,7 +161,7 @@ async def test_a_missing_file_is_named_and_nothing_else_is_tried(
         ),
     ],
 )
-async def test_a_malformed_kubeconfig_names_the_file_and_the_trouble(
+async def test_a_malformed_kubeconfig_names_the_file_and_the_problem(
     tmp_path: Path, content: object, words: str
 ) -> None:
     path = write(tmp_path / "broken", content)
@@ -328,7 +328,7 @@ async def test_a_rotated_token_file_saves_a_request_from_its_401(tmp_path: Path)
 
 
 @pytest.mark.parametrize("url", ["", "host:443", "ftp://x", "http://", "http://x:99999", "//x"])
-def test_a_server_that_is_no_url_is_refused(url: str) -> None:
+def test_a_server_that_is_not_a_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="my file: server"):
         ClusterConfig(server=url, source="my file")
 
@@ -336,26 +336,26 @@ def test_a_server_that_is_no_url_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["proxy:3128", "socks5://u:s3cret@proxy", "http://us er:s3cret@h:99999", "//x"]
 )
-def test_a_proxy_that_is_no_url_is_refused(url: str) -> None:
+def test_a_proxy_that_is_not_a_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="my file: proxy") as refused:
         ClusterConfig(server="https://host", proxy_url=url, source="my file")
     assert "s3cret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("url", ["https://u:s3cret@host", "ftp://u:s3cret@host", "u:s3/cr@host"])
-def test_a_server_with_a_password_in_it_is_refused_without_saying_it(url: str) -> None:
+def test_a_server_url_with_a_password_is_refused_without_quoting_it(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"my file: server '\.\.\.@host'") as refused:
         ClusterConfig(server=url, source="my file")
     assert "s3" not in str(refused.value)
 
 
-def test_a_password_for_the_proxy_stands_in_no_repr() -> None:
+def test_a_password_of_the_proxy_is_in_no_repr() -> None:
     config = ClusterConfig(server="https://host", proxy_url="http://u:s3cret@proxy:3128")
     assert config.proxy_url == "http://u:s3cret@proxy:3128"
     assert "s3cret" not in repr(config)
 
 
-def test_configurations_are_equal_by_what_they_say_and_survive_a_pickle() -> None:
+def test_configurations_are_equal_by_value_and_survive_a_pickle() -> None:
     def config(token: str = "") -> ClusterConfig:
         credentials = StaticCredentials.bearer(token) if token else NoCredentials()
         return ClusterConfig(server="https://host", credentials=credentials)

@@ -70,7 +70,7 @@ def kubeconfig(path: Path, spec: dict[str, Any], **cluster: Any) -> str:
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])
-async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path, version: str) -> None:
+async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) -> None:
     authority = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(authority)
     (tmp_path / "login").write_text(
@@ -130,7 +130,7 @@ async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path, version: str) -
         ),
     ],
 )
-async def test_an_answer_that_is_none_is_named_and_not_quoted(printed: str, words: str) -> None:
+async def test_an_invalid_answer_is_named_and_not_quoted(printed: str, words: str) -> None:
     with pytest.raises(
         ConfigurationError, match=r"^/a/config: context 'c': users 'u': exec sh: "
     ) as e:
@@ -139,7 +139,7 @@ async def test_an_answer_that_is_none_is_named_and_not_quoted(printed: str, word
     assert SECRET not in str(e.value)
 
 
-async def test_what_a_plugin_leaves_empty_may_be_null() -> None:
+async def test_empty_fields_of_a_plugin_may_be_null() -> None:
     status = {"token": "t", "clientKeyData": None, "expirationTimestamp": None}
     said = {"apiVersion": V1, "kind": "ExecCredential", "spec": {}, "status": status}
     login = await run_exec_plugin(plugin(printing(json.dumps(said))))
@@ -148,17 +148,17 @@ async def test_what_a_plugin_leaves_empty_may_be_null() -> None:
     assert login.certificate is None
 
 
-async def test_the_zero_time_of_go_is_no_expiry() -> None:
+async def test_the_zero_time_of_go_is_not_an_expiry() -> None:
     said = credential(token="t", expirationTimestamp="0001-01-01T00:00:00Z")
     assert (await run_exec_plugin(plugin(printing(said)))).expires_at is None
 
 
-async def test_a_command_is_looked_for_where_this_process_looks(tmp_path: Path) -> None:
+async def test_a_command_is_searched_in_the_path_of_this_process(tmp_path: Path) -> None:
     login = await run_exec_plugin(plugin(printing(credential(token="t")), env={"PATH": "/none"}))
     assert login.headers == {"Authorization": "Bearer t"}
 
 
-async def test_what_yaml_takes_for_a_date_is_told_to_a_plugin_as_text(tmp_path: Path) -> None:
+async def test_a_yaml_date_is_passed_to_a_plugin_as_text(tmp_path: Path) -> None:
     extension = {"name": "client.authentication.k8s.io/exec", "extension": date(2020, 1, 2)}
     script = (
         f'printf %s "$KUBERNETES_EXEC_INFO" > {tmp_path}/given; {printing(credential(token="t"))}'
@@ -169,7 +169,7 @@ async def test_what_yaml_takes_for_a_date_is_told_to_a_plugin_as_text(tmp_path: 
     assert given["spec"]["cluster"]["config"] == "2020-01-02"
 
 
-async def test_a_failure_says_what_the_plugin_said_last_but_no_secret() -> None:
+async def test_a_failure_shows_the_last_output_of_the_plugin_without_secrets() -> None:
     script = (
         f"{printing(credential(token='short1'))}; exec >&2;"
         " for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done;"
@@ -188,7 +188,7 @@ async def test_a_failure_says_what_the_plugin_said_last_but_no_secret() -> None:
     assert raised.value.__cause__ is None
 
 
-def test_long_runs_of_letters_are_no_words() -> None:
+def test_long_tokens_in_the_output_are_treated_as_secrets() -> None:
     key = base64.b64encode(bytes(range(60))).decode()
     said = f"GET https://login.example.com/path?sig={key} Authorization: Bearer abc \x1b[31mred"
     shown = last_lines(said.encode())
@@ -198,7 +198,7 @@ def test_long_runs_of_letters_are_no_words() -> None:
     assert shown.startswith("GET https://login.example.com/path")
 
 
-async def test_a_command_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
+async def test_a_missing_command_shows_its_install_hint(tmp_path: Path) -> None:
     spec = {
         "apiVersion": V1,
         "command": "no-such-login",
@@ -264,7 +264,7 @@ async def _all_gone(pids: Path) -> None:
     await until(lambda: all(is_gone(int(pid)) for pid in pids.read_text().split()))
 
 
-async def test_the_loop_goes_on_while_a_plugin_runs(tmp_path: Path) -> None:
+async def test_the_loop_continues_while_a_plugin_runs(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     task = asyncio.create_task(
@@ -287,14 +287,16 @@ async def test_the_loop_goes_on_while_a_plugin_runs(tmp_path: Path) -> None:
     ("mode", "terminal", "interactive"),
     [("Never", True, False), ("IfAvailable", True, True), ("IfAvailable", False, False)],
 )
-def test_who_may_ask_is_given_the_terminal(mode: Any, terminal: bool, interactive: bool) -> None:
+def test_an_interactive_plugin_gets_the_terminal(
+    mode: Any, terminal: bool, interactive: bool
+) -> None:
     one = plugin("", interactive_mode=mode)
     assert one.is_interactive(has_terminal=terminal) is interactive
     info = one.environment({}, interactive=interactive)["KUBERNETES_EXEC_INFO"]
     assert json.loads(info)["spec"] == {"interactive": interactive}
 
 
-async def test_who_must_ask_is_refused_without_a_terminal() -> None:
+async def test_a_plugin_that_requires_a_terminal_is_refused_without_one() -> None:
     with pytest.raises(ConfigurationError, match=r"Always.*not a terminal"):
         await run_exec_plugin(plugin("echo x", interactive_mode="Always"))
 
@@ -307,7 +309,7 @@ print(asyncio.run(config.credentials.headers())["Authorization"])
 """
 
 
-def test_a_plugin_at_a_terminal_asks_and_is_answered(tmp_path: Path) -> None:
+def test_an_interactive_plugin_reads_from_the_terminal(tmp_path: Path) -> None:
     script = (
         'echo "name?" >&2; read name; printf \'%s\' "'
         + credential(token="$X").replace('"', '\\"').replace("$X", "$name")
@@ -395,7 +397,7 @@ async def test_a_login_that_cannot_be_renewed_is_used_until_it_ends(
     assert await clock.token_at(credentials, 1_601.0) == "6"
 
 
-async def test_while_one_renews_a_login_that_is_still_good_no_other_waits() -> None:
+async def test_requests_use_a_valid_login_while_it_is_renewed() -> None:
     clock, gate = Clock(), asyncio.Event()
     clock.life = 600.0
 
@@ -431,7 +433,7 @@ async def test_a_refusal_counts_once_and_a_late_one_of_an_old_login_not_at_all()
     assert clock.runs == 2
 
 
-async def test_who_waits_for_a_login_that_fails_shares_its_failure() -> None:
+async def test_waiters_for_a_login_share_its_failure() -> None:
     gate = asyncio.Event()
     runs = 0
 
@@ -493,7 +495,7 @@ class Certificates:
 
 
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
-async def test_a_new_certificate_serves_new_connections_and_what_runs_goes_on(
+async def test_a_new_certificate_is_used_for_new_connections_only(
     tmp_path: Path, http_client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (temporary := tmp_path / "temporary").mkdir()
@@ -540,7 +542,7 @@ def _name_of(writer: asyncio.StreamWriter) -> str:
     return str(found).partition("@")[0]
 
 
-async def test_a_certificate_that_is_none_is_named_without_its_key(tmp_path: Path) -> None:
+async def test_an_invalid_certificate_is_named_without_its_key(tmp_path: Path) -> None:
     printed = tmp_path / "answer.json"
     printed.write_text(credential(clientCertificateData="no pem", clientKeyData=SECRET))
     spec = {"apiVersion": V1, "command": "cat", "args": [str(printed)]}
@@ -598,7 +600,7 @@ async def test_a_refusal_by_one_api_does_not_take_a_login_from_the_others() -> N
     assert await clock.token_at(credentials, 1_021.0) == "4"
 
 
-async def test_an_api_that_refuses_every_login_brings_about_one_in_ten_seconds() -> None:
+async def test_an_api_that_refuses_every_login_causes_one_login_in_ten_seconds() -> None:
     clock = Clock()
     clock.life = 3600.0
     credentials = clock.credentials()

@@ -49,7 +49,7 @@ async def watch_and_write(request: Request, writer: asyncio.StreamWriter) -> Non
     writer.write(response(b'{"kind":"Pod"}'))
 
 
-async def test_a_stream_delivers_the_body_and_then_its_end_for_ever(
+async def test_a_stream_delivers_the_body_and_then_always_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with (
@@ -68,7 +68,7 @@ async def test_a_stream_delivers_the_body_and_then_its_end_for_ever(
         assert not [w for w in warnings if not w.getMessage().startswith("Executing ")]
 
 
-async def test_every_request_says_who_asks_and_what_it_understands() -> None:
+async def test_every_request_has_user_agent_and_accept_headers() -> None:
     async with serving(always(response())) as server, connected(server.url) as connection:
         async with connection.stream("/a", [("x", "é &="), ("y", "a,b")], watch=True):
             pass
@@ -83,7 +83,7 @@ async def test_every_request_says_who_asks_and_what_it_understands() -> None:
     assert put.headers["content-type"] == "application/json"
 
 
-async def test_a_server_behind_a_path_is_asked_below_it() -> None:
+async def test_a_server_behind_a_path_prefix_is_requested_below_it() -> None:
     async with (
         serving(always(response())) as server,
         connected(f"{server.url}/k8s/clusters/c-1/") as connection,
@@ -110,7 +110,7 @@ async def test_a_put_goes_through_beside_150_open_watches() -> None:
         assert server.open_connections == 151
 
 
-async def test_an_exhausted_pool_says_so_and_recovers() -> None:
+async def test_an_exhausted_pool_is_reported_and_recovers() -> None:
     async with (
         serving(always(CHUNKED + chunk(b"{"))) as server,
         connected(
@@ -224,7 +224,7 @@ async def test_a_refusal_carries_retry_after_and_causes() -> None:
     assert caught.value.causes == ("ResourceVersionTooLarge",)
 
 
-async def test_a_web_page_with_200_is_no_answer() -> None:
+async def test_a_web_page_with_status_200_is_a_protocol_error() -> None:
     answer = always(response(b"<html>log in</html>", headers={"Content-Type": "text/html"}))
     async with serving(answer) as server, connected(server.url) as connection:
         with pytest.raises(ProtocolError, match="web page"):
@@ -346,7 +346,7 @@ async def test_a_silent_server_is_a_timeout_in_every_phase() -> None:
     assert caught.value.waited_seconds == 0.02
 
 
-async def test_a_server_that_accepts_and_never_speaks_tls_is_a_timeout() -> None:
+async def test_a_tls_handshake_that_is_never_answered_is_a_timeout() -> None:
     async with (
         serving(silence) as server,
         connected(
@@ -412,7 +412,7 @@ async def test_the_deadline_of_a_stream_that_was_left_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
-async def test_no_time_to_wait_is_refused_at_the_call(seconds: float) -> None:
+async def test_a_timeout_of_zero_is_refused_at_the_call(seconds: float) -> None:
     async with connected("http://127.0.0.1:1") as connection:
         with pytest.raises(InvalidArgumentError, match="timeout_seconds"):
             await connection.request("GET", "/a", timeout_seconds=seconds)
@@ -453,7 +453,9 @@ async def test_a_401_is_tried_once_more_with_fresh_credentials() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 301, 401, 403, 429, 500])
-async def test_any_answer_shows_that_a_server_is_there_and_no_login_is_sent(status: int) -> None:
+async def test_any_answer_to_a_probe_proves_a_server_and_no_credentials_are_sent(
+    status: int,
+) -> None:
     credentials = Rotating()
     async with (
         serving(always(response(b"ok", status=status))) as server,
@@ -479,7 +481,7 @@ async def test_a_server_that_is_silent_gone_or_not_http_does_not_answer() -> Non
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
-async def test_a_load_balancer_that_answers_for_an_absent_server_is_no_answer(status: int) -> None:
+async def test_a_gateway_error_of_a_load_balancer_is_not_an_answer_to_a_probe(status: int) -> None:
     async with (
         serving(always(response(b"no backend", status=status))) as server,
         connected(server.url) as connection,
@@ -526,7 +528,7 @@ async def test_cancelling_a_request_frees_its_place_and_its_connection() -> None
         await server.wait_until(lambda: server.open_connections == 0)
 
 
-async def test_cancelling_who_waits_for_a_place_takes_none() -> None:
+async def test_cancelling_a_waiter_for_a_connection_takes_none() -> None:
     async with (
         serving(watch_and_write) as server,
         connected(server.url, max_request_connections=1) as connection,
@@ -598,7 +600,7 @@ async def test_a_request_cancelled_while_credentials_are_made_sends_nothing() ->
     assert server.requests == []
 
 
-async def test_closing_while_cancelled_closes_all_the_same() -> None:
+async def test_closing_while_cancelled_closes() -> None:
     async with serving(always(response())) as server, connected(server.url) as connection:
         await connection.request("GET", "/a")
         task = asyncio.create_task(connection.aclose())
@@ -608,7 +610,7 @@ async def test_closing_while_cancelled_closes_all_the_same() -> None:
         await server.wait_until(lambda: server.open_connections == 0)
 
 
-async def test_secrets_stand_in_no_repr() -> None:
+async def test_secrets_are_in_no_repr() -> None:
     async with connected("http://127.0.0.1:1", credentials=StaticCredentials.bearer("s3cret")) as c:
         assert "s3cret" not in repr(c) + repr(c.config) + repr(c.config.credentials)
 

@@ -26,7 +26,7 @@ async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
-async def test_every_request_says_whom_the_server_is_to_see(http_client: str) -> None:
+async def test_every_request_has_the_impersonation_headers(http_client: str) -> None:
     async with serving(answer) as server:
         config = ClusterConfig(
             server=server.url,
@@ -60,7 +60,7 @@ async def test_every_request_says_whom_the_server_is_to_see(http_client: str) ->
     ]
 
 
-async def test_connect_takes_whom_to_be_and_replaces_what_the_configuration_says() -> None:
+async def test_impersonation_passed_to_connect_overrides_the_configuration() -> None:
     async with serving(answer) as server:
         config = ClusterConfig(
             server=server.url, impersonate_user="other", impersonate_uid="7", source="mine"
@@ -105,6 +105,6 @@ async def test_an_empty_user_to_impersonate_is_refused_at_the_call(
         {"impersonate_user": "a", "impersonate_groups": "admins"},
     ],
 )
-def test_a_configuration_that_says_half_is_refused(whom: dict[str, object]) -> None:
+def test_an_incomplete_impersonation_is_refused(whom: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=r"^my file: "):
         ClusterConfig(server="http://host", source="my file", **whom)  # type: ignore[arg-type] # each of its own kind

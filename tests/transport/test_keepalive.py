@@ -59,7 +59,9 @@ def test_the_options_reach_the_kernel(options: dict[str, float], expected: tuple
 
 @linux
 @pytest.mark.parametrize("kind", ["watch", "watch-by-proxy", "list"])
-async def test_every_stream_has_such_a_socket(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_stream_has_a_socket_with_keepalive(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[socket.socket] = []
 
     async with serving(always(CHUNKED + chunk(b"{}"))) as server:
@@ -100,6 +102,6 @@ async def test_every_stream_has_such_a_socket(kind: str, monkeypatch: pytest.Mon
         ("max_request_connections", math.inf),
     ],
 )
-def test_what_no_system_can_do_is_refused(option: str, value: float) -> None:
+def test_keepalive_values_that_no_system_supports_are_refused(option: str, value: float) -> None:
     with pytest.raises(InvalidArgumentError, match=option):
         ConnectionOptions(**{option: value})  # type: ignore[arg-type] # one of them is an int

@@ -220,7 +220,7 @@ async def test_two_entries_of_one_name_are_refused_as_by_kubectl(tmp_path: Path)
         await find_config(path, context="x")
 
 
-async def test_whom_to_be_stands_in_the_kubeconfig(tmp_path: Path) -> None:
+async def test_impersonation_is_read_from_the_kubeconfig(tmp_path: Path) -> None:
     user = {"token": "t", "as": "root", "as-groups": ["a", "b"], "as-uid": "7"}
     config = await find_config(
         whole(tmp_path / "config", {**user, "as-user-extra": {"scopes": ["x", "y"]}})
@@ -255,7 +255,7 @@ async def test_a_certificate_in_the_kubeconfig_is_shown_and_read_again_after_a_r
     assert first is not None
 
 
-async def test_files_with_certificates_are_read_again_when_they_are_others(tmp_path: Path) -> None:
+async def test_changed_certificate_files_are_read_again(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     authority = tmp_path / "ca.pem"
     new.cert_pem.write_to_path(authority)
@@ -278,7 +278,7 @@ async def test_files_with_certificates_are_read_again_when_they_are_others(tmp_p
 
 
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
-async def test_a_watch_that_finds_no_connection_has_the_files_looked_at(
+async def test_a_new_connection_of_a_watch_checks_the_files(
     tmp_path: Path, http_client: str
 ) -> None:
     old, new = trustme.CA(), trustme.CA()
@@ -301,15 +301,13 @@ async def test_a_watch_that_finds_no_connection_has_the_files_looked_at(
                 assert await body.read() == b"{}"
 
 
-async def test_nothing_is_anonymous_but_a_user_without_anything(tmp_path: Path) -> None:
+async def test_only_a_user_without_credentials_is_anonymous(tmp_path: Path) -> None:
     config = await find_config(whole(tmp_path / "config", {}))
     assert isinstance(config.credentials, NoCredentials)
 
 
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
-async def test_a_proxy_with_a_name_and_a_password_is_gone_through(
-    tmp_path: Path, http_client: str
-) -> None:
+async def test_a_proxy_with_user_and_password_is_used(tmp_path: Path, http_client: str) -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(response())
 
@@ -398,7 +396,7 @@ async def test_a_tunnel_through_a_proxy_carries_tls_for_the_servers_own_name(
         ),
     ],
 )
-async def test_what_a_proxy_refuses_shows_no_password_in_errors_and_tracebacks(
+async def test_a_refusal_of_a_proxy_shows_no_password_in_errors_and_tracebacks(
     scheme: str, method: str, said: bytes, words: str
 ) -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -429,7 +427,7 @@ def id_token(name: str) -> str:
     return ".".join([*(text.decode().rstrip("=") for text in texts), "sig"])
 
 
-def test_a_token_of_openid_connect_says_when_it_ends() -> None:
+def test_the_expiry_of_an_openid_connect_token_is_read() -> None:
     assert _expiry(f"Bearer {id_token('a')}") == 4102444800
     for none in ("", "Bearer opaque", "Bearer a.b.c", "Bearer a.bnVsbA.c"):
         assert _expiry(none) is None
@@ -486,7 +484,7 @@ async def test_a_certificate_as_data_goes_with_a_token_file(tmp_path: Path) -> N
         pytest.param(pair_of("jane"), None, id="certificate"),
     ],
 )
-async def test_what_is_written_down_goes_before_a_plugin_as_in_kubectl(
+async def test_static_credentials_take_precedence_over_a_plugin_as_in_kubectl(
     tmp_path: Path, written: dict[str, str], authorization: str | None
 ) -> None:
     user = {"exec": plugin_that_says("of the plug-in"), **written}
@@ -521,7 +519,9 @@ async def test_a_kubeconfig_that_powershell_wrote_is_read_as_by_kubectl(tmp_path
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-async def test_an_authority_may_have_remarks_in_any_language(tmp_path: Path, encoding: str) -> None:
+async def test_a_ca_file_may_contain_comments_in_any_language(
+    tmp_path: Path, encoding: str
+) -> None:
     text = "# Jürgen's authority\n".encode(encoding) + trustme.CA().cert_pem.bytes()
     authority = {"certificate-authority-data": pem(text)}
     config = await find_config(whole(tmp_path / "config", {"token": "t"}, **authority))
@@ -530,7 +530,7 @@ async def test_an_authority_may_have_remarks_in_any_language(tmp_path: Path, enc
     assert len(context.get_ca_certs()) == 1
 
 
-async def test_a_flag_that_trusts_anybody_is_refused_beside_an_authority(tmp_path: Path) -> None:
+async def test_insecure_skip_tls_verify_is_refused_beside_an_authority(tmp_path: Path) -> None:
     cluster = {
         "insecure-skip-tls-verify": True,
         "certificate-authority-data": pem(trustme.CA().cert_pem.bytes()),
@@ -555,7 +555,7 @@ async def test_content_where_a_path_should_be_is_not_quoted(
     assert SECRET not in str(raised.value)
 
 
-async def test_a_key_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+async def test_a_key_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "key.der").write_bytes(b"\xff\xfe\x00")
     user = {**pair_of("jane"), "client-key": "key.der"}
     del user["client-key-data"]

@@ -36,7 +36,7 @@ def plugin(ran: Path) -> dict[str, Any]:
     "key",
     ["exec", "auth-provider", "tokenFile", "client-certificate", "client-key"],
 )
-async def test_what_is_more_than_data_is_refused_and_nothing_is_done(
+async def test_entries_beyond_plain_data_are_refused_and_nothing_is_executed(
     tmp_path: Path, ran: Path, key: str
 ) -> None:
     file = tmp_path / "there"
@@ -58,7 +58,7 @@ async def test_a_cluster_names_neither_files_nor_other_hosts(tmp_path: Path, key
         await find_config(path, policy="data-only")
 
 
-async def test_data_alone_is_taken(tmp_path: Path) -> None:
+async def test_a_kubeconfig_of_plain_data_is_accepted(tmp_path: Path) -> None:
     import base64
 
     authority = trustme.CA()
@@ -70,7 +70,7 @@ async def test_data_alone_is_taken(tmp_path: Path) -> None:
     assert (found.ca_data is not None, found.impersonate_user) == (True, "jane")
 
 
-async def test_entries_that_are_not_in_use_may_be_more(tmp_path: Path, ran: Path) -> None:
+async def test_unused_entries_are_not_checked_by_the_policy(tmp_path: Path, ran: Path) -> None:
     path = write(
         tmp_path / "config",
         clusters=entries("clusters", one={"server": "https://one.example"}),

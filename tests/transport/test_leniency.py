@@ -76,7 +76,7 @@ async def read(url: str, client: Literal["direct", "aiohttp"], *, watch: bool) -
         pytest.param(LF_HEAD, bare_end, id="line-feeds-alone-in-head-and-chunks"),
     ],
 )
-async def test_what_is_unusual_and_clear_is_read_in_lists_and_in_watches(
+async def test_unusual_but_clear_http_is_read_in_lists_and_watches(
     head: bytes,
     frame: Callable[[bytes], bytes],
     client: Literal["direct", "aiohttp"],
@@ -101,7 +101,7 @@ async def test_what_is_unusual_and_clear_is_read_in_lists_and_in_watches(
         ),
     ],
 )
-async def test_what_is_unclear_is_refused_in_lists_and_in_watches(
+async def test_ambiguous_http_is_refused_in_lists_and_watches(
     head: bytes,
     frame: Callable[[bytes], bytes],
     words: str,
@@ -140,7 +140,7 @@ def one_by_one(events: list[bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize(("client", "watch"), WAYS)
 @pytest.mark.parametrize("compress", [flushed, one_by_one])
-async def test_what_is_compressed_unasked_is_read_event_by_event(
+async def test_a_watch_compressed_without_request_is_read_event_by_event(
     compress: Callable[[list[bytes]], list[bytes]],
     client: Literal["direct", "aiohttp"],
     watch: bool,

@@ -196,7 +196,7 @@ def test_a_line_without_an_end_holds_no_more_than_a_byte() -> None:
     assert splitter.pending_bytes == 1
 
 
-def test_the_reader_of_the_later_lines_gets_what_is_too_long() -> None:
+def test_lines_over_the_limit_go_to_the_current_reader() -> None:
     sizes: list[int] = []
     splitter = LineSplitter(lambda *_: None, max_line_bytes=10)
     splitter.feed(b"x" * 8)

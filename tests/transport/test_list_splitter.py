@@ -198,7 +198,7 @@ def test_kind_is_known_at_the_first_item_if_it_came_before() -> None:
     assert (second.kind, second.api_version) == ("FooList", "e.io/v1")
 
 
-def test_metadata_that_stands_twice_counts_as_it_stands_last() -> None:
+def test_the_last_of_duplicate_list_metadata_counts() -> None:
     body = b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[{}],'
     body += b'"metadata":{"resourceVersion":"2"}}'
 
@@ -265,7 +265,7 @@ BAD = [
 
 @pytest.mark.parametrize("size", [1, 1_000_000])
 @pytest.mark.parametrize(("body", "words"), BAD)
-def test_what_is_no_list_is_a_protocol_error(body: bytes, words: str, size: int) -> None:
+def test_a_body_that_is_not_a_list_is_a_protocol_error(body: bytes, words: str, size: int) -> None:
     with pytest.raises(ProtocolError, match=r"list pods\.v1") as caught:
         Collector().run(in_chunks(body, size if len(body) < 1_000 else 1_000))
 
@@ -298,7 +298,7 @@ def test_an_item_the_consumer_cannot_read_is_named() -> None:
 
 @pytest.mark.parametrize("verify", [True, False])
 @pytest.mark.parametrize("size", [7, 1_000_000])
-def test_unreadable_items_are_set_aside_and_the_list_goes_on(verify: bool, size: int) -> None:
+def test_unreadable_items_are_set_aside_and_the_list_continues(verify: bool, size: int) -> None:
     deep: Any = '{"a":' * 5_000 + "1" + "}" * 5_000
     texts = ['{"a":1}', '{"a":"bad"}', deep, '{"a":4}', '{"a":"bad"}', '{"a":6}']
     body = b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":['
@@ -480,7 +480,7 @@ def test_a_huge_item_costs_no_memory() -> None:
     assert splitter.pending_bytes == 0
 
 
-def test_what_a_server_calls_its_answer_fills_no_log() -> None:
+def test_a_long_content_type_is_cut_in_the_log() -> None:
     body = b'{"kind":"%s","metadata":{},"items":[]}'
     for kind in (b"K" * 40_000, b"K" * 40_000 + b"List\\n"):
         splitter = ListSplitter(lambda *_: None)
@@ -507,6 +507,6 @@ def test_a_head_that_names_items_again_and_again_is_refused(step: int) -> None:
         pytest.param(b'{"kind":"PodList","items":[{"\xff":1}]}', id="in-an-item"),
     ],
 )
-def test_bytes_that_are_no_text_are_an_error_of_the_protocol(body: bytes) -> None:
+def test_bytes_that_are_not_text_are_an_error_of_the_protocol(body: bytes) -> None:
     with pytest.raises((ProtocolError, InvalidObjectError)):
         Collector().run([body])

@@ -94,7 +94,9 @@ NOT_OLDER = {"resourceVersionMatch": "NotOlderThan"}
         ),
     ],
 )
-async def test_a_list_asks(question: dict[str, object], query: dict[str, str]) -> None:
+async def test_a_list_has_its_query_parameters(
+    question: dict[str, object], query: dict[str, str]
+) -> None:
     assert (await asked(**question))[1] == query  # type: ignore[arg-type] # none of the named ones
 
 
@@ -124,7 +126,9 @@ async def test_a_list_asks(question: dict[str, object], query: dict[str, str]) -
         ),
     ],
 )
-async def test_a_watch_asks(question: dict[str, object], query: dict[str, str]) -> None:
+async def test_a_watch_has_its_query_parameters(
+    question: dict[str, object], query: dict[str, str]
+) -> None:
     always_sent = {"watch": "true", "allowWatchBookmarks": "true"}
     assert (await asked(**question))[1] == always_sent | query  # type: ignore[arg-type] # none of the named ones
 
@@ -153,7 +157,7 @@ async def test_selectors_go_with_lists_and_watches() -> None:
         ({"resource_version": "0", "timeout_seconds": 5.0}, "resource_version"),
     ],
 )
-async def test_a_question_the_server_would_misunderstand_is_refused_at_the_call(
+async def test_contradictory_list_options_are_refused_at_the_call(
     question: dict[str, object], argument: str
 ) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
@@ -169,7 +173,7 @@ async def test_a_shard_goes_with_every_request() -> None:
     assert listed["shardSelector"] == watched["shardSelector"] == shard
 
 
-async def test_a_refusal_says_what_was_asked_of_which_resource() -> None:
+async def test_a_refusal_names_the_request_and_the_resource() -> None:
     async with (
         serving(always(response(b"", status=403))) as server,
         connected(server.url) as connection,

@@ -26,7 +26,9 @@ PODS = GroupVersionResource.of("v1", "pods")
     ],
     ids=["metadata", "whole", "own-connection"],
 )
-async def test_a_list_accepts(question: dict[str, object], accept: str) -> None:
+async def test_a_metadata_list_has_its_accept_header(
+    question: dict[str, object], accept: str
+) -> None:
     async with serving(always(response())) as server, connected(server.url) as connection:
         source = ListWatch(connection, PODS)
         async with source.list(**question) as body:  # type: ignore[arg-type] # a table of them

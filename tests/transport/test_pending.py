@@ -79,6 +79,6 @@ async def test_an_answered_request_waits_for_nothing() -> None:
             assert connection.describe_pending("/api/v1/pods") == ""
 
 
-def test_a_wire_without_a_network_waits_for_nothing() -> None:
+def test_a_connection_without_a_network_waits_for_nothing() -> None:
     with World() as world:
         assert ListWatch(world.cluster.connection, PODS).describe_pending() == ""

@@ -52,7 +52,7 @@ async def test_requests_and_watches_go_through_the_proxy_of_the_environment(
     assert _SECRET not in repr(connection.config)
 
 
-async def test_a_host_of_no_proxy_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_in_no_proxy_is_requested_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(_answer) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", ".invalid")
@@ -65,7 +65,7 @@ async def test_a_host_of_no_proxy_is_asked_directly(monkeypatch: pytest.MonkeyPa
     assert not proxy.requests
 
 
-async def test_connect_ignores_the_environment_if_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connect_can_ignore_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
     async with pyinformer.connect(server=_SERVER) as cluster:
         assert cluster.config.proxy_url == "http://proxy.example:3128"
@@ -93,7 +93,7 @@ def test_a_proxy_url_takes_precedence_over_the_environment() -> None:
 @pytest.mark.parametrize(
     "value", ["socks5://proxy:1080", "ftp://proxy", "http://proxy:99999", "http://", "http://p?q"]
 )
-def test_a_value_that_is_no_http_proxy_is_refused(value: str) -> None:
+def test_a_value_that_is_not_an_http_proxy_is_refused(value: str) -> None:
     with pytest.raises(ConfigurationError, match="HTTPS_PROXY"):
         _proxy({"HTTPS_PROXY": value})
     assert not _proxy({"HTTPS_PROXY": value, "NO_PROXY": "a.example"}), "it is not used"

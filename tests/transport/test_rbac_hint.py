@@ -89,7 +89,7 @@ def test_a_request_needs_a_rule(method: str, path: str, more: Any, words: str) -
     assert needed_rule(method, path, **more) == words
 
 
-async def test_a_refusal_says_what_is_missing_and_survives_a_pickle() -> None:
+async def test_a_refusal_names_the_missing_rule_and_survives_a_pickle() -> None:
     body = b'{"kind":"Status","reason":"Forbidden","message":"not you"}'
     async with (
         serving(always(response(body, status=403))) as server,

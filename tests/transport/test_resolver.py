@@ -85,7 +85,7 @@ async def test_an_address_is_taken_as_it_is(name_server: NameServer, host: str) 
     assert not name_server.asked
 
 
-async def test_who_ask_at_the_same_time_ask_once(name_server: NameServer) -> None:
+async def test_concurrent_lookups_of_one_host_are_one(name_server: NameServer) -> None:
     names = Resolver()
     found = await asyncio.gather(*(names.addresses(KNOWN, 443) for _ in range(100)))
     assert name_server.asked == [KNOWN]
@@ -136,7 +136,7 @@ async def test_without_a_thread_to_be_had_it_fails_and_works_again_later(
     assert name_server.asked == [KNOWN]
 
 
-async def test_whatever_the_system_raises_ends_the_look_up(name_server: NameServer) -> None:
+async def test_any_exception_of_the_system_ends_the_lookup(name_server: NameServer) -> None:
     names = Resolver()
     with pytest.raises(OSError, match="ValueError: no sense in it"):
         async with asyncio.timeout(100):
@@ -167,7 +167,7 @@ def test_a_name_server_that_is_silent_does_not_hold_up_the_end_of_a_program() ->
 
 
 @pytest.mark.parametrize("host", ["unknown.example", "a..b", "x" * 64])
-async def test_what_names_no_host_is_an_error_of_the_wire(host: str) -> None:
+async def test_a_url_without_a_host_is_a_transport_error(host: str) -> None:
     async with connected(f"http://{host}:1") as connection:
         for watch in (True, False):
             with pytest.raises(TransportError, match="cannot resolve"):

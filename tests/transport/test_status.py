@@ -59,7 +59,7 @@ def test_retry_after_in_the_status_counts_without_a_header() -> None:
 
 
 @pytest.mark.parametrize("value", [b"1" + b"0" * 400, b"1e300", b"-1", b"0", b"true", b'"3"'])
-def test_a_retry_after_that_is_no_time_counts_as_none(value: bytes) -> None:
+def test_an_invalid_retry_after_counts_as_absent(value: bytes) -> None:
     body = b'{"code":429,"details":{"retryAfterSeconds":%s}}' % value
 
     assert status_error(429, {}, body).retry_after_seconds is None
@@ -102,7 +102,7 @@ def test_an_error_event_is_typed_by_its_code(
     assert str(error).startswith(f"watch pods.v1: {status}")
 
 
-def test_the_servers_words_are_cut_short() -> None:
+def test_messages_of_the_server_are_truncated() -> None:
     assert len(status_error_from_object({"message": "x" * 9_999}).message) == 500
     assert len(status_error(500, {}, b'{"message":"' + b"x" * 9_999 + b'"}').message) == 500
 
@@ -117,9 +117,7 @@ def test_the_servers_words_are_cut_short() -> None:
         pytest.param(500, "", "", id="nothing"),
     ],
 )
-def test_what_a_server_quotes_of_secrets_is_not_repeated(
-    status: int, words: str, shown: str
-) -> None:
+def test_secrets_quoted_by_a_server_are_removed(status: int, words: str, shown: str) -> None:
     frame: JSONObject = {"kind": "Status", "code": status, "message": words}
     body = msgspec.json.encode(frame)
 
@@ -127,7 +125,7 @@ def test_what_a_server_quotes_of_secrets_is_not_repeated(
     assert status_error_from_object(frame, request="watch secrets.v1").message == shown
 
 
-def test_what_was_applied_last_is_not_repeated_of_any_kind() -> None:
+def test_last_applied_annotations_are_removed_for_every_kind() -> None:
     words = "bad: kubectl.kubernetes.io/last-applied-configuration: hunter2"
     body = msgspec.json.encode({"message": words})
 
@@ -135,7 +133,7 @@ def test_what_was_applied_last_is_not_repeated_of_any_kind() -> None:
     assert error.message == "bad: kubectl.kubernetes.io/(redacted)"
 
 
-def test_a_cause_of_quotes_without_an_end_takes_no_time_to_read() -> None:
+def test_a_cause_with_unbalanced_quotes_is_read_in_linear_time() -> None:
     cause = {"reason": "FieldManagerConflict", "message": '\\"' * 15_500}
     body = msgspec.json.encode({"details": {"causes": [cause]}})
     began = time.process_time()

@@ -86,7 +86,7 @@ async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed
         await server.wait_until(lambda: server.open_connections == 0)
 
 
-async def test_authority_data_goes_before_the_file(
+async def test_authority_data_takes_precedence_over_the_file(
     authority: trustme.CA, server_tls: ssl.SSLContext
 ) -> None:
     data = authority.cert_pem.bytes().decode()
@@ -130,7 +130,9 @@ async def test_a_wrong_name_is_refused_and_the_servers_name_can_be_set(
             assert await connection.request("GET", "/a") == b"{}"
 
 
-async def test_only_an_insecure_configuration_trusts_anybody(server_tls: ssl.SSLContext) -> None:
+async def test_only_an_insecure_configuration_trusts_any_certificate(
+    server_tls: ssl.SSLContext,
+) -> None:
     async with serving(always(response()), tls=server_tls) as server:
         async with connected(server.url) as connection:
             with pytest.raises(TLSVerificationError):
@@ -158,7 +160,7 @@ async def test_a_client_certificate_is_shown(
             assert await connection.request("GET", "/a") == b"{}"
 
 
-async def test_a_server_without_tls_is_no_verification_error(ca_file: str) -> None:
+async def test_a_server_without_tls_is_not_a_verification_error(ca_file: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"plain text\n")
         await reader.read()  # until the client closes: closing first could reset the connection

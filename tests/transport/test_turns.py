@@ -20,7 +20,7 @@ _EVENT_SECONDS = 0.001
 _MOST_BYTES = 512 << 10  # of the buffer of a watch
 
 
-async def test_others_have_their_turn_while_a_watch_goes_on() -> None:
+async def test_other_tasks_run_while_a_watch_delivers() -> None:
     """Each event takes 1 ms by the response's clock, so an iteration has only a few of them."""
     event = chunk(b"x" * _EVENT_BYTES)
 

@@ -45,7 +45,7 @@ async def test_all_chunks_arrive_in_order() -> None:
         assert await body.read() == b""
 
 
-async def test_what_arrived_before_a_cut_is_delivered_before_the_error() -> None:
+async def test_bytes_before_a_cut_are_delivered_before_the_error() -> None:
     async def cut(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED + chunk(b"whole\n") + b"6\r\nha")
         await writer.drain()
@@ -93,7 +93,7 @@ async def test_a_body_without_a_length_ends_with_its_connection() -> None:
     assert received == b"all of it"
 
 
-async def test_a_reset_is_no_end_of_a_body_without_a_length() -> None:
+async def test_a_reset_does_not_end_a_body_without_a_length_cleanly() -> None:
     was_read = asyncio.Event()
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -127,7 +127,7 @@ async def test_a_reset_is_no_end_of_a_body_without_a_length() -> None:
         ),
     ],
 )
-async def test_what_is_no_answer_is_a_protocol_error(answer: bytes, reason: str) -> None:
+async def test_an_invalid_response_is_a_protocol_error(answer: bytes, reason: str) -> None:
     async with serving(always(answer)) as server, connected(server.url) as connection:
         with pytest.raises(ProtocolError, match=reason):
             async with connection.stream("/a", WATCH, watch=True) as body:
@@ -253,7 +253,7 @@ async def test_a_watch_through_a_proxy_asks_the_proxy() -> None:
 
 
 @pytest.mark.parametrize(("client", "is_direct"), [("direct", True), ("aiohttp", False)])
-async def test_the_option_says_who_reads_a_watch(
+async def test_the_option_selects_the_http_client_of_watches(
     client: Literal["direct", "aiohttp"], is_direct: bool
 ) -> None:
     answer = CHUNKED + chunk(b"an event\n") + chunk(b"")

@@ -139,7 +139,7 @@ async def test_a_malformed_chunk_is_an_error_behind_the_good_ones(strange: bytes
     assert reader.wires.is_aborted
 
 
-async def test_what_arrived_of_a_chunk_is_delivered_before_the_loss() -> None:
+async def test_a_partial_chunk_is_delivered_before_the_error() -> None:
     reader = Reader()
     task = await reading(reader)
     reader.arrive(CHUNKED + chunk(b"good\n") + b"6\r\nha")
@@ -198,7 +198,7 @@ async def test_a_cancelled_delivery_takes_nothing_more() -> None:
     await asyncio.wait({again})
 
 
-async def test_a_turn_is_over_when_all_that_arrived_at_once_was_taken() -> None:
+async def test_a_loop_turn_ends_when_all_buffered_bytes_were_taken() -> None:
     reader = Reader()
     task = await reading(reader)
     assert reader.turns == 0
@@ -234,7 +234,7 @@ async def test_informational_answers_are_not_read_without_end() -> None:
     assert flooded.wires.is_aborted
 
 
-async def test_who_waits_for_a_head_is_cancelled_though_bytes_arrive_at_every_turn() -> None:
+async def test_waiting_for_a_head_can_be_cancelled_while_bytes_arrive() -> None:
     """A cancel scope does not cancel a task whose wait has just ended; here every wait has."""
     reader, loop, turns = Reader(), asyncio.get_running_loop(), 0
 
@@ -386,7 +386,7 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize("error", [Panic, asyncio.CancelledError])
-async def test_whatever_the_reader_raises_ends_the_reading_and_nothing_comes_twice(
+async def test_an_exception_of_the_reader_ends_the_reading_and_nothing_is_repeated(
     error: type[BaseException],
 ) -> None:
     reader = Reader()
@@ -410,7 +410,7 @@ async def test_whatever_the_reader_raises_ends_the_reading_and_nothing_comes_twi
     assert reader.wires.is_aborted
 
 
-async def test_an_answer_behind_the_end_is_nobodys() -> None:
+async def test_bytes_after_the_end_of_a_response_are_dropped() -> None:
     reader = Reader()
     task = await reading(reader)
     other = b"HTTP/1.1 500 Oops\r\nContent-Length: 5\r\n\r\nwrong"

@@ -84,7 +84,7 @@ def test_each_checker_reveals_the_expected_types(checker: Any) -> None:
     assert revealed == expected_types()
 
 
-def test_the_public_face_is_completely_typed() -> None:
+def test_the_public_api_is_completely_typed() -> None:
     completeness = pyright("--verifytypes", "pyinformer", "--ignoreexternal")["typeCompleteness"]
 
     findings = [

@@ -42,7 +42,7 @@ def test_a_clock_that_jumps_back_takes_no_tokens() -> None:
     assert bucket.when("any", 7.0) == 0.0
 
 
-def test_a_bucket_remembers_no_key() -> None:
+def test_a_bucket_keeps_no_state_per_key() -> None:
     bucket = BucketRateLimiter(1.0, 1)
     bucket.when("one", 0.0)
     bucket.forget("one")
@@ -122,9 +122,7 @@ def test_a_queue_says_for_how_many_keys_failures_are_remembered() -> None:
         ),
     ],
 )
-def test_a_limiter_that_cannot_work_is_refused(
-    make: Callable[[], RateLimiter], argument: str
-) -> None:
+def test_an_invalid_limiter_is_refused(make: Callable[[], RateLimiter], argument: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         make()
     assert caught.value.argument == argument

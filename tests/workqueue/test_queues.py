@@ -42,7 +42,7 @@ def taken(queue: Queue[str]) -> list[str]:
 
 @pytest.mark.parametrize("kind", QUEUES)
 @pytest.mark.parametrize("key", [[], {}, None])
-def test_a_key_that_cannot_be_one_is_refused_and_nothing_is_added(
+def test_an_invalid_key_is_refused_and_nothing_is_added(
     kind: type[Queue[object]], key: object
 ) -> None:
     queue = kind()
@@ -66,7 +66,7 @@ def test_a_key_that_cannot_be_one_is_refused_and_nothing_is_added(
 
 
 @pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf"), "5"])
-def test_a_delay_that_is_no_finite_number_is_refused(delay: float) -> None:
+def test_a_delay_that_is_not_a_finite_number_is_refused(delay: float) -> None:
     queue = PriorityQueue[str]()
     for add in (queue.add_after, queue.add_after_nowait):
         with pytest.raises(InvalidArgumentError, match="delay_seconds"):
@@ -80,7 +80,7 @@ def test_a_negative_delay_is_none() -> None:
     assert queue.get_nowait() == "a"
 
 
-def test_an_absurd_delay_only_waits() -> None:
+def test_a_huge_delay_is_accepted() -> None:
     queue = Queue[str]()
     queue.add_after_nowait("a", 1e300)
     queue.add_after_nowait("b", 1e-9)
@@ -88,7 +88,7 @@ def test_an_absurd_delay_only_waits() -> None:
     assert queue.forget_delayed("a")
 
 
-def test_a_choice_at_shutdown_that_is_none_is_refused() -> None:
+def test_an_invalid_shutdown_option_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="on_shutdown"):
         Queue[str](on_shutdown="keep")  # type: ignore[arg-type]  # what is tested
 
@@ -104,7 +104,7 @@ def test_an_immediate_add_takes_the_place_of_a_delayed_one() -> None:
     assert taken(queue) == []
 
 
-def test_a_delayed_add_of_a_key_that_is_to_be_taken_anyway_adds_nothing() -> None:
+def test_a_delayed_add_of_a_queued_key_adds_nothing() -> None:
     clock = Clock()
     queue = Queue[str](clock=clock)
     queue.add_nowait("a")
@@ -126,7 +126,7 @@ def test_a_delayed_add_of_a_key_that_is_being_processed_waits_for_its_time() -> 
     assert taken(queue) == ["a"]
 
 
-def test_what_fell_due_comes_before_what_is_added_later() -> None:
+def test_due_keys_come_before_keys_added_later() -> None:
     clock = Clock()
     queue = Queue[str](clock=clock)
     queue.add_after_nowait("due", 1.0)
@@ -147,14 +147,14 @@ def test_after_shutdown_adds_of_every_kind_are_ignored() -> None:
     assert queue.shut_down() == []
 
 
-def test_what_another_thread_added_before_shutdown_is_not_lost() -> None:
+def test_keys_added_by_another_thread_before_shutdown_are_not_lost() -> None:
     queue = Queue[str]()
     queue.add("a")  # no loop yet: it stands in the inbox
     queue.shut_down()
     assert taken(queue) == ["a"]
 
 
-def test_done_of_a_key_that_waits_changes_nothing() -> None:
+def test_done_of_a_queued_key_changes_nothing() -> None:
     """Upstream puts it into the queue a second time."""
     queue = Queue[str]()
     queue.add_nowait("a")
@@ -164,7 +164,7 @@ def test_done_of_a_key_that_waits_changes_nothing() -> None:
     assert taken(queue) == ["a"]
 
 
-def test_a_key_says_where_it_is() -> None:
+def test_the_state_of_a_key_can_be_queried() -> None:
     clock = Clock()
     queue = PriorityQueue[str](clock=clock)
     queue.add_after_nowait("a", 1.0)
@@ -203,7 +203,7 @@ def test_a_key_keeps_the_priority_with_which_it_was_taken_until_done() -> None:
     assert queue.priority_of("a") == -1
 
 
-def test_thirteen_thousand_old_keys_let_the_urgent_pass() -> None:
+def test_an_urgent_key_passes_thirteen_thousand_older_keys() -> None:
     clock = Clock()
     queue = PriorityQueue[str](clock=clock)
     for number in range(13_000):
@@ -234,7 +234,7 @@ def test_nothing_starves_under_a_flood_of_urgent_keys() -> None:
 
 
 @pytest.mark.parametrize("priority", [0.5, "high", None])
-def test_a_priority_that_is_no_integer_is_refused(priority: int) -> None:
+def test_a_priority_that_is_not_an_integer_is_refused(priority: int) -> None:
     queue = PriorityQueue[str]()
     with pytest.raises(InvalidTypeError, match="priority"):
         queue.add_nowait("a", priority=priority)
@@ -245,7 +245,7 @@ def test_a_priority_that_is_no_integer_is_refused(priority: int) -> None:
     assert queue.statistics().failures == 0
 
 
-def test_dropping_what_waits_names_it_and_keeps_what_is_processed() -> None:
+def test_dropping_queued_keys_returns_them_and_keeps_keys_in_process() -> None:
     queue = PriorityQueue[str]()
     queue.add_nowait("processing")
     queue.get_nowait()
@@ -310,7 +310,7 @@ def test_memory_stays_flat_however_many_keys_pass() -> None:
     assert after - before < 10_000
 
 
-def test_stale_moments_and_places_are_bounded() -> None:
+def test_stale_entries_of_timers_and_queues_are_bounded() -> None:
     """A key that is added for later and then at once, again and again, leaves no heap behind."""
     clock = Clock()
     queue = PriorityQueue[str](clock=clock)
@@ -345,7 +345,7 @@ class _Compared:
         return self.number
 
 
-def test_many_keys_of_one_moment_leave_in_any_order_without_a_search() -> None:
+def test_removing_one_of_many_keys_due_at_one_time_is_not_linear() -> None:
     queue = Queue[_Compared](clock=lambda: 0.0)
     keys = [_Compared(number) for number in range(2_000)]
     for key in keys:

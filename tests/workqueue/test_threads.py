@@ -34,7 +34,7 @@ def test_before_there_is_a_loop_any_thread_may_add() -> None:
     assert [queue.get_nowait(), queue.get_nowait()] == ["theirs", "ours"]
 
 
-def test_what_was_handed_over_before_the_loop_is_taken_by_it() -> None:
+def test_keys_added_before_the_loop_are_taken_by_it() -> None:
     queue = Queue[str]()
     in_thread(lambda: queue.add_after("later", 0.3))
     in_thread(lambda: queue.add("now"))
@@ -79,7 +79,7 @@ async def test_many_threads_lose_nothing() -> None:
     assert queue.statistics().handed_over == 0
 
 
-async def test_a_pile_of_keys_wakes_the_loop_once_and_gives_way() -> None:
+async def test_many_keys_of_a_thread_wake_the_loop_once_and_yield() -> None:
     queue = Queue[int]()
     queue.add(-1)
     calls: list[object] = []
@@ -133,7 +133,7 @@ def test_a_bad_key_is_refused_in_the_thread_that_gave_it() -> None:
     assert queue.statistics().handed_over == 0
 
 
-def test_what_comes_after_the_loop_is_no_error() -> None:
+def test_adding_after_the_loop_has_ended_is_allowed() -> None:
     queue = Queue[str]()
 
     async def use() -> None:
@@ -146,7 +146,7 @@ def test_what_comes_after_the_loop_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("kind", [Queue, PriorityQueue])
-async def test_another_thread_that_looks_moves_nothing(
+async def test_reading_the_status_from_another_thread_moves_no_key(
     kind: type[Queue[str] | PriorityQueue[str]],
 ) -> None:
     now = [0.0]

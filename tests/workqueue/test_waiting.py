@@ -21,7 +21,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_those_who_wait_are_served_in_turn() -> None:
+async def test_waiters_are_served_in_order() -> None:
     queue = Queue[str]()
     gets = [asyncio.create_task(queue.get()) for _ in range(3)]
     await settled()
@@ -136,7 +136,7 @@ async def test_shutdown_wakes_all_waiters() -> None:
             await get
 
 
-async def test_after_shutdown_what_waits_is_still_given() -> None:
+async def test_after_shutdown_queued_keys_are_still_returned() -> None:
     queue = Queue[str]()
     queue.add("a")
     queue.shut_down()
@@ -196,7 +196,7 @@ async def test_every_concurrent_drain_is_woken_at_the_end() -> None:
     assert [await drain for drain in drains] == [[], []]
 
 
-async def test_dropping_what_waits_ends_a_drain() -> None:
+async def test_dropping_queued_keys_ends_a_drain() -> None:
     queue = Queue[str]()
     queue.add("a")
     drain = asyncio.create_task(queue.shut_down_with_drain(timeout_seconds=30.0))
@@ -238,7 +238,7 @@ async def test_a_get_wakes_at_exactly_the_time_of_a_delayed_key() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_as_many_wake_as_keys_fall_due() -> None:
+async def test_as_many_waiters_wake_as_keys_fall_due() -> None:
     queue = Queue[str]()
     for item in "abc":
         queue.add_after(item, 5.0)
@@ -257,7 +257,7 @@ async def test_more_keys_than_one_step_takes_fall_due_at_once() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_came_before_the_loop_keeps_its_delay_and_its_age() -> None:
+async def test_keys_added_before_the_loop_keep_delay_and_age() -> None:
     queue = Queue[str]()
     queue.add_after_nowait("later", 30.0)  # by the clock of threads, long after second 0
     queue.add_nowait("now")
@@ -268,7 +268,7 @@ async def test_what_came_before_the_loop_keeps_its_delay_and_its_age() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_shutdown_drops_or_flushes_what_waits_for_its_time() -> None:
+async def test_shutdown_drops_or_flushes_delayed_keys() -> None:
     dropping = Queue[str]()
     flushing = Queue[str](on_shutdown="flush")
     for queue in (dropping, flushing):
@@ -298,7 +298,7 @@ async def test_shutdown_leaves_no_timer() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_an_own_clock_is_kept_when_a_loop_comes() -> None:
+async def test_a_given_clock_is_kept_when_a_loop_starts() -> None:
     times = [100.0]
     queue = Queue[str](clock=lambda: times[0])
     queue.add_after("a", 10.0)
@@ -354,7 +354,7 @@ async def test_a_queue_belongs_to_one_loop_at_a_time() -> None:
     assert await queue.get() == "a"
 
 
-def test_a_queue_goes_on_with_the_next_loop() -> None:
+def test_a_queue_continues_with_the_next_loop() -> None:
     queue = Queue[str]()
 
     async def take() -> str:
@@ -366,7 +366,7 @@ def test_a_queue_goes_on_with_the_next_loop() -> None:
     assert asyncio.run(take()) == "b"
 
 
-def test_a_key_is_not_taken_by_a_second_loop_while_the_first_may_go_on() -> None:
+def test_a_key_is_not_taken_by_a_second_loop_while_the_first_may_continue() -> None:
     """Both loops run in one thread, by turns; the key is there, so get would not wait."""
     queue = Queue[str]()
 

@@ -55,7 +55,7 @@ LONG = Storm(
 @pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_desired_state_is_actual_state_after_a_storm(server: Server) -> None:
+async def test_the_desired_state_is_reached_after_random_faults(server: Server) -> None:
     """Then: nothing differs, nothing overlapped, nothing of ours was missed."""
     storm = in_soak(LONG, otherwise=REAL) if server.name == "real" else EMBEDDED
     namespace = server.namespace()
