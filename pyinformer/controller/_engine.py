@@ -10,7 +10,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 
 import anyio
 from msgspec.structs import replace
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.controller._invoke import Invoker
-    from pyinformer.controller._lifecycle import Lifecycle
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._workers import Ended
     from pyinformer.informer import SharedInformer
@@ -60,6 +59,22 @@ _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")
 _RESULTS: Final = {"success": "success", "requeue": "requeue_after"}
 """controller-runtime's label for each kind of outcome; `error` for all others."""
+
+
+class EngineOwner(Protocol):
+    """The lifecycle of a controller or of its group, as the engine and its controller see it."""
+
+    def crash_nowait(self, error: BaseException) -> None:
+        """Record a bug of pyinformer, and end."""
+        ...
+
+    async def wait_ended(self) -> None:
+        """Wait until it is closed, a signal asks for the end, or it has crashed.
+
+        Cancellation:
+            Safe.
+        """
+        ...
 
 
 @final
@@ -84,14 +99,13 @@ class Engine(Generic[V]):
         metrics: Metrics,
     ) -> None:
         self.name: str = name
-        self.invoker: Invoker[V] = invoker
         self.options: ControllerOptions = options
         self.sources: list[Source] = []
         self.informers: list[SharedInformer[Any]] = []
         """The caches that have to be filled before the first reconcile."""
         self.before_attach: list[Callable[[], Awaitable[None]]] = []
         """Called while the caches are being filled, and again if that failed."""
-        self.lifecycle: Lifecycle | None = None
+        self.lifecycle: EngineOwner | None = None
         """What has started it; None before."""
         self.has_synced: bool = False
         self.is_running: bool = False
@@ -114,7 +128,9 @@ class Engine(Generic[V]):
             limit=options.rate_limit, period_seconds=options.rate_limit_period_seconds
         )
         self._tasks = UserTasks(on_crash=self._crashed)
-        self._pool = WorkerPool(self, self._tasks)
+        self._pool = WorkerPool(
+            name, self.requests, invoker, decisions=self, options=options, tasks=self._tasks
+        )
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._postponed = self._dropped_held = 0
         self._failure_lines = TokenBucket(per_second=_LINES_PER_SECOND, burst=_LINES_AT_ONCE)

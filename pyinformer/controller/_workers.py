@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast, final
 
 import anyio
 
@@ -21,11 +21,12 @@ from pyinformer.sources import request_for
 from pyinformer.transport import CURRENT_GUARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection
 
-    from pyinformer.controller._engine import Engine
+    from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._outcomes import Outcome
-    from pyinformer.sources import Request
+    from pyinformer.controller._request_queue import RequestQueue
+    from pyinformer.sources import Reason, Request, RequestId
     from pyinformer.tasks import UserTask, UserTasks
 
 _log = get_logger(__name__)
@@ -34,6 +35,22 @@ _FORCED_SECONDS: Final = 0.25  # the grace period of a forced stop
 
 Ended: TypeAlias = Result | BaseException | None
 """How a reconcile ended: what it returned, or what it raised."""
+
+
+class Decisions(Protocol):
+    """What a controller decides before and after each reconcile."""
+
+    def prepare(self, request_id: RequestId, now: float) -> tuple[Reason, ...] | None:
+        """Return the reasons of a request that starts now; None if it has to wait."""
+        ...
+
+    def decide(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
+        """Decide what follows from the end of a reconcile."""
+        ...
+
+    def conclude(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
+        """Decide it, and enqueue the request again if it has to come again."""
+        ...
 
 
 @final
@@ -172,16 +189,29 @@ class WorkerPool:
     """The workers of one controller. Constructing it starts nothing.
 
     Args:
-        engine: the controller: it prepares each request, calls the user's function, and decides
-            what follows.
+        controller: the name of the controller.
+        requests: where the workers take requests from.
+        invoke: calls the user's function.
+        decisions: prepares each request, and decides what follows.
+        options: deadlines, and how closing waits.
         tasks: where the workers run.
     """
 
-    def __init__(self, engine: Engine[Any], tasks: UserTasks) -> None:
-        self._engine = engine
-        self._controller = engine.name
-        self._options = engine.options
-        self._requests = engine.requests
+    def __init__(
+        self,
+        controller: str,
+        requests: RequestQueue,
+        invoke: Callable[[Request], Awaitable[Result | None]],
+        *,
+        decisions: Decisions,
+        options: ControllerOptions,
+        tasks: UserTasks,
+    ) -> None:
+        self._controller = controller
+        self._requests = requests
+        self._invoke = invoke
+        self._decisions = decisions
+        self._options = options
         self._tasks = tasks
         self._workers: list[Worker] = []
         self._deadlines = Deadlines(
@@ -225,7 +255,7 @@ class WorkerPool:
             """Decide what follows, once."""
             if not outcome.done():
                 now = asyncio.get_running_loop().time()
-                decided = self._engine.decide(request, ended, now, now - worker.started_at)
+                decided = self._decisions.decide(request, ended, now, now - worker.started_at)
                 outcome.set_result(decided)
 
         async def run() -> None:
@@ -325,17 +355,17 @@ class WorkerPool:
             self._leave(worker)
 
     async def _work(self, worker: Worker) -> None:
-        queue, engine = self._requests.queue, self._engine
+        queue, decisions = self._requests.queue, self._decisions
         now = asyncio.get_running_loop().time
         while not worker.is_replaced:
             request_id = await queue.get()
             try:
-                reasons = engine.prepare(request_id, now())
+                reasons = decisions.prepare(request_id, now())
                 if reasons is not None:
                     request = request_for(request_id, reasons)
                     ended = await self._reconcile(worker, request)
                     ended_at = now()
-                    engine.conclude(request, ended, ended_at, ended_at - worker.started_at)
+                    decisions.conclude(request, ended, ended_at, ended_at - worker.started_at)
             finally:
                 queue.done(request_id)
 
@@ -350,7 +380,7 @@ class WorkerPool:
             guard = CURRENT_GUARD.get()  # not check_guard(): a call less for each reconcile
             if guard is not None:  # its request may have waited beyond the end of the term
                 guard.check()
-            ended: Ended = await self._engine.invoker(request)
+            ended: Ended = await self._invoke(request)
         except (KeyboardInterrupt, SystemExit):
             raise  # these concern more than the function
         except BaseException as error:  # the guard; test tools raise these
@@ -372,7 +402,7 @@ class WorkerPool:
             self.cancelled += 1
         elif worker.on_stuck is None:
             now = asyncio.get_running_loop().time()
-            self._engine.conclude(request, error, now, now - worker.started_at)
+            self._decisions.conclude(request, error, now, now - worker.started_at)
         raise error
 
     def _timed_out(
