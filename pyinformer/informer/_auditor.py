@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyinformer.apimachinery import Journal, KubeObject
-    from pyinformer.informer._namespace_cache import NamespaceCache
     from pyinformer.reflector import Reflector, RequestBudget
     from pyinformer.store import Indexer
     from pyinformer.transport import ListWatch
@@ -354,7 +353,7 @@ class Auditor:
 
 async def audit_all(
     informer: str,
-    members: Sequence[NamespaceCache[Any]],
+    members: Sequence[tuple[Auditor, anyio.Event]],
     *,
     timeout_seconds: float,
     unknown: str = "",
@@ -363,7 +362,8 @@ async def audit_all(
 
     Args:
         informer: names it in the report.
-        members: one cache per namespace; one that ends meanwhile is left out of the report.
+        members: one auditor per namespace, with the event that its cache sets when it ends; one
+            that ends meanwhile is left out of the report.
         timeout_seconds: how long each may take.
         unknown: why the namespaces are not known; empty if they are.
 
@@ -372,16 +372,16 @@ async def audit_all(
     """
     found: list[AuditReport] = []
 
-    async def audit(member: NamespaceCache[Any]) -> None:
+    async def audit(auditor: Auditor, ended: anyio.Event) -> None:
         """Audit one namespace, and keep the report."""
         async with anyio.create_task_group() as group:
-            group.start_soon(_cancel_at_end, member, group.cancel_scope)
-            found.append(await member.auditor.audit(timeout_seconds=timeout_seconds))
+            group.start_soon(_cancel_at_end, ended, group.cancel_scope)
+            found.append(await auditor.audit(timeout_seconds=timeout_seconds))
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
-        for member in members:
-            group.start_soon(audit, member)
+        for auditor, ended in members:
+            group.start_soon(audit, auditor, ended)
     why = unknown or ("none of its namespaces is followed any more" if members else "")
     return joint_report(informer, found) or AuditReport(
         informer=informer,
@@ -393,8 +393,8 @@ async def audit_all(
     )
 
 
-async def _cancel_at_end(member: NamespaceCache[Any], scope: anyio.CancelScope) -> None:
-    await member.ended.wait()
+async def _cancel_at_end(ended: anyio.Event, scope: anyio.CancelScope) -> None:
+    await ended.wait()
     scope.cancel()
 
 

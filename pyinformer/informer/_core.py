@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, final
 
 from pyinformer.apimachinery import V
 from pyinformer.cluster import claim_loop
+from pyinformer.informer._context import InformerContext
 from pyinformer.informer._explain import Explainer
 from pyinformer.informer._introspection import Introspection
 from pyinformer.informer._key_waits import KeyWaits
 from pyinformer.informer._lifecycle import InformerLifecycle
 from pyinformer.informer._mutation_guard import MutationGuard
-from pyinformer.informer._namespace_cache import InformerContext
 from pyinformer.informer._namespace_caches import NamespaceCaches
 from pyinformer.informer._namespace_selection import NamespaceSelection, labels_only
 from pyinformer.informer._own_writes import OwnWrites
@@ -93,8 +93,17 @@ class InformerCore(Generic[V]):
             metrics=metrics,
             lifecycle=self.lifecycle,
         )
-        self.selection: NamespaceSelection | None = self._select_namespaces(scope)
-        self.caches: NamespaceCaches[V] = NamespaceCaches(self.context, scope, self.selection)
+        selector = scope.namespace_selector
+        self.namespaces: InformerCore[Any] | None = self._informer_of_namespaces(scope)
+        """The informer of all Namespaces, if a selector chooses among them."""
+        self.selection: NamespaceSelection | None = (
+            None if selector is None else NamespaceSelection(selector)
+        )
+        self.caches: NamespaceCaches[V] = NamespaceCaches(
+            self.context,
+            scope,
+            is_known_gone=None if self.selection is None else self.selection.is_gone,
+        )
         self.processor: SharedProcessor[V] = SharedProcessor(
             name,
             self.caches,
@@ -102,7 +111,10 @@ class InformerCore(Generic[V]):
             check_loop=self.lifecycle.loop.check,
         )
         self.introspection: Introspection[V] = Introspection(
-            self.context, self.caches, self.processor, self.selection
+            self.context,
+            self.caches,
+            self.processor,
+            selection=None if self.namespaces is None else self.namespaces.introspection,
         )
         self.mutation_guard: MutationGuard[V] = MutationGuard(
             name,
@@ -131,12 +143,12 @@ class InformerCore(Generic[V]):
             self.caches.attach(self.mutation_guard.decoded)
         self.caches.report_to(self)
 
-    def _select_namespaces(self, scope: Scope) -> NamespaceSelection | None:
-        """Return what chooses the namespaces; None if they are named, or all are followed."""
+    def _informer_of_namespaces(self, scope: Scope) -> InformerCore[Any] | None:
+        """Return the informer of all Namespaces; None if no selector chooses among them."""
         if scope.namespace_selector is None:
             return None
         audit_period_seconds = self.context.settings.audit_period_seconds
-        namespaces: InformerCore[Any] = InformerCore(
+        return InformerCore(
             self.context.cluster,
             Scope.of("v1", "namespaces", None, None, None),
             InformerSettings(
@@ -146,7 +158,6 @@ class InformerCore(Generic[V]):
             metrics=self.context.metrics,
             grace_seconds=self._grace_seconds,
         )
-        return NamespaceSelection(namespaces, scope.namespace_selector)
 
     @property
     def settled(self) -> anyio.Event:
@@ -181,7 +192,10 @@ class InformerCore(Generic[V]):
 
     def explainer(self, key: str) -> Explainer[V]:
         """Return what explains why the cache shows what it shows of a key."""
-        return Explainer(self, self.caches.of(key) if isinstance(key, str) else None)
+        cache = self.caches.of(key) if isinstance(key, str) else None
+        return Explainer(
+            self.context, self.caches.scope, cache, lister=self.lister, processor=self.processor
+        )
 
     async def start(self) -> None:
         """Start everything; a second call does nothing.
@@ -227,8 +241,11 @@ class InformerCore(Generic[V]):
         self.processor.start_nowait(group)
         group.start_soon(self.mutation_guard.run)
         await self.caches.begin(group)
-        if self.selection is not None:
-            self.selection.begin_nowait(group, self.caches, self.lifecycle)
+        if self.namespaces is not None and self.selection is not None:
+            self.selection.begin_nowait(self.caches)
+            self.namespaces.on_crash = self._namespaces_crashed
+            self.namespaces.attach_receiver(self.selection)
+            self.namespaces.start_nowait(group)
 
     async def finish(self) -> None:
         """Stop the parts that outlive the task group; called by the lifecycle.
@@ -236,8 +253,9 @@ class InformerCore(Generic[V]):
         Cancellation:
             Takes effect when they have ended, which the grace bounds.
         """
-        if self.selection is not None:
-            await self.selection.aclose()
+        if self.namespaces is not None and self.selection is not None:
+            self.selection.end_nowait()
+            await self.namespaces.aclose()
         await self.processor.aclose(self._grace_seconds)
 
     def ended(self, error: InformerError | None) -> None:
@@ -251,6 +269,10 @@ class InformerCore(Generic[V]):
         self.processor.end_streams_nowait(error)
         if error is not None and self.on_crash is not None:
             self.on_crash()
+
+    def _namespaces_crashed(self) -> None:
+        crash = None if self.namespaces is None else self.namespaces.lifecycle.crash
+        self.lifecycle.break_nowait(crash or RuntimeError("no reason is known"))
 
     def _release_waiters(self) -> None:
         """Stop observing writes and wake all waiters."""

@@ -21,11 +21,12 @@ from pyinformer.store import UnconfirmedWrite
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._core import InformerCore
+    from pyinformer.informer._context import InformerContext
     from pyinformer.informer._namespace_cache import NamespaceCache
     from pyinformer.informer._settings import Scope
-    from pyinformer.informer.delivery import HandlerHistory
+    from pyinformer.informer.delivery import HandlerHistory, SharedProcessor
     from pyinformer.reflector import LiveIdentity, StaleObject
+    from pyinformer.store import Lister
 
 _LATEST: Final = 4  # of what happened: more would hide what is said before
 _AROUND_SECONDS: Final = 60.0  # before a load: what led to it
@@ -56,14 +57,27 @@ class Explainer(Generic[V]):
     """Explains one key of an informer's cache.
 
     Args:
-        core: the informer.
+        context: what the caches of the informer share.
+        scope: what the informer follows.
         cache: the cache of the key's namespace; None if that is not followed.
+        lister: reads the cache and the own writes over it.
+        processor: the handlers.
     """
 
-    def __init__(self, core: InformerCore[V], cache: NamespaceCache[V] | None) -> None:
-        self._core = core
+    def __init__(
+        self,
+        context: InformerContext[V],
+        scope: Scope,
+        cache: NamespaceCache[V] | None,
+        *,
+        lister: Lister[V],
+        processor: SharedProcessor[V],
+    ) -> None:
+        self._context = context
+        self._scope = scope if cache is None else cache.scope
         self._cache = cache
-        self._scope = core.caches.scope if cache is None else cache.scope
+        self._lister = lister
+        self._processor = processor
 
     def explain(self, key: str) -> Explanation:
         """Explain what the cache shows of a key.
@@ -114,7 +128,7 @@ class Explainer(Generic[V]):
         yield from self._on_own_write(key, found)
         yield from self._on_selection()
         yield from self._on_state(cache)
-        histories = self._core.processor.histories(key, self._core.lifecycle.now())
+        histories = self._processor.histories(key, self._context.lifecycle.now())
         yield from _on_handlers(histories, is_cached=found is not None)
         yield from _on_journal(key, provenance, cache)
 
@@ -148,11 +162,11 @@ class Explainer(Generic[V]):
             yield "What is followed here has namespaces: write namespace/name."
 
     def _on_own_write(self, key: str, found: KubeObject[V] | None) -> Iterator[str]:
-        written = self._core.lister.get(key, allow_unsynced=True)
+        written = self._lister.get(key, allow_unsynced=True)
         if written is found:
             return
         if written is None:
-            entry = self._core.context.entries.get(key)
+            entry = self._context.entries.get(key)
             what, version = "deleted it, or written it out of what is followed", ""
             if isinstance(entry, UnconfirmedWrite):
                 what, version = "written it out of what is followed", f" (at {entry.version})"
@@ -169,11 +183,11 @@ class Explainer(Generic[V]):
         for name, selector in (("label", scope.label_selector), ("field", scope.field_selector)):
             if not selector.is_empty:
                 yield f"Only objects that match the {name} selector {selector} are followed."
-        if self._core.context.settings.transform is not None:
+        if self._context.settings.transform is not None:
             yield "A transform of the program changes objects before they are cached."
 
     def _on_state(self, cache: NamespaceCache[V]) -> Iterator[str]:
-        lifecycle, position = self._core.lifecycle, cache.reflector.position or "nothing"
+        lifecycle, position = self._context.lifecycle, cache.reflector.position or "nothing"
         if lifecycle.crash is not None:
             yield f"The informer has crashed, and its cache stays at {position}: {lifecycle.crash}"
         elif cache.state is ReflectorState.NEW:
@@ -206,7 +220,7 @@ class Explainer(Generic[V]):
                     yield _on_fresh(fresh, cache.indexer.get(key))
                     return
             is_list, resource = False, scope.resource
-            cluster = self._core.context.cluster
+            cluster = self._context.cluster
             live = await cluster.get(resource.api_version, resource.resource, key)
         except NotFoundError:
             if is_list:

@@ -22,12 +22,11 @@ from pyinformer.reflector import LiveIdentity, read_live
 from pyinformer.store import Overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._namespace_cache import InformerContext
+    from pyinformer.informer._context import InformerContext
     from pyinformer.informer._settings import Scope
-    from pyinformer.informer._store_sink import StoreSink
     from pyinformer.reflector import Reflector
     from pyinformer.store import Indexer, OverlayEntry
 
@@ -48,7 +47,7 @@ class Freshness(Generic[V]):
     """
 
     _reflector: Reflector[V]
-    _sink: StoreSink[V]
+    _report_missed_state: Callable[[KubeObject[V], KubeObject[V] | None], None]
 
     def __init__(self, context: InformerContext[V], scope: Scope, indexer: Indexer[V]) -> None:
         if context.settings.projection is not None:
@@ -72,10 +71,15 @@ class Freshness(Generic[V]):
         )
         self.barrier: Barrier[V] = Barrier(self)
 
-    def follow(self, reflector: Reflector[V], sink: StoreSink[V]) -> None:
-        """Take what fills the cache, and what reports to its receivers."""
+    def follow(
+        self,
+        reflector: Reflector[V],
+        *,
+        on_missed_state: Callable[[KubeObject[V], KubeObject[V] | None], None],
+    ) -> None:
+        """Take what fills the cache, and what reports a state that no event will report."""
         self._reflector = reflector
-        self._sink = sink
+        self._report_missed_state = on_missed_state
 
     def _order(self) -> VersionOrder:
         return self._reflector.version_order
@@ -84,7 +88,7 @@ class Freshness(Generic[V]):
         return self._reflector.has_tombstone(key, uid)
 
     def _on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
-        self._sink.on_missed_state(was, now)
+        self._report_missed_state(was, now)
 
     @property
     def position(self) -> str:

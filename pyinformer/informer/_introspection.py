@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Generic, final
+from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 from pyinformer.apimachinery import JournalEntry, V, older
 from pyinformer.informer._status import InformerStatus
@@ -17,10 +17,11 @@ from pyinformer.store import OverlayStatistics
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pyinformer.informer._context import InformerContext
     from pyinformer.informer._lifecycle import InformerLifecycle
-    from pyinformer.informer._namespace_cache import InformerContext, NamespaceCache
+    from pyinformer.informer._namespace_cache import NamespaceCache
     from pyinformer.informer._namespace_caches import NamespaceCaches
-    from pyinformer.informer._namespace_selection import NamespaceSelection
+    from pyinformer.informer._status import NamespaceStatus
     from pyinformer.informer.delivery import SharedProcessor
 
 
@@ -32,8 +33,8 @@ class Introspection(Generic[V]):
     context: InformerContext[V]
     caches: NamespaceCaches[V]
     processor: SharedProcessor[V]
-    selection: NamespaceSelection | None
-    """Chooses the namespaces; None if they are named, or all are followed."""
+    selection: Introspection[Any] | None
+    """Of the informer of Namespaces that chooses them; None if they are named, or all followed."""
 
     @property
     def _lifecycle(self) -> InformerLifecycle:
@@ -79,7 +80,7 @@ class Introspection(Generic[V]):
             return sole.staleness
         troubled = [f"{one.scope}: {one.staleness}" for one in self.caches.all if one.staleness]
         if self.selection is not None and self.selection.state is not ReflectorState.WATCHING:
-            troubled.insert(0, str(self.selection.status()))
+            troubled.insert(0, str(self._selection_status))
         more = f"; and {len(troubled) - _NAMED} more" if len(troubled) > _NAMED else ""
         return "; ".join(troubled[:_NAMED]) + more
 
@@ -125,8 +126,12 @@ class Introspection(Generic[V]):
             journal=self._journal() if with_journal else (),
             crash=None if life.crash is None else str(life.crash),
             namespaces=tuple(cache.status() for cache in caches),
-            selection=None if self.selection is None else self.selection.status(),
+            selection=self._selection_status,
         )
+
+    @property
+    def _selection_status(self) -> NamespaceStatus | None:
+        return None if self.selection is None else self.selection.caches.all[0].status()
 
     @property
     def _idle_status(self) -> ReflectorStatus:
@@ -152,8 +157,9 @@ class Introspection(Generic[V]):
     def reflector_state(self) -> tuple[str, str | None]:
         """Return the state of what has not synced, or else of the worst, and its last error."""
         unsynced = [one.status() for one in self.caches.all if not one.has_synced]
-        if not self.caches.is_known and self.selection is not None:
-            unsynced = [self.selection.status()]
+        selection = self._selection_status
+        if not self.caches.is_known and selection is not None:
+            unsynced = [selection]
         worst = self._worst()
         if unsynced:
             first = min(unsynced, key=lambda one: _WORST_FIRST.index(one.state))

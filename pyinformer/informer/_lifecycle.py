@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import anyio
 
@@ -18,9 +18,31 @@ from pyinformer.tasks import Host, LoopOwner
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from pyinformer.informer._core import InformerCore
-
 _HOST_GRACE_SECONDS = 2.0  # beyond the handlers' own: they are awaited inside of the host
+
+
+class InformerParts(Protocol):
+    """What the lifecycle begins and ends."""
+
+    async def begin(self, group: TaskGroup) -> None:
+        """Start the parts in this group.
+
+        Cancellation:
+            Ends what was started.
+        """
+        ...
+
+    async def finish(self) -> None:
+        """Stop the parts that outlive the group; called at every end, maybe twice.
+
+        Cancellation:
+            Takes effect when they have ended, which the grace bounds.
+        """
+        ...
+
+    def ended(self, error: InformerError | None) -> None:
+        """Release everything that waits; called at every end, maybe twice."""
+        ...
 
 
 @final
@@ -29,11 +51,11 @@ class InformerLifecycle:
 
     Args:
         informer: names it in errors and logs.
-        parts: begin, finish, and record that they have ended.
+        parts: what begins and ends with it.
         grace_seconds: how long closing waits for handlers.
     """
 
-    def __init__(self, informer: str, parts: InformerCore[Any], *, grace_seconds: float) -> None:
+    def __init__(self, informer: str, parts: InformerParts, *, grace_seconds: float) -> None:
         self.crash: InformerError | None = None
         """The bug that ended the informer; None unless that happened."""
         self.is_started: bool = False

@@ -6,58 +6,43 @@ namespace stops no other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Generic, Protocol, cast, final
 
 import anyio
 
-from pyinformer.apimachinery import Journal, V
+from pyinformer.apimachinery import V
 from pyinformer.cluster import state_of
 from pyinformer.informer._auditor import Auditor
 from pyinformer.informer._freshness import Freshness
-from pyinformer.informer._own_writes import RecentWrites
-from pyinformer.informer._state_changes import StateCallbacks, StateChangeReporter
+from pyinformer.informer._state_changes import StateChangeReporter
 from pyinformer.informer._status import NamespaceStatus
 from pyinformer.informer._store_sink import StoreSink, make_sink
 from pyinformer.reflector import Reflector, ReflectorState
-from pyinformer.store import Indexer, OverlayEntries
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from pyinformer.cluster import Cluster
-    from pyinformer.informer._lifecycle import InformerLifecycle
-    from pyinformer.informer._namespace_caches import NamespaceCaches
-    from pyinformer.informer._settings import InformerSettings, Scope
-    from pyinformer.metrics import Metrics
-    from pyinformer.reflector import ReflectorOptions
-    from pyinformer.store import IndexFunction
+    from pyinformer.apimachinery import Journal
+    from pyinformer.informer._context import InformerContext
+    from pyinformer.informer._settings import Scope
+    from pyinformer.store import Indexer
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InformerContext(Generic[V]):
-    """What the caches of one informer share."""
+class CacheGroup(Protocol):
+    """All caches of an informer, as one of them sees them."""
 
-    cluster: Cluster
-    settings: InformerSettings
-    options: ReflectorOptions | None
-    metrics: Metrics
-    lifecycle: InformerLifecycle
-    indexes: dict[str, str | IndexFunction] = field(default_factory=dict)
-    """The indexes by name; each new cache gets all of them."""
-    entries: OverlayEntries[V] = field(default_factory=OverlayEntries)
-    """The own writes that no watch has brought yet; each cache adds its own."""
-    recent_writes: RecentWrites = field(default_factory=RecentWrites)
-    state_callbacks: StateCallbacks = field(default_factory=StateCallbacks)
-    """Called at each change of state of any cache."""
+    @property
+    def is_several(self) -> bool:
+        """Whether there are or were several."""
+        ...
 
-    def new_indexer(self) -> Indexer[V]:
-        """Return an empty cache with all indexes."""
-        indexer: Indexer[V] = Indexer(cast("type[V] | None", self.settings.projection))
-        for name, by in self.indexes.items():
-            indexer.add_index(name, by)
-        return indexer
+    def recheck_nowait(self) -> None:
+        """Determine again whether everything has synced."""
+        ...
+
+    def on_large_object(self) -> None:
+        """Record that an object with a large body has arrived."""
+        ...
 
 
 @final
@@ -76,7 +61,7 @@ class NamespaceCache(Generic[V]):
         context: InformerContext[V],
         scope: Scope,
         journal: Journal,
-        caches: NamespaceCaches[V],
+        caches: CacheGroup,
     ) -> None:
         cluster, settings = context.cluster, context.settings
         self.scope: Scope = scope
@@ -119,7 +104,7 @@ class NamespaceCache(Generic[V]):
             on_suspicion=self._on_suspicion,
             on_large=caches.on_large_object,
         )
-        self.freshness.follow(self.reflector, self.sink)
+        self.freshness.follow(self.reflector, on_missed_state=self.sink.on_missed_state)
         self.auditor: Auditor = Auditor(
             self.name,
             self.reflector.list_watch,

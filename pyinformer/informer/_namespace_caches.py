@@ -9,12 +9,12 @@ at once and loads in its own time.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Generic, Protocol, cast, final
 
 import anyio
 
 from pyinformer.apimachinery import Journal, V
-from pyinformer.informer._namespace_cache import InformerContext, NamespaceCache
+from pyinformer.informer._namespace_cache import NamespaceCache
 from pyinformer.informer.delivery import CacheContents
 from pyinformer.store import Indexer, JointIndexer, merged_get
 from pyinformer.tasks import spread
@@ -25,11 +25,26 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.apimachinery import KubeObject
-    from pyinformer.informer._core import InformerCore
-    from pyinformer.informer._namespace_selection import NamespaceSelection
+    from pyinformer.informer._context import InformerContext
     from pyinformer.informer._settings import Scope
     from pyinformer.informer.delivery import Receiver
     from pyinformer.store import Cache, IndexFunction, Overlay
+
+
+class CachesObserver(Protocol):
+    """The informer, as its caches see it."""
+
+    def on_namespaces_changed(self) -> None:
+        """Record that other namespaces are followed."""
+        ...
+
+    def on_sync_changed(self) -> None:
+        """Record that readers may see more."""
+        ...
+
+    def on_large_object(self) -> None:
+        """Record that an object with a large body has arrived."""
+        ...
 
 
 @final
@@ -39,11 +54,16 @@ class NamespaceCaches(Generic[V]):
     Args:
         context: what the caches share.
         scope: what the informer follows.
-        selection: chooses the namespaces; None if the scope names them.
+        is_known_gone: says whether a Namespace is known not to exist, of an informer whose
+            namespaces a selector chooses; None if the scope names them.
     """
 
     def __init__(
-        self, context: InformerContext[V], scope: Scope, selection: NamespaceSelection | None
+        self,
+        context: InformerContext[V],
+        scope: Scope,
+        *,
+        is_known_gone: Callable[[str], bool] | None,
     ) -> None:
         self.scope: Scope = scope
         """What is followed, with the namespaces as they are now."""
@@ -51,15 +71,15 @@ class NamespaceCaches(Generic[V]):
         """What happened to the informer; of several namespaces, each has a journal of its own."""
         self.is_everywhere: bool = scope.is_everywhere
         """Whether one cache holds all namespaces; then there is never another one."""
-        self.is_known: bool = selection is None
+        self.is_known: bool = is_known_gone is None
         """Whether it is known which namespaces are wanted."""
         self.known: anyio.Event = anyio.Event()
         """Set when the wanted namespaces are known, or the informer is closed."""
         self.settled: anyio.Event = anyio.Event()
         """Set while all have synced or one never will; for good once the informer is closed."""
         self._context = context
-        self._selection = selection
-        self._core: InformerCore[V] | None = None
+        self._is_known_gone = is_known_gone
+        self._observer: CachesObserver | None = None
         self._gone: set[str | None] = set()  # deleted when they ceased to be wanted
         self._announced_namespaces: set[str | None] = set()
         self._on_settled: tuple[Callable[[str], None], ...] = ()
@@ -82,9 +102,9 @@ class NamespaceCaches(Generic[V]):
         self.has_synced: bool = self.is_known and not self._wanted
         """Whether every cache has held everything at least once."""
 
-    def report_to(self, core: InformerCore[V]) -> None:
+    def report_to(self, observer: CachesObserver) -> None:
         """Report changes of namespaces, syncs and large objects to the informer."""
-        self._core = core
+        self._observer = observer
 
     def _make(self, namespace: str | None) -> NamespaceCache[V]:
         scope = self.scope.only(namespace)
@@ -251,13 +271,13 @@ class NamespaceCaches(Generic[V]):
             complete, self._incomplete = self._incomplete, []
             for receiver in complete:
                 receiver.on_initial_list_complete()
-        if self._core is not None:
-            self._core.on_sync_changed()
+        if self._observer is not None:
+            self._observer.on_sync_changed()
 
     def on_large_object(self) -> None:
         """Report that an object with a large body has arrived."""
-        if self._core is not None:
-            self._core.on_large_object()
+        if self._observer is not None:
+            self._observer.on_large_object()
 
     def on_namespace_settled(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call a function when all objects of a namespace were announced, or the namespace is gone.
@@ -289,8 +309,8 @@ class NamespaceCaches(Generic[V]):
         """
         return (
             namespace is not None
-            and self._selection is not None
-            and self._selection.is_gone(namespace)
+            and self._is_known_gone is not None
+            and self._is_known_gone(namespace)
         )
 
     def _report_announced(self) -> None:
@@ -378,8 +398,8 @@ class NamespaceCaches(Generic[V]):
         self._set(caches)
         self.scope = self.scope.within(self.namespaces)
         self.journal.note(f"follows {self.scope}")
-        if self._core is not None:
-            self._core.on_namespaces_changed()
+        if self._observer is not None:
+            self._observer.on_namespaces_changed()
         self.recheck_nowait()
 
     def _set(self, caches: dict[str | None, NamespaceCache[V]]) -> None:

@@ -1,4 +1,4 @@
-"""Namespaces chosen by their labels: an informer of all Namespaces, of which some match.
+"""Namespaces chosen by their labels: a receiver of an informer of all Namespaces.
 
 All Namespaces are followed and their labels compared here: a watch with the selector would report
 the deletion of a Namespace and a change of its labels by the same event. While the right to watch
@@ -15,14 +15,8 @@ from pyinformer.informer.delivery import newest
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from anyio.abc import TaskGroup
-
     from pyinformer.apimachinery import Event, JSONObject, KubeObject, LabelSelector
-    from pyinformer.informer._core import InformerCore
-    from pyinformer.informer._lifecycle import InformerLifecycle
     from pyinformer.informer._namespace_caches import NamespaceCaches
-    from pyinformer.informer._status import NamespaceStatus
-    from pyinformer.reflector import ReflectorState
 
 
 @final
@@ -30,59 +24,23 @@ class NamespaceSelection:
     """Sets the namespaces of an informer; a receiver of the informer of Namespaces.
 
     Args:
-        namespaces: the informer of all Namespaces.
-        selector: chooses among them.
+        selector: chooses among all Namespaces.
     """
 
-    def __init__(self, namespaces: InformerCore[Any], selector: LabelSelector) -> None:
-        self._informer = namespaces
+    def __init__(self, selector: LabelSelector) -> None:
         self._matches = selector.matches
         self._is_chosen: dict[str, bool] = {}
         """Of each Namespace that exists."""
         self._is_complete = False
         self._caches: NamespaceCaches[Any] | None = None
 
-    def begin_nowait(
-        self, group: TaskGroup, caches: NamespaceCaches[Any], lifecycle: InformerLifecycle
-    ) -> None:
-        """Begin to set the namespaces.
-
-        Args:
-            group: where the informer of Namespaces starts.
-            caches: the caches of the chosen namespaces.
-            lifecycle: ends if the informer of Namespaces crashes.
-        """
+    def begin_nowait(self, caches: NamespaceCaches[Any]) -> None:
+        """Set the namespaces of these caches from now on."""
         self._caches = caches
-        informer = self._informer
 
-        def crashed() -> None:
-            lifecycle.break_nowait(informer.lifecycle.crash or RuntimeError("no reason is known"))
-
-        informer.on_crash = crashed
-        informer.attach_receiver(self)
-        informer.start_nowait(group)
-
-    async def aclose(self) -> None:
-        """Stop following Namespaces.
-
-        Cancellation:
-            Takes effect when that has ended, which the grace bounds.
-        """
+    def end_nowait(self) -> None:
+        """Leave the namespaces as they are."""
         self._caches = None
-        await self._informer.aclose()
-
-    @property
-    def state(self) -> ReflectorState:
-        """The state of the informer of Namespaces."""
-        return self._informer.introspection.state
-
-    def age_seconds(self) -> float | None:
-        """Return how long ago the choice was last proven; None if never."""
-        return self._informer.introspection.age_seconds()
-
-    def status(self) -> NamespaceStatus:
-        """Return the status of the choice; callable from any thread."""
-        return self._informer.caches.all[0].status()
 
     def is_gone(self, name: str) -> bool:
         """Return whether a Namespace is known not to exist."""

@@ -669,8 +669,9 @@ class SharedInformer(Startable, Generic[V]):
         if not caches.is_known:
             state, last_error = self._core.introspection.reflector_state()
             unknown = f"its namespaces are not known: {state}, {last_error or 'no error'}"
+        members = [(one.auditor, one.ended) for one in caches.all]
         report = await audit_all(
-            self.name, caches.all, timeout_seconds=timeout_seconds, unknown=unknown
+            self.name, members, timeout_seconds=timeout_seconds, unknown=unknown
         )
         self._core.lifecycle.check_running()
         return report

@@ -16,8 +16,8 @@ import pytest
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, VersionOrder
 from pyinformer.informer._barrier import WriteTarget
+from pyinformer.informer._context import InformerContext
 from pyinformer.informer._freshness import Freshness
-from pyinformer.informer._namespace_cache import InformerContext
 from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.informer._store_sink import StoreSink
 from pyinformer.metrics import NO_METRICS
@@ -69,7 +69,9 @@ class Bench:
         self.store_sink: StoreSink[None] = StoreSink(
             self.indexer, SinkOwner(), freshness=self.freshness
         )
-        self.freshness.follow(cast("Any", self.reflector), self.store_sink)
+        self.freshness.follow(
+            cast("Any", self.reflector), on_missed_state=self.store_sink.on_missed_state
+        )
         self.list("100", make("ns/a", resource_version="90"))
 
     def list(self, resource_version: str, *objects: KubeObject) -> None:

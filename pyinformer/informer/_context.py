@@ -1,0 +1,45 @@
+"""What the caches of one informer share: its server, settings, indexes and own writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, cast, final
+
+from pyinformer.apimachinery import V
+from pyinformer.informer._own_writes import RecentWrites
+from pyinformer.informer._state_changes import StateCallbacks
+from pyinformer.store import Indexer, OverlayEntries
+
+if TYPE_CHECKING:
+    from pyinformer.cluster import Cluster
+    from pyinformer.informer._lifecycle import InformerLifecycle
+    from pyinformer.informer._settings import InformerSettings
+    from pyinformer.metrics import Metrics
+    from pyinformer.reflector import ReflectorOptions
+    from pyinformer.store import IndexFunction
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerContext(Generic[V]):
+    """What the caches of one informer share."""
+
+    cluster: Cluster
+    settings: InformerSettings
+    options: ReflectorOptions | None
+    metrics: Metrics
+    lifecycle: InformerLifecycle
+    indexes: dict[str, str | IndexFunction] = field(default_factory=dict)
+    """The indexes by name; each new cache gets all of them."""
+    entries: OverlayEntries[V] = field(default_factory=OverlayEntries)
+    """The own writes that no watch has brought yet; each cache adds its own."""
+    recent_writes: RecentWrites = field(default_factory=RecentWrites)
+    state_callbacks: StateCallbacks = field(default_factory=StateCallbacks)
+    """Called at each change of state of any cache."""
+
+    def new_indexer(self) -> Indexer[V]:
+        """Return an empty cache with all indexes."""
+        indexer: Indexer[V] = Indexer(cast("type[V] | None", self.settings.projection))
+        for name, by in self.indexes.items():
+            indexer.add_index(name, by)
+        return indexer
