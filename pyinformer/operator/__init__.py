@@ -5,8 +5,8 @@ from pyinformer.operator._custom_resource import (
     custom_resource,
     custom_resource_definition,
 )
-from pyinformer.operator._health import Health, HealthVerdict
-from pyinformer.operator._health_checks import HasStatus, HealthOptions
+from pyinformer.operator._health import Health
+from pyinformer.operator._health_checks import HasStatus, HealthOptions, HealthVerdict
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._operator import Operator
 from pyinformer.operator._run import OperatorRun

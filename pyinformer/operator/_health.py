@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, final
 
 from pyinformer._clock import monotonic
@@ -20,6 +20,7 @@ from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.operator._health_checks import (
     HasStatus,
     HealthOptions,
+    HealthVerdict,
     Status,
     live_findings,
     notes_of,
@@ -31,21 +32,6 @@ from pyinformer.operator._status_pages import StatusPages, overview
 from pyinformer.tasks import WatchdogStatistics
 
 _MAX_SAMPLES: Final = 256  # probes come every few seconds
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthVerdict:
-    """The answer to one question, true if it is yes: `if health.ready(): ...`."""
-
-    is_ok: bool
-    reasons: tuple[str, ...]
-    """Why not: a line for each, with names and numbers, never the content of an object."""
-    notes: tuple[str, ...]
-    """Problems that do not count, or not yet."""
-
-    def __bool__(self) -> bool:
-        return self.is_ok
 
 
 @final

@@ -46,6 +46,21 @@ class HasStatus(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HealthVerdict:
+    """The answer to one question, true if it is yes: `if health.ready(): ...`."""
+
+    is_ok: bool
+    reasons: tuple[str, ...]
+    """Why not: a line for each, with names and numbers, never the content of an object."""
+    notes: tuple[str, ...]
+    """Problems that do not count, or not yet."""
+
+    def __bool__(self) -> bool:
+        return self.is_ok
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HealthOptions:
     """How much is tolerated.
 

@@ -16,6 +16,7 @@ from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, S
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.operator._health_checks import (
     HasStatus,
+    HealthVerdict,
     Status,
     controllers_of,
     informers_of,
@@ -23,7 +24,6 @@ from pyinformer.operator._health_checks import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.operator._health import HealthVerdict
     from pyinformer.operator._health_server import Page
 
 _DIGITS: Final = 3  # of a second: a millisecond is what people and dashboards can use

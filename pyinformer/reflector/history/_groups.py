@@ -9,15 +9,16 @@ purpose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pyinformer.apimachinery import resource_version_is_well_formed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyinformer.apimachinery import GroupVersionResource
-    from pyinformer.reflector.history._proof import HistoryMember
+    from pyinformer.reflector.history._samples import HistorySample
+    from pyinformer.transport import ListWatch
 
 _EVENTS: Final = "events"
 _BUILT_IN: Final = frozenset({"", _EVENTS})
@@ -27,6 +28,37 @@ _AGGREGATED: Final = frozenset(
 )
 _APART: Final = 10_000  # a stream is behind by what is written between two bookmarks, a minute
 _APART_SHARE: Final = 100  # or, where very much is written, by this small a part of all versions
+
+
+class HistoryMember(Protocol):
+    """A reflector as the proof of a history sees it."""
+
+    @property
+    def list_watch(self) -> ListWatch:
+        """The resource and the scope that it follows."""
+        ...
+
+    @property
+    def position(self) -> str:
+        """The resource version up to which it has every change."""
+        ...
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its versions have one order that still holds, so that its position counts."""
+        ...
+
+    async def history_samples(self) -> Sequence[HistorySample]:
+        """Return the newest object and the newest deletion that it knows.
+
+        Cancellation:
+            Safe.
+        """
+        ...
+
+    def on_history_broken(self, reason: str) -> None:
+        """List again, and trust nothing that is cached."""
+        ...
 
 
 class HistoryGroup(NamedTuple):

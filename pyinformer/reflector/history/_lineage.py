@@ -21,7 +21,7 @@ from pyinformer.reflector.history._proof import HistoryVerdict, Proof, cluster_u
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
-    from pyinformer.reflector.history._proof import HistoryMember
+    from pyinformer.reflector.history._groups import HistoryMember
 
 _log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import msgspec
@@ -31,11 +31,12 @@ from pyinformer.errors import (
     ResourceVersionTooLargeError,
 )
 from pyinformer.reflector.history._groups import has_comparable_position
-from pyinformer.reflector.history._samples import HistorySample
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import NO_SERVER_BEHIND, ListSplitter
 
 if TYPE_CHECKING:
+    from pyinformer.reflector.history._groups import HistoryMember
+    from pyinformer.reflector.history._samples import HistorySample
     from pyinformer.transport import Body, ListWatch
 
 _APART_SECONDS: Final = 1.0  # between two quorum lists: a lagging server catches up meanwhile
@@ -153,37 +154,6 @@ def check_is_asked_for(list_watch: ListWatch, found: Iterable[str]) -> None:
     if others:
         reason = f"it shows {others[0][:300]!r}: does the server ignore field selectors?"
         raise ProtocolError(f"list {list_watch.resource} {list_watch.key}", reason)
-
-
-class HistoryMember(Protocol):
-    """A reflector as the proof of a history sees it."""
-
-    @property
-    def list_watch(self) -> ListWatch:
-        """The resource and the scope that it follows."""
-        ...
-
-    @property
-    def position(self) -> str:
-        """The resource version up to which it has every change."""
-        ...
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether its versions have one order that still holds, so that its position counts."""
-        ...
-
-    async def history_samples(self) -> Sequence[HistorySample]:
-        """Return the newest object and the newest deletion that it knows.
-
-        Cancellation:
-            Safe.
-        """
-        ...
-
-    def on_history_broken(self, reason: str) -> None:
-        """List again, and trust nothing that is cached."""
-        ...
 
 
 class HistoryVerdict(enum.Enum):
