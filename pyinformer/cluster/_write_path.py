@@ -25,6 +25,7 @@ from pyinformer.errors import (
     InvalidObjectError,
     NotFoundError,
     ProtocolError,
+    ServerError,
     WriteAnswerError,
 )
 from pyinformer.transport import record_write
@@ -291,8 +292,12 @@ def _recorded_if_lost(resource: GroupVersionResource) -> Iterator[None]:
     """Record a write of which it is unknown whether it was carried out."""
     try:
         yield
-    except (APIStatusError, FencedError) as error:
-        if isinstance(error, FencedError) and error.may_have_left:
+    except APIStatusError as error:
+        if isinstance(error, ServerError):  # of etcd or a proxy that was late: it may be stored
+            record_write(str(resource), "")
+        raise
+    except FencedError as error:
+        if error.may_have_left:
             record_write(str(resource), "")
         raise
     except BaseException:

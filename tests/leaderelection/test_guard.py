@@ -15,7 +15,7 @@ import trustme
 
 from pyinformer.cluster import Cluster, WriteOptions, connect
 from pyinformer.controller import Controller
-from pyinformer.errors import FencedError, TooManyRequestsError, TransportError
+from pyinformer.errors import APIStatusError, FencedError, TooManyRequestsError, TransportError
 from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Fault, World
 from pyinformer.transport import CURRENT_GUARD, find_config
@@ -411,6 +411,27 @@ async def test_writes_are_recorded_with_their_object_and_version() -> None:
             version = made.metadata.resource_version
             assert guard.written[0] == ("configmaps.v1", version)
             assert guard.written[1:] == [("configmaps.v1", ""), ("configmaps.v1", "")]
+
+
+@pytest.mark.parametrize(
+    ("status", "written"),
+    [
+        pytest.param(403, [], id="refused"),
+        pytest.param(500, [("configmaps.v1", "")], id="etcd-timed-out"),
+        pytest.param(503, [("configmaps.v1", "")], id="proxy-lost-the-server"),
+        pytest.param(504, [("configmaps.v1", "")], id="server-timed-out"),
+    ],
+)
+async def test_a_write_that_a_server_error_answers_may_have_been_carried_out(
+    status: int, written: list[tuple[str, str]]
+) -> None:
+    """Otherwise a successor would lead before its cache has what was stored after all."""
+    with APIServer() as server:
+        server.faults.add(Fault(verb="create", status=status))
+        async with connect(server=server.url) as cluster:
+            with guarded(Guard()) as guard, pytest.raises(APIStatusError):
+                await cluster.create(_map("a"))
+    assert guard.written == written
 
 
 def test_a_dispatch_is_refused_and_its_function_is_not_called() -> None:
