@@ -113,8 +113,10 @@ class LeaderElector:
         elector = pyinformer.LeaderElector(cluster, "db-operator", namespace="ops")
         await elector.run(lead)  # async def lead(term): called for each term
 
-    Writes of `lead` through any Cluster, in its own and in later tasks and threads, leave only
-    while the term is valid; `term.check()` asks the same for other effects.
+    Writes of `lead` through any Cluster, also in tasks that it creates and in functions that it
+    calls by `asyncio.to_thread`, leave only while the term is valid; `term.check()` asks the same
+    for other effects. A `threading.Thread` and `loop.run_in_executor` do not inherit the term: give
+    them `contextvars.copy_context().run` and the function.
 
     Args:
         cluster: where the Lease is; it must be open as long as the elector runs.

@@ -7,12 +7,15 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
 
+from pyinformer.blocking import run_in_thread
 from pyinformer.cluster import Cluster, WriteOptions, connect
 from pyinformer.controller import Controller
 from pyinformer.errors import APIStatusError, FencedError, TooManyRequestsError, TransportError
@@ -411,6 +414,34 @@ async def test_writes_are_recorded_with_their_object_and_version() -> None:
             version = made.metadata.resource_version
             assert guard.written[0] == ("configmaps.v1", version)
             assert guard.written[1:] == [("configmaps.v1", ""), ("configmaps.v1", "")]
+
+
+@pytest.mark.parametrize("start", ["to_thread", "thread", "executor"])
+async def test_a_thread_that_is_given_the_context_is_guarded(start: str) -> None:
+    def refused() -> None:
+        with pytest.raises(FencedError):
+            cluster.create(_map("a"))
+        ended.append(start)
+
+    ended: list[str] = []
+    with (
+        APIServer() as server,
+        run_in_thread() as runner,
+        runner.connect(server=server.url) as cluster,
+    ):
+        with guarded(Guard(passes=0)):
+            context = copy_context()
+        if start == "thread":
+            thread = Thread(target=context.run, args=(refused,))
+            thread.start()
+            await asyncio.to_thread(thread.join)
+        elif start == "executor":
+            await asyncio.get_running_loop().run_in_executor(None, context.run, refused)
+        else:
+            with guarded(Guard(passes=0)):
+                await asyncio.to_thread(refused)
+        assert ended == [start]
+        assert _writes(server) == []
 
 
 @pytest.mark.parametrize(
