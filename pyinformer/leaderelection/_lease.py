@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 import msgspec
@@ -98,7 +99,14 @@ class WrittenVersions:
         Returns:
             Empty if it is unknown; None if no leader wrote that resource.
         """
-        return self.versions.get(resource, self.versions.get(ALL_OTHERS))
+        # The objects of all API versions are the same, and so is the order of their versions.
+        wanted = _without_api_version(resource)
+        found = [self.versions[one] for one in self.versions if _without_api_version(one) == wanted]
+        if not found:
+            return self.versions.get(ALL_OTHERS)
+        if not all(resource_version_is_well_formed(one) for one in found):
+            return ""
+        return reduce(lambda first, second: second if older(first, second) else first, found)
 
 
 def read_lease(body: JSONObject) -> LeaseRecord:
@@ -228,6 +236,12 @@ def _changed(before: LeaseRecord, **fields: object) -> JSONObject:
 def _duration(value: object) -> float | None:
     is_usable = isinstance(value, int) and not isinstance(value, bool) and value > 0
     return float(value) if isinstance(value, int) and is_usable else None
+
+
+def _without_api_version(resource: str) -> tuple[str, str]:
+    """Return `deployments` and `apps` of `deployments.v1.apps`."""
+    plural, _, rest = resource.partition(".")
+    return plural, rest.partition(".")[2]
 
 
 def _mapping(value: object) -> JSONObject:

@@ -456,7 +456,7 @@ async def test_a_thread_that_is_given_the_context_is_guarded(start: str) -> None
 async def test_a_write_that_a_server_error_answers_may_have_been_carried_out(
     status: int, written: list[tuple[str, str]]
 ) -> None:
-    """Otherwise a successor would lead before its cache has what was stored after all."""
+    """Otherwise a successor leads while its cache may lack what was stored."""
     with APIServer() as server:
         server.faults.add(Fault(verb="create", status=status))
         async with connect(server=server.url) as cluster:

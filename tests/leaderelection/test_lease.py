@@ -101,6 +101,27 @@ def test_a_release_names_what_was_written() -> None:
     assert written_in(read_lease(body)) == written
 
 
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        pytest.param({"widgets.v1.example.com": "12"}, "12", id="the-same"),
+        pytest.param({"widgets.v1beta1.example.com": "12"}, "12", id="another"),
+        pytest.param(
+            {"widgets.v1.example.com": "9", "widgets.v1beta1.example.com": "12"}, "12", id="both"
+        ),
+        pytest.param(
+            {"widgets.v1.example.com": "9", "widgets.v1beta1.example.com": ""}, "", id="unknown"
+        ),
+        pytest.param({"widgets.v1beta1.example.com": "12", "*": ""}, "12", id="named"),
+        pytest.param({"widgets.v1.example.org": "12", "*": ""}, "", id="another-group"),
+        pytest.param({"widgets.v1": "12"}, None, id="the-core-group"),
+    ],
+)
+def test_a_write_in_any_api_version_counts(versions: dict[str, str], expected: str | None) -> None:
+    written = WrittenVersions(transitions=3, versions=versions)
+    assert written.version_of("widgets.v1.example.com") == expected
+
+
 def test_what_an_earlier_term_wrote_does_not_count() -> None:
     written = WrittenVersions(transitions=2, versions={})
     body = released(read_lease(_BODY), at=0.0, written=written)
