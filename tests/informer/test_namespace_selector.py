@@ -12,6 +12,7 @@ from pyinformer import Deleted, SharedInformer, SharedInformerFactory
 from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
+    InternalError,
     InvalidArgumentError,
     NotCachedError,
     StaleCacheError,
@@ -165,6 +166,22 @@ async def test_chosen_namespaces_stay_while_their_watch_is_disconnected(
         apiserver.create(pod("y", namespace="a"))
         await until(lambda: keys(pods) == ["a/x", "a/y"])
         assert pods.has_synced
+
+
+async def test_a_crash_of_the_informer_of_namespaces_ends_the_informer(
+    apiserver: APIServer,
+) -> None:
+    name_space(apiserver, "a", team="web")
+
+    with pytest.raises(InternalError, match="a bug"):
+        async with following(apiserver) as (pods, _):
+            await pods.wait_for_cache_sync(timeout_seconds=100)
+            namespaces = core_of(pods).namespaces
+            assert namespaces is not None
+            namespaces.lifecycle.break_nowait(RuntimeError("a bug"))
+            await until(lambda: pods.crash)
+            assert not pods.is_running
+            assert keys(pods) == ["a/x"]
 
 
 async def test_a_selector_without_a_match_is_empty_and_synced(apiserver: APIServer) -> None:
