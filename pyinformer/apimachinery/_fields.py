@@ -78,7 +78,7 @@ _Reading: TypeAlias = Generator[None, None, None]
 
 
 class _TooManyFieldsError(msgspec.DecodeError):
-    """To step over all of them would hold up the event loop for seconds."""
+    """The object has more fields than are read: all of them would block the loop for seconds."""
 
 
 @final
@@ -362,7 +362,7 @@ class MetadataReader(_ObjectText):
         return _joined(outer)
 
     def _pass_members(self) -> None:
-        """Read over what is neither kept nor looked into."""
+        """Skip members that are neither kept nor read."""
         while (found := _members(_OTHER)(self._data, self._at)) is not None:
             self._at = found.end()
 

@@ -270,7 +270,7 @@ class Cluster(Closable):
         selection = self._selection(api_version, plural, namespace, label_selector, field_selector)
 
         def reading(convert: Callable[[KubeObject], T]) -> ObjectList[T]:
-            """Return the iterator over what is made of the objects."""
+            """Return the iterator over the converted objects."""
             return ObjectList(
                 self._requests,
                 self.discovery,

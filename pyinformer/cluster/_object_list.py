@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VersionMatch: TypeAlias = Literal["NotOlderThan", "Exact"]
-"""How the resource version of a list is meant."""
+"""Whether a list may be newer than its resource version, or must be exactly at it."""
 
 _EXPIRED: Final = (
     "the list took longer than the server keeps its version: list again, with a larger page_size,"
@@ -42,7 +42,7 @@ class ObjectList(Generic[T]):
         list_watch: the resource, the scope and the selectors.
         convert: makes an object into what is returned.
         resource_version: at which version; empty for the newest.
-        match: how the version is meant.
+        match: whether the list may be newer than that version, or `Exact`.
         page_size: how many objects a page has at most; 0 for all objects in one page.
     """
 

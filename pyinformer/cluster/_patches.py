@@ -83,7 +83,7 @@ def _without(patch: JSONObject, name: str) -> JSONObject:
 
 
 def carry_over(whole: JSONValue, seen: JSONValue, edited: JSONValue, path: str = "") -> JSONValue:
-    """Return an object with the edits that were made to a narrower image of it.
+    """Return an object with the edits that were made to its model, which shows only a part of it.
 
     Args:
         whole: the object.
@@ -202,8 +202,8 @@ def _texts(elements: list[JSONValue], field: str | None) -> list[bytes]:
 def _blocks(before: list[bytes], after: list[bytes]) -> list[tuple[range, range]]:
     """Return which ranges of two lists correspond: equal places if the lengths are equal.
 
-    Lists that are long between their common ends correspond nowhere in between: to compare them
-    takes the product of their lengths and more, and a tenant may choose them.
+    Lists with long parts between their common ends correspond only at these ends: to compare the
+    parts would take the product of their lengths, which a tenant may choose.
     """
     if len(before) == len(after):
         places = [range(place, place + 1) for place in range(len(before))]

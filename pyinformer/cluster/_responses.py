@@ -77,7 +77,7 @@ class ResponseReader:
         return found
 
     def read_list(self, resource: GroupVersionResource, raw: bytes) -> tuple[KubeObject, ...]:
-        """Return the objects of a response to a deletion of many; empty if it is a Status.
+        """Return the objects of a response to a deletecollection; empty if it is a Status.
 
         Raises:
             InvalidObjectError: one of them is not an object of this resource.

@@ -169,7 +169,7 @@ def object_path(resource: GroupVersionResource, key: str) -> str:
 
 
 def resource_of(path: str) -> GroupVersionResource | None:
-    """Return the resource that a request to a path changes; None if it is none of the API's."""
+    """Return the resource that a request to a path changes; None if it is not one of the API."""
     found = _OF_RESOURCE(path)
     if found is None:
         return None

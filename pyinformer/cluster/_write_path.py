@@ -215,7 +215,7 @@ class WritePath:
     async def request(
         self, method: str, path: str, *, query: Query, body: bytes | None, content_type: str
     ) -> bytes:
-        """Send a write whose meaning is the caller's, and return the response.
+        """Send a write of any kind, and return the response.
 
         Raises:
             APIStatusError: the server refused.

@@ -1,7 +1,7 @@
 """Kubernetes Events: what a controller did, for people, without slowing down the reconcile.
 
 Recording neither waits nor raises, in any thread. A task writes the events one after the other. The
-backlog is bounded, events that were not written are counted, and closing writes what waits for a
+backlog is bounded, and events that were not written are counted. Closing writes the backlog, for a
 limited time.
 """
 

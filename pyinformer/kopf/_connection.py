@@ -1,6 +1,6 @@
-"""Requests over kopf's own session, out of the vault that its login handlers fill.
+"""Requests over kopf's own session, from the vault that its login handlers fill.
 
-There is one login: a 401 or a closed session makes kopf log in again, and the request is repeated.
+After a 401 or with a closed session kopf logs in again, and the request is repeated.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def _send(
     *,
     context: auth.APIContext,
 ) -> aiohttp.ClientResponse:
-    """Send with the session that kopf puts in, and report in kopf's words that it is of no use."""
+    """Send with the session that kopf passes; raise kopf's own error if the session is unusable."""
     try:
         return await send(context.session, context.server)
     except UnauthorizedError as error:

@@ -50,14 +50,14 @@ class DeliveryOwner(Protocol):
         ...
 
     def has_noted(self, obj: KubeObject[None]) -> bool:
-        """Return whether the observer of this stream knows what an object shows.
+        """Return whether kopf had seen an object before it began to watch.
 
-        kopf scans the resources and fetches the namespaces before it watches them.
+        It scans the resources and fetches the namespaces first.
         """
         ...
 
     def wake(self) -> None:
-        """Continue: there is something to report."""
+        """Wake the stream: there is something to report."""
         ...
 
     def deletion_timestamp(self) -> str:
@@ -72,9 +72,9 @@ class Delivery:
     Args:
         known: the objects that were reported.
         owner: the stream.
-        is_observer: the stream is one of CRDs, namespaces or peerings, whose reader ignores events
-            without a type; handlers receive what a list shows without one, and so does an observer
-            that has noted it before.
+        is_observer: the stream is one of CRDs, namespaces or peerings. Its reader ignores events
+            without a type, so listed objects have one, unless kopf had seen them before. In
+            other streams listed objects have no type.
     """
 
     def __init__(self, known: Known, owner: DeliveryOwner, *, is_observer: bool) -> None:
@@ -176,7 +176,7 @@ class Delivery:
         self._put("DELETED", was, is_missed=True)
 
     def _report_listed(self, key: str, obj: KubeObject[None], *, is_replay: bool) -> None:
-        if not obj.raw:  # what the sink itself had returned
+        if not obj.raw:  # a known object, as the sink returned it
             return
         was = self.known.get(key)
         if self._is_observer:
@@ -186,7 +186,7 @@ class Delivery:
             self._put(None, obj)
 
     def _observed_kind(self, was: KubeObject[None] | None, obj: KubeObject[None]) -> Kind:
-        """Return a type only for news: each costs a scan, or a look at all namespaces."""
+        """Return a type only for news: after each, kopf scans, or checks all namespaces."""
         if was is not None:
             return "MODIFIED"
         return None if not self.has_listed and self._owner.has_noted(obj) else "ADDED"

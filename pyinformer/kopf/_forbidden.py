@@ -9,7 +9,7 @@ from pyinformer.errors import ForbiddenError
 if TYPE_CHECKING:
     from pyinformer.errors import InformerError
 
-_WARNING_PERIOD_SECONDS: Final = 300.0  # each attempt would be a line a minute
+_WARNING_PERIOD_SECONDS: Final = 300.0  # one for each attempt would be one a minute
 
 
 @final

@@ -1,7 +1,7 @@
-"""The functions of this package, which also work with a kopf whose inside has changed.
+"""The public functions of this package, which can be imported with any version of kopf.
 
-What imports the inside of kopf is imported here, when it is called: an operator must start on plain
-kopf where pyinformer cannot be put in.
+Modules that import the internals of kopf are imported when a function is called: an operator must
+start on plain kopf if the hooks do not fit.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def install(
     """Run the watch streams of every kopf operator of this process on pyinformer.
 
     Call it once, before the operator starts: at the top of the file of handlers, or before
-    `kopf.run()`. If this kopf is not one that is known, it logs a warning and changes nothing.
+    `kopf.run()`. If this version of kopf is unknown, it logs a warning and changes nothing.
 
     The environment variable `PYINFORMER_KOPF=off`, or `settings.pyinformer = False` in a startup
     handler, keeps everything that begins afterwards on plain kopf.
 
     Args:
-        only: the resources that are meant, such as `["pods", "deployments.apps"]`; empty for all.
+        only: the resources for pyinformer, such as `["pods", "deployments.apps"]`; empty for all.
         exclude: the resources whose streams, keep-alive and fetches stay plain kopf.
         bodies: keep the objects of every stream of handlers, or of none. None: of the resources
             with handlers for events, daemons and timers, and of those with listers. A missed
@@ -50,7 +50,7 @@ def install(
     Raises:
         InvalidArgumentError: the arguments contradict each other.
         LifecycleError: it was called before, or an operator is running already.
-        ConfigurationError: this kopf is not one that is known, and `strict` is set.
+        ConfigurationError: this version of kopf is unknown, and `strict` is set.
     """
     options = Options(
         only=resource_names("only", only),

@@ -36,7 +36,7 @@ class Gate:
         self.toggles: ToggleSet | None = None
         """kopf's toggles; None before kopf has created them."""
         self.paused: ToggleSet | None = None
-        """Is on while the operator is paused by its peers, which rightly closes the gate."""
+        """On while the operator is paused by its peers; then the gate is closed on purpose."""
         self._streams = streams
         self._before: frozenset[Toggle] = frozenset()
         self._lasting: frozenset[Toggle] = frozenset()
@@ -73,7 +73,7 @@ class Gate:
 
 
 def _toggle_name(stream: Stream) -> str:
-    """Return how kopf calls the toggle of an indexed resource in a namespace."""
+    """Return the name that kopf gives the toggle of an indexed resource in a namespace."""
     return f"{stream.resource}@{stream.namespace}"
 
 

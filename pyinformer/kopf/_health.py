@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyinformer.kopf._options import Options
 
     class _Processor(Protocol):
-        """kopf's processor of events, which holds what it is called with."""
+        """kopf's processor of events: a partial function with its arguments."""
 
         @property
         def keywords(self) -> Mapping[str, object]:

@@ -1,6 +1,6 @@
-"""Putting the hooks into kopf, and taking them out again; what is checked before that.
+"""Install the hooks in kopf and remove them, after a check that this kopf has what they need.
 
-All hooks are put in or none. The check is one place, since it has to know the inside of kopf.
+All hooks are installed or none. Every use of the internals of kopf is checked in this place.
 """
 
 from __future__ import annotations

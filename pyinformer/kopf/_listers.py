@@ -110,7 +110,7 @@ def _gvr(resource: Resource) -> GroupVersionResource:
 
 @final
 class _Cache:
-    """The objects of one resource, in one cache or in one for each namespace; its own readiness."""
+    """The objects of one resource, in one cache or one per namespace."""
 
     def __init__(self, resource: GroupVersionResource) -> None:
         self._resource = resource

@@ -1,7 +1,7 @@
 """What kopf has seen of resources and namespaces before it watches them.
 
-It scans the resources and fetches the namespaces first. An object of the first list that shows
-nothing else is not news to its observers; one that was created in between is.
+kopf scans the resources and fetches the namespaces first. An object of the first list that was seen
+there is not reported to its observers as new; one that was created in between is.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Noted:
             self._namespaces.update(one["metadata"].get("uid", "") for one in found)
 
     def has(self, resource: Resource, obj: KubeObject[None]) -> bool:
-        """Return whether an object of the first list shows nothing else."""
+        """Return whether kopf knew already what an object of the first list shows."""
         if obj.metadata.deletion_timestamp is not None:
             return False
         if NAMESPACES.check(resource):

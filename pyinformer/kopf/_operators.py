@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyinformer.kopf._stream import Stream
 
-# kopf lists and watches everything at the same time; after an outage nothing may come later.
+# High limits: kopf lists and watches everything at once, and no request may be later than its.
 _BUDGET: Final = RequestBudgetOptions(max_lists=32, attempts_per_second=1000.0, burst=1000)
 
 
@@ -75,7 +75,7 @@ class Operator:
         self.refused: RefusedRequests = RefusedRequests()
         """The requests outside of streams that the server refuses."""
         self.scans: SharedScans = SharedScans()
-        """The scans for resources after that."""
+        """The later scans, which concurrent callers share."""
 
     def begin(self, stream: Stream) -> None:
         """Add a stream that begins."""

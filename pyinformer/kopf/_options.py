@@ -1,4 +1,4 @@
-"""What `install` was given, which streams it is for, and the kill switch."""
+"""The arguments of `install`, the streams that they select, and the switch to plain kopf."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def resource_names(argument: str, given: Collection[str]) -> frozenset[str]:
 def why_plain(
     options: Options, resource: Resource, environ: Mapping[str, str], settings: object
 ) -> str:
-    """Return why a stream that starts now has to be plain kopf; empty if it has not.
+    """Return why a stream that starts now has to be plain kopf; empty if it need not.
 
     Args:
         options: the arguments of `install`.

@@ -180,8 +180,8 @@ async def _until_it_works(operator: Operator, what: str, send: Callable[[], Awai
 class _Repeated:
     """A request that is repeated until it works or is not wanted any more.
 
-    A refusal that does not end by itself, such as 403 or 404, turns the liveness endpoint red after
-    the time for which kopf repeats a request; it has repeated a 403 for that time before.
+    A 4xx other than 429 turns the liveness endpoint red after the time for which kopf repeats a
+    request. A 403 does so at once, since kopf has repeated it for that time already.
 
     Args:
         operator: the operator that sends it.
@@ -220,5 +220,5 @@ class _Repeated:
 
 
 def _transient() -> tuple[type[Exception], ...]:
-    """Return what may be over at the next attempt; the loss of all credentials is not among it."""
+    """Return the errors that the next attempt may not have: all but the loss of all credentials."""
     return (errors.APIError, *network_errors())

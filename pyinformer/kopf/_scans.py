@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @final
 class SharedScans:
-    """The scans of one operator: those that are requested meanwhile share the next one.
+    """The scans of one operator: callers that arrive during a scan share the next one.
 
     kopf scans once for each event of a CRD, and at the start every CRD has one.
     """

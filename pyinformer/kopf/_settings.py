@@ -136,7 +136,7 @@ def most_seconds(
     """
     is_requested = isinstance(error, APIStatusError) and error.retry_after_seconds is not None
     if is_requested and networking.enforce_retry_after:
-        return 0.0  # the server's wish alone counts
+        return 0.0  # only the server's Retry-After counts
     if isinstance(error, ResourceExpiredError) and failures <= 1:  # the last list has worked
         return watching.reconnect_backoff
     if not isinstance(error, _RETRIED):
@@ -155,7 +155,7 @@ def most_seconds(
 
 
 def _first_seconds_after(failures: int) -> float:
-    """Return 1, 2, 4, ... seconds: kopf has given up, and no growth before that counts."""
+    """Return 1, 2, 4, ... seconds, for the attempts after those that kopf makes."""
     return 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
 
 

@@ -121,11 +121,11 @@ class Stream:
         return self._reflector is not None and self._reflector.is_resetting
 
     def has_noted(self, obj: KubeObject[None]) -> bool:
-        """Return whether kopf's observer knows what an object shows; for the delivery."""
+        """Return whether kopf had seen an object before it watched; for the delivery."""
         return self._operator.noted.has(self.resource, obj)
 
     def wake(self) -> None:
-        """Continue: an event, a new state, a pause or an end has to be looked at."""
+        """Wake the reader: there is an event, a new state, a pause or an end."""
         self._wakeup.set()
 
     def deletion_timestamp(self) -> str:
@@ -144,7 +144,7 @@ class Stream:
             Safe; the reflector is stopped, and its connection closed.
         """
         reader = asyncio.current_task()
-        if reader is not None:  # a generator that is left suspended is closed later, or too late
+        if reader is not None:  # a suspended generator may be closed long after its task
             reader.add_done_callback(self._abandon)
         try:
             while True:
@@ -177,7 +177,7 @@ class Stream:
             yield event
 
     async def _wait(self) -> None:
-        """Wait until there is something to look at; what came since the last look is not missed."""
+        """Wait for a call of `wake`; one since the last wait counts."""
         await self._wakeup.wait()
         self._wakeup.clear()
 

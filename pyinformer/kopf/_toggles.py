@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _GATE: Final = "orchestration blocker"  # kopf's name of the first toggle of the gate
 _NEUTRAL: Final[dict[object, bool]] = {all: True, any: False}
-"""The state of a toggle that never decides over the state of its set."""
+"""The state of a toggle that cannot change the state of its set."""
 
 
 @final
 class _OrderedToggles(OrderedDict[Toggle, None]):
     """Toggles in the order in which they were made, instead of kopf's set.
 
-    What reads the state of a set stops at the first toggle that decides. A Python set keeps the
-    places of dropped toggles, and steps over all of them on its way to the first.
+    A reader of the state of a set stops at the first toggle that decides it. A Python set keeps the
+    slots of dropped toggles, and steps over all of them on its way to the first.
     """
 
     def __repr__(self) -> str:

@@ -80,8 +80,8 @@ def admission_policy_yaml(*, lease: str, service_account: str) -> str:
     """Return an admission policy that lets an account write only from the pod that holds a Lease.
 
     It needs tokens that are bound to a pod, as Kubernetes mounts them, and identities that begin
-    with the pod's name. A LeaderElector takes it from the environment variable `POD_NAME`, and
-    otherwise the host name, which differs for a pod with `hostNetwork`, a `hostname` of its own or
+    with the pod's name. A LeaderElector takes it from the environment variable `POD_NAME`, or
+    else from the host name, which differs for a pod with `hostNetwork`, a `hostname` of its own or
     a name of more than 63 characters. Leases and Events are excepted. Without the Lease everything
     is allowed.
 

@@ -1,6 +1,6 @@
 """What an elector announces: log lines, metrics, Kubernetes Events and the user's callback.
 
-Nothing here decides anything, and an error of the callback is logged, and does not end a term.
+It decides nothing. An error of the callback is logged, and does not end a term.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Announcements:
         name: the name of the Lease.
         namespace: its namespace.
         identity: the name of this replica.
-        on_new_leader: called with the holder's identity whenever another one is seen.
+        on_new_leader: called with the identity of each new holder.
         recorder: where Kubernetes Events are recorded.
         metrics: where client-go's metrics go.
     """
@@ -88,7 +88,7 @@ class Announcements:
             self._metrics.increment(_SLOW, self._labels)
 
     def holder_is(self, holder: str) -> None:
-        """Announce the holder of the Lease, if it is another one than before."""
+        """Announce the holder of the Lease, if it has changed."""
         if not holder or holder == self._holder:
             return
         self._holder = holder

@@ -1,8 +1,8 @@
 """A thread that acts when work outlives its Lease, or when the event loop is blocked until then.
 
 A blocked loop can neither renew nor cancel. One second before another replica may lead, this thread
-logs what runs, and ends the process if it was asked to. A process that was stopped until then has a
-second to end its work first: its writes are refused, so a standby it can be again.
+logs what runs, and ends the process if it is configured to. A process that was stopped until then
+gets a second to end its work first: its writes are refused meanwhile, and it can become a standby.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ MARGIN_SECONDS: Final = 1.0
 """How long before the end of the Lease the thread acts."""
 
 _POLL_SECONDS: Final = 0.1
-_LEAST_POLLS: Final = 10  # a second in which the process runs: only then it can end its work
-_LOG_SECONDS: Final = 0.5  # then the process ends without the log line: its reader may be blocked
+_LEAST_POLLS: Final = 10  # one second of running time, in which it can end its work
+_LOG_SECONDS: Final = (
+    0.5  # then the process ends without the log line: whatever reads it may be blocked
+)
 EXIT_STATUS: Final = 70
-"""Of a process that was ended: an internal failure, in the words of sysexits.h."""
+"""The exit status of a process that the thread ends: EX_SOFTWARE of sysexits.h."""
 
 
 @final
@@ -39,7 +41,7 @@ class Deadline:
     def __init__(self) -> None:
         self._at: float | None = None
         self._polls = 0
-        self._lock = threading.Lock()  # no work is reported that has ended or was renewed before
+        self._lock = threading.Lock()  # work that has ended or was renewed is not reported
 
     def set(self, at: float | None) -> None:
         """Move it to a time of the lease clock; None while no work runs."""
@@ -120,7 +122,7 @@ class DeadlineThread:
             self._thread.join()
 
     def leave(self, is_over: Callable[[], bool]) -> None:
-        """Watch on without the loop: work was left behind. The thread ends itself.
+        """Continue without the loop, since work was abandoned; the thread ends itself.
 
         Args:
             is_over: returns whether that work has ended; called in the thread.
@@ -140,7 +142,7 @@ class DeadlineThread:
                     return
 
     def _act(self) -> None:
-        """Log what runs and end the process; a log whose reader is blocked delays it only a bit."""
+        """Log what runs and end the process; a blocked log delays that by half a second at most."""
         self.reports += 1
         reporter = threading.Thread(
             target=self._report, name="pyinformer lease report", daemon=True

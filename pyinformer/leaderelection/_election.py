@@ -1,10 +1,11 @@
 """The state machine of one candidate for one Lease: what to send, and whether its term is valid.
 
-It waits for nothing: `next_step` returns what to do now, and the caller reports how that ended. At
+It never waits: `next_step` returns what to do now, and the caller reports how that ended. At
 most one request is under way. Times are those of one clock that suspends do not stop.
 
-A term is valid from the sending of its last good renewal for the renew deadline. The Lease of
-another replica expires when it has not changed, as seen here, for the duration in its own record.
+A term is valid for the renew deadline, counted from when its last successful renewal was sent. The
+Lease of another replica expires when this process has not seen it change for the duration that it
+names.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from pyinformer.leaderelection._options import LeaderElectionOptions
 
 _POLL_JITTER: Final = 1.2  # as client-go: from one retry period to 2.2 of them
-# Of two clocks; more than the correction of a clock that is kept right.
+# How far the two clocks may diverge; corrections of a synchronized wall clock are smaller.
 _PARTED_SECONDS: Final = 1.0
-_LAST_WRITES: Final = 2  # of a process that has ended: one that was seen, and one that was late
+_LAST_WRITES: Final = 2  # of an ended process: the one that was seen, and one that was late
 
 
 @final
@@ -73,7 +74,7 @@ Step: TypeAlias = Wait | Read | Write | Finished
 
 @final
 class Tenure:
-    """One term, as far as times decide about it; the guard reads it from any thread.
+    """The times of one term, which decide whether it is valid; the guard reads them in any thread.
 
     Args:
         transitions: the number of the term.
@@ -155,14 +156,14 @@ class Election:
         self._seen_at = -math.inf
         self._free_at = -math.inf  # when the term of a holder that did not release is over
         self._must_read = True
-        self._is_unsure = False  # of what a write that failed has done
+        self._is_unsure = False  # whether a failed write was carried out
         self._conflicts = 0  # in a row
         self._twin_writes: set[Marker] = set()  # of another process with this identity
         self._tenure: Tenure | None = None
         self._under_way: Read | Write | None = None
         self._sent_at = -math.inf
-        self._sent_upon: LeaseRecord | None = None  # the Lease as it was known then
-        self._gone: set[str] = set()  # uids whose deletion was seen since then
+        self._sent_upon: LeaseRecord | None = None  # the Lease as known when it was sent
+        self._gone: set[str] = set()  # uids whose deletion was seen since the request was sent
         self._last_seen: LeaseRecord | None = None  # also of a Lease that does not exist any more
         self._sent_wall_offset = 0.0
         self._retry_at = -math.inf
@@ -268,14 +269,14 @@ class Election:
         self._retry_at = max(now, self._next_period())
 
     def on_watched(self, lease: LeaseRecord, now: float) -> None:
-        """Record the Lease as a watch shows it: late, maybe, but never earlier than it was.
+        """Record a version of the Lease that a watch shows; it may be an older one.
 
         Raises:
             InvalidArgumentError: another replica has the same identity.
         """
         self._check_expiry(now)
         if self._is_ours(lease):
-            return  # only its response shows when it was sent
+            return  # the response to a write of this replica shows when it was sent
         last = self._last_seen
         is_newer = None if last is None else lease.is_newer_than(last)
         if is_newer is False:
@@ -290,7 +291,7 @@ class Election:
         """Record that a watch shows the deletion of a Lease.
 
         Args:
-            uid: of the object that is gone; its successor may exist already.
+            uid: that of the deleted Lease; its successor may exist already.
             now: the lease clock.
         """
         self._check_expiry(now)
@@ -445,7 +446,7 @@ class Election:
             self._twin_writes.clear()
             return
         self._twin_writes.add(lease.marker)
-        # An earlier process with this identity renews no more, but its last request may be late.
+        # An earlier process with this identity no longer renews, but its last request may be late.
         if len(self._twin_writes) > _LAST_WRITES:
             reason = (
                 f"another living replica uses {self._identity!r}, too: each replica needs an"
@@ -462,7 +463,7 @@ class Election:
         self._markers.clear()
 
     def _longest_term_from(self, now: float) -> float:
-        """Return when a holder leads no more that may have renewed the Lease until now."""
+        """Return when the term of a holder that may have renewed the Lease just now is over."""
         return now + max(
             self._options.lease_duration_seconds,
             0.0 if self.lease is None else self._duration_of(self.lease),
@@ -484,7 +485,7 @@ class Election:
 
 
 def _is_handed_over(before: LeaseRecord | None, lease: LeaseRecord) -> bool:
-    """Return whether the change of a Lease follows the rules; by hand, everything may change."""
+    """Return whether a Lease has changed as electors change it, and not by hand."""
     is_orderly = bool(lease.holder) or lease.was_released
     return (
         is_orderly

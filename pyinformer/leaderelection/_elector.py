@@ -114,7 +114,7 @@ class LeaderElector:
         await elector.run(lead)  # async def lead(term): called for each term
 
     Writes of `lead` through any Cluster, also in tasks that it creates and in functions that it
-    calls by `asyncio.to_thread`, leave only while the term is valid; `term.check()` asks the same
+    calls by `asyncio.to_thread`, are sent only while the term is valid; `term.check()` checks that
     for other effects. A `threading.Thread` and `loop.run_in_executor` do not inherit the term: give
     them `contextvars.copy_context().run` and the function.
 
@@ -127,8 +127,7 @@ class LeaderElector:
         options: the durations.
         ends_process: end the process if work still runs, or blocks the event loop, one second
             before another replica may lead. Otherwise that is only logged.
-        on_new_leader: called with the holder's identity whenever another one is seen, also with
-            that of this replica.
+        on_new_leader: called with the identity of each new holder, which may be this replica.
         recorder: where the events `<identity> became leader` and `stopped leading` are recorded.
         metrics: where client-go's metrics of leader election go.
         clock: monotonic seconds that suspends do not stop; None for the system's.
@@ -230,7 +229,7 @@ class LeaderElector:
     def abort(self) -> None:
         """End `run()` at once: work that still runs is left behind, and the Lease is not released.
 
-        Nothing of that work may leave any more.
+        None of its writes is sent any more.
         """
         if self._run is not None:
             self._run.abort()
@@ -240,7 +239,7 @@ class LeaderElector:
 
         Args:
             lead: called with the Term. At the end of the term it is cancelled once and awaited. It
-                must not return before: an elector whose work is done is of no use. It may raise the
+                must not return earlier, which would be an error. It may raise the
                 FencedError of a refusal: the replica is a standby again.
             task_status: notified when the elector runs.
 
@@ -267,7 +266,7 @@ class LeaderElector:
         await run.run(task_status)
 
     def _new_run(self, lead: Lead) -> _Run:
-        """Return one that knows nothing of earlier ones: their work may still be ending."""
+        """Return a run without the state of earlier ones, whose work may still be ending."""
         name, namespace, options = self._name, self._namespace, self.options
         is_networked = isinstance(self._cluster.connection, NetworkConnection)
         # Without a network, time is that of the loop.
@@ -293,14 +292,14 @@ class LeaderElector:
 
 @final
 class _Run:
-    """One run of an elector; the listener of its watch.
+    """One call of `LeaderElector.run`: it sends requests, runs the work, and follows the watch.
 
     Args:
         lease: the Lease, `namespace/name`.
         lead: the leader's work.
-        election: decides.
+        election: decides what to send, and whether the term is valid.
         requests: sends what the election decides.
-        announcements: of changes.
+        announcements: logs and reports changes.
         options: the durations.
         clock: the lease clock.
         wall_clock: Unix time in seconds.
@@ -464,7 +463,7 @@ class _Run:
         """Do what the election says, until the Lease is released."""
         while True:
             self._wake = anyio.Event()
-            # Work that has ended may have met the end of its term before this loop.
+            # The work may have noticed the end of its term before this loop does.
             self.election.check_expiry(self._clock())
             self._follow_term()
             self._follow_work()
@@ -584,7 +583,7 @@ class _Run:
         work.task = self._tasks.spawn(name, self._call(work))
 
     def _end_term(self, work: _Work) -> None:
-        """End the work of a term that is over: nothing of it may leave any more."""
+        """End the work of a term that is over; none of its writes is sent any more."""
         work.is_over = True
         self._announcements.leads_no_more(work.tenure.ended)
         work.term.cut_off_writes()
@@ -653,7 +652,7 @@ class _Run:
         work.term.cut_off_writes()  # of tasks that the work has left behind
 
     async def _abandon(self) -> None:
-        """Leave work behind that does not end; nothing of it may leave any more."""
+        """Abandon work that does not end; none of its writes is sent any more."""
         work, self._work = self._work, None
         if work is not None:
             work.tenure.ended = work.tenure.ended or "the elector was stopped"

@@ -62,7 +62,7 @@ class LeaseRecord:
 
     @property
     def was_released(self) -> bool:
-        """Whether its last holder freed it, as client-go does; a human would keep the duration."""
+        """Whether its last holder freed it, as client-go does; a person would keep the duration."""
         return not self.holder and self.duration_seconds == _RELEASED_SECONDS
 
     def is_newer_than(self, other: LeaseRecord) -> bool | None:

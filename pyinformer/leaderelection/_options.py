@@ -19,7 +19,7 @@ from pyinformer.errors import InvalidArgumentError
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX_NAME: Final = 253
-_POD_NAME: Final = "POD_NAME"  # what Deployments call it that pass the name by the downward API
+_POD_NAME: Final = "POD_NAME"  # the usual variable for the pod's name from the downward API
 _JITTER_FACTOR: Final = 1.2  # as client-go; one retry must fit before the deadline
 _END_SECONDS: Final = 2.0  # one to end the work, and one before another replica may lead
 _WHOLE: Final = ("lease_duration_seconds", "renew_deadline_seconds", "retry_period_seconds")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_SAME_MOMENT_SECONDS: Final = 0.1  # far less than what the clocks may part by
+_SAME_MOMENT_SECONDS: Final = 0.1  # far less than the clocks may diverge
 
 
 @final
@@ -52,11 +52,10 @@ class Term:
         self._wall_clock = wall_clock
         self._cut_offs: dict[int, Callable[[], None]] = {}
         self._numbers = count()
-        self._lock = (
-            threading.Lock()
-        )  # of the versions: a blocking cluster writes in its own thread
+        # Guards the versions: a blocking cluster writes in its own thread.
+        self._lock = threading.Lock()
         before = tenure.predecessor
-        unknown = {ALL_OTHERS: ""}  # it was not released, or by a program that does not name them
+        unknown = {ALL_OTHERS: ""}  # not released, or by a program that names no versions
         self._versions: dict[str, str] = unknown if before is None else dict(before.versions)
 
     @property
@@ -101,7 +100,7 @@ class Term:
                 What it raises is logged.
 
         Returns:
-            A function that takes it back.
+            A function that removes it.
         """
         number = next(self._numbers)
         self._cut_offs[number] = cut_off
@@ -143,7 +142,7 @@ class Term:
             self._versions.update(versions)
 
     def written(self) -> WrittenVersions:
-        """Return what was written in it and before it."""
+        """Return what this term and those before it wrote."""
         with self._lock:
             versions = dict(self._versions)
         return WrittenVersions(transitions=self.transitions, versions=versions)

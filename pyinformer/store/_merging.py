@@ -1,8 +1,8 @@
 """Reads of a store with own writes laid over it.
 
-A read of one key takes the entry first and the store second: an entry that is removed in between is
-in the store. A read of several keys copies both at one moment. The additional work is proportional
-to the number of entries, which is nearly always zero.
+A read of one key looks among the own writes first, and then in the store: a write that is removed
+in between is in the store by then. A read of several keys copies both at one moment. The additional
+work is proportional to the number of own writes, which is nearly always zero.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ _ROWS = OUTAGES | TERMINATIONS
 _HEADER = """# Outages, with plain kopf and with pyinformer
 
 Each row is one outage of the embedded API server, played with plain kopf {kopf} and with the line
-of [kopf on pyinformer](../howto/kopf-on-pyinformer.md). What is not as it should be is **bold**,
-and is so {seconds:.0f} s after the outage. kopf gives a request up after its
-`networking.error_backoffs`. They are two twentieths of a second here, so three failures are too
-many, as a minute of failures is with the defaults.
+of [kopf on pyinformer](../howto/kopf-on-pyinformer.md). A wrong result is **bold**.
+Results are those {seconds:.0f} s after the outage. kopf ends after a request has failed once more often
+than `networking.error_backoffs` has entries. Here it has two, of a twentieth of a second, so the
+third failure ends plain kopf. With the defaults it takes about a minute of failures.
 
 On {date}, Python {python}, by `python -m tests.kopf_proofs.table docs/reference/kopf-outages.md`.
 The tests in `tests/kopf_proofs` assert the right column.
@@ -75,7 +75,7 @@ def shutdowns() -> str:
         outcome = idle(Stage(with_line=with_line, wait_seconds=_WAIT_SECONDS))
         took[with_line].append(outcome.seconds or 0.0)
     plain, ours = median(took[False]), median(took[True])
-    more = Fact("milliseconds more", round((ours - plain) * 1000), _MORE_MS, is_limit=True)
+    more = Fact("difference in milliseconds", round((ours - plain) * 1000), _MORE_MS, is_limit=True)
     medians = f"plain kopf {plain:.2f} s, with pyinformer {ours:.2f} s"
     return f"\nSIGTERM, idle, medians of {_SHUTDOWNS} alternating runs: {medians}; {more}.\n"
 

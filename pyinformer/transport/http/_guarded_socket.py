@@ -1,7 +1,7 @@
-"""A socket that is checked before each send, also of what the event loop has kept for later.
+"""A socket that checks the guard before each send, also of bytes that the loop has buffered.
 
-An event loop keeps what a socket did not take, and sends it when the socket is writable again.
-After a pause of the process it does so before a timer fires, so no timer can keep it from leaving.
+An event loop buffers what a socket did not take, and sends it when the socket is writable again.
+After a pause of the process it does so before a timer fires, so no timer can prevent it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _OPEN: Final = WeakValueDictionary[int, "GuardedSocket"]()  # asyncio does not h
 
 @final
 class GuardedSocket(socket.socket):
-    """A socket of a connection; `fence` is that of the guarded write that it carries.
+    """A socket of a connection, with the `fence` of the guarded write that it carries.
 
-    asyncio's loops send by these methods. uvloop does not: it sends by the number of the socket.
+    asyncio's loops send by these methods. uvloop does not: it sends by the file descriptor.
     """
 
     __slots__ = ("fence",)
