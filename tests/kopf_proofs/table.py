@@ -33,9 +33,9 @@ _HEADER = """# Outages, with plain kopf and with pyinformer
 
 Each row is one outage of the embedded API server, played with plain kopf {kopf} and with the line
 of [kopf on pyinformer](../howto/kopf-on-pyinformer.md). A wrong result is **bold**.
-Results are those {seconds:.0f} s after the outage. kopf ends after a request has failed once more often
-than `networking.error_backoffs` has entries. Here it has two, of a twentieth of a second, so the
-third failure ends plain kopf. With the defaults it takes about a minute of failures.
+Results are those {seconds:.0f} s after the outage. kopf ends after a request has failed once more
+often than `networking.error_backoffs` has entries. Here it has two, of a twentieth of a second, so
+the third failure ends plain kopf. With the defaults it takes about a minute of failures.
 
 On {date}, Python {python}, by `python -m tests.kopf_proofs.table docs/reference/kopf-outages.md`.
 The tests in `tests/kopf_proofs` assert the right column.
