@@ -174,6 +174,38 @@ def test_without_the_server_work_stops_after_the_renew_deadline_and_resumes(worl
     world.run(scenario)
 
 
+def test_a_replica_whose_work_still_ends_does_not_take_the_lease_again(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        go_on = asyncio.Event()
+
+        async def lead(term: Term) -> None:
+            if one.terms:
+                await one.lead(term)
+            one.terms.append(term)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await go_on.wait()
+
+        task = asyncio.create_task(one.elector.run(lead))
+        await pause(1)
+        one.line.is_down = True
+        await pause(15)
+        one.line.is_down = False
+        writes = one.line.count("PUT") + one.line.count("POST")
+        await pause(20)
+        assert one.terms[0].has_ended
+        assert one.line.count("PUT") + one.line.count("POST") == writes
+        go_on.set()
+        await one.leads.wait()
+        assert [term.transitions for term in one.terms] == [0, 1]
+        task.cancel()
+        await asyncio.wait([task])
+
+    world.run(scenario)
+
+
 def test_without_the_server_for_less_than_the_renew_deadline_nothing_stops(world: World) -> None:
     async def scenario() -> None:
         one = Replica(world, "one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -89,6 +90,24 @@ def test_one_replica_reconciles_and_the_other_waits_with_full_caches(world: Worl
     world.run(scenario)
 
 
+def test_a_replica_whose_caches_are_empty_does_not_compete(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        one.line.holds_new = True
+        starting = asyncio.create_task(one.run.start())
+        await pause(20)
+        assert not one.run.health.ready()
+        assert [path for _, _, path in one.line.calls if "leases" in path] == []
+        assert one.line.count("POST") == 0
+        one.line.holds_new = False
+        one.line.hold("configmaps", held=False)
+        await starting
+        await until(lambda: one.leads)
+        await one.run.aclose()
+
+    world.run(scenario)
+
+
 def test_a_standby_is_ready_and_its_state_is_shown(world: World) -> None:
     async def scenario() -> None:
         one, two = _Replica(world, "one"), _Replica(world, "two")
@@ -140,6 +159,33 @@ def test_a_reconcile_drains_before_the_lease_is_released(world: World) -> None:
             await until(lambda: len(two.reconciled) == 2)
             assert one.errors == []
             assert {key for _, key in two.reconciled} == {"default/a", "default/made-by-one"}
+
+    world.run(scenario)
+
+
+def test_a_reconcile_that_ignores_its_end_keeps_the_lease_until_it_ends(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Replica(world, "two")
+        go_on = asyncio.Event()
+
+        @one.app.reconcile("v1", "configmaps", name="stubborn", options=_OPTIONS)
+        async def stubborn(_request: pyinformer.Request, _obj: Any, _cluster: Cluster) -> None:
+            while not go_on.is_set():
+                with suppress(asyncio.CancelledError):
+                    await go_on.wait()
+
+        one.run = one.app.running(one.cluster)
+        await one.run.start()
+        await until(lambda: one.leads)
+        async with two.run:
+            await pause(5)
+            closing = asyncio.create_task(one.run.aclose())
+            await pause(20)  # far beyond the drain and the grace period
+            assert not closing.done()
+            assert not two.leads
+            go_on.set()
+            await closing
+            await until(lambda: two.leads)
 
     world.run(scenario)
 
