@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kopf._cogs.structs.credentials import Vault
+
 import kopf
 from tests.waiting import until
 
@@ -73,9 +75,12 @@ async def operating(
     settings: kopf.OperatorSettings | None = None,
     **more: Any,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Run an operator, and stop it as its stop flag does."""
-    stop = asyncio.Event()
-    arguments: dict[str, Any] = {"standalone": True, "clusterwide": True, **more}
+    """Run an operator, and stop it as its stop flag does.
+
+    kopf leaves its session open if the end of another operator has cancelled its cleanup.
+    """
+    stop, vault = asyncio.Event(), Vault()
+    arguments: dict[str, Any] = {"standalone": True, "clusterwide": True, "vault": vault, **more}
     settings = settings or settings_of()
     operator = kopf.operator(registry=registry, settings=settings, stop_flag=stop, **arguments)
     task = asyncio.create_task(operator)
@@ -84,6 +89,7 @@ async def operating(
     finally:
         stop.set()
         await asyncio.wait({task})
+        await vault.close()
         settings.execution.executor.shutdown()
     task.result()
 
