@@ -68,6 +68,8 @@ class Operator:
         """What kopf saw of resources and namespaces before it watched them."""
         self.has_scanned: bool = False
         """Whether the first scan of the server's resources has succeeded."""
+        self.has_touched: bool = False
+        """Whether a keep-alive for peers has succeeded."""
         self.has_fetched: bool = False
         """Whether a fetch of objects has succeeded."""
         self.warned: set[str] = set()

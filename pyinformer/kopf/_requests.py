@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     Fetch = Callable[..., AsyncIterator[tuple[Collection[RawBody], str]]]
 
 _T = TypeVar("_T")
+_KEEP_ALIVE: Final = "the keep-alive for the peers"
 
 _log = get_logger(__name__)
 
@@ -82,10 +83,14 @@ async def _keep_alive(operator: Operator, touch: Callable[..., Awaitable[None]])
         touch: reports once; a `lifetime` of 0 seconds removes the operator.
     """
     try:
-        await touch()
+        if operator.has_touched:
+            await _until_it_works(operator, _KEEP_ALIVE, touch)
+        else:
+            await touch()
+            operator.has_touched = True
         while True:
             await asyncio.sleep(_period_seconds(operator.settings.peering.lifetime))
-            await _until_it_works(operator, "the keep-alive for the peers", touch)
+            await _until_it_works(operator, _KEEP_ALIVE, touch)
     finally:
         await _leave(touch(lifetime=0))
 

@@ -267,6 +267,25 @@ async def test_requests_for_resources_that_are_not_chosen_are_kopfs_own(
     await farewell_of_kopf(server, settings, caplog)
 
 
+async def test_a_keepalive_that_begins_later_is_repeated(
+    server: APIServer, settings: kopf.OperatorSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As for a namespace that is created while the operator runs."""
+    operator = current_operator()
+    assert operator is not None
+    first = keepalive(settings)
+    await until(lambda: operator.has_touched)
+    struck = server.faults.struck
+    server.faults.add(Fault(verb="patch", status=500, times=2))
+    second = keepalive(settings)
+    await until(lambda: server.faults.struck == struck + 2)
+    await until(lambda: "is repeated" in caplog.text or second.done())
+    assert not second.done()
+    for task in (first, second):
+        task.cancel()
+    await asyncio.wait({first, second})
+
+
 def test_a_keepalive_comes_before_the_last_one_expires() -> None:
     periods = {_requests._period_seconds(60) for _ in range(1000)}
     assert periods == {50, 51, 52, 53, 54, 55}
