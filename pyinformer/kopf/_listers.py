@@ -92,6 +92,10 @@ class StreamCaches:
         """Return whether a lister of a resource was requested."""
         return _gvr(resource) in self._caches
 
+    def leave_to_kopf(self, resource: Resource, why: str) -> None:
+        """Record why a stream of a resource is plain kopf, for the errors of its lister."""
+        self._cache_of(_gvr(resource)).why_plain = why
+
     def join(self, stream: Stream) -> None:
         """Add a stream that begins."""
         self._cache_of(_gvr(stream.resource)).join(stream)
@@ -116,6 +120,8 @@ class _Cache:
         self._resource = resource
         self._streams: dict[str, Stream] = {}
         self._indexes: dict[str, str | IndexFunction] = {}
+        self.why_plain: str = ""
+        """Why a stream of the resource is plain kopf; empty if none is."""
         self.lister: Lister[None] = Lister(Indexer(), resource=resource.resource, readiness=self)
 
     def add_indexes(self, indexes: Mapping[str, str | IndexFunction]) -> None:
@@ -165,11 +171,15 @@ class _Cache:
         """Raise if the cache cannot be read for a namespace, or for all of them if None.
 
         Raises:
-            LifecycleError: no stream watches the resource, or its streams keep no bodies.
+            LifecycleError: no stream watches the resource, or its streams keep no bodies, or one
+                of them is plain kopf.
             NotCachedError: no stream watches the namespace.
             CacheNotSyncedError: a stream has not listed yet.
         """
         streams = self._streams
+        if self.why_plain:
+            reason = f"the stream of {self._resource} is plain kopf, which keeps no cache"
+            raise LifecycleError(f"{reason}: {self.why_plain}")
         if not streams:
             reason = f"no stream of this operator watches {self._resource}: add a handler for it,"
             raise LifecycleError(f"{reason} such as @kopf.index({self._resource.resource!r})")

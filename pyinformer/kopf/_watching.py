@@ -96,12 +96,14 @@ async def _ours(
 ) -> AsyncGenerator[Bookmark | RawEvent, None]:
     """Yield the events of a stream, until it has to continue on plain kopf."""
     if is_refused():
+        _leave_to_kopf(resource, "pyinformer could not be put into the operator; see its log")
         return
     try:
         operator = operator_of(settings)
         stream = _new_stream(operator, options, settings, resource, namespace, paused=paused)
     except Exception as error:  # noqa: BLE001 - a fault of ours must not end the operator
         _log.error("the stream of %s runs on plain kopf: %s", resource, error_text(error))
+        _leave_to_kopf(resource, f"it has failed: {error_text(error)}")
         return
     if stream is None:
         return
@@ -115,10 +117,17 @@ async def _ours(
     except Exception as error:  # noqa: BLE001 - as above
         _log.error("the stream of %s continues on plain kopf: %s", stream.name, error_text(error))
         _log.debug("the stream of %s failed:\n%s", stream.name, trace_text(error))
+        _leave_to_kopf(resource, f"it has failed: {error_text(error)}")
         for event in stream.missed_deletions():
             yield event
     finally:
         operator.end(stream)
+
+
+def _leave_to_kopf(resource: Resource, why: str) -> None:
+    operator = current_operator()
+    if operator is not None:
+        operator.caches.leave_to_kopf(resource, why)
 
 
 def _new_stream(
@@ -138,6 +147,7 @@ def _new_stream(
     if reason := why_plain(options, resource, os.environ, settings):
         where = namespace or "all namespaces"
         _log.info("the stream of %s in %s is plain kopf: %s", resource, where, reason)
+        operator.caches.leave_to_kopf(resource, reason)
         return None
     reflector_options(settings, operator.rng)  # raises before the stream has begun
     warn_of_replaced(settings, operator.warned)

@@ -245,6 +245,58 @@ async def test_a_lister_of_keys_alone_names_the_cure(server: APIServer) -> None:
             found[0].informers.lister("v1", "pods").get("default/a")
 
 
+@pytest.mark.parametrize(
+    ("how", "named"),
+    [
+        ("environment", "the environment has PYINFORMER_KOPF=off"),
+        ("setting", r"settings\.pyinformer is False"),
+        ("exclude", r"install\(exclude=\.\.\.\) names it"),
+        ("only", r"install\(only=\.\.\.\) does not name it"),
+    ],
+)
+async def test_a_lister_names_why_its_stream_is_plain_kopf(
+    server: APIServer, how: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: Any = settings_of()
+    pyinformer.kopf.uninstall()
+    choices: dict[str, Any] = {"exclude": {"exclude": ["pods"]}, "only": {"only": ["secrets"]}}
+    pyinformer.kopf.install(**choices.get(how, {}))
+    if how == "environment":
+        monkeypatch.setenv("PYINFORMER_KOPF", "off")
+    elif how == "setting":
+        settings.pyinformer = False
+    found = captured(registry := registry_of(server, Events()))
+    async with operating(registry, settings):
+        await until(lambda: found and found[0].plain)
+        lister = found[0].informers.lister("v1", "pods")
+        await until(lambda: "plain kopf" in reason_of(lister))
+        with pytest.raises(LifecycleError, match=f"pods.v1 is plain kopf, .*: {named}"):
+            lister.list()
+
+
+def reason_of(lister: pyinformer.Lister[None]) -> str:
+    """Return why a lister cannot be read."""
+    try:
+        lister.list()
+    except LifecycleError as error:
+        return str(error)
+    return ""
+
+
+async def test_a_lister_names_the_failure_after_which_its_stream_is_plain_kopf(
+    server: APIServer,
+) -> None:
+    found, settings = captured(registry := registry_of(server, Events())), settings_of()
+    async with operating(registry, settings):
+        await until(lambda: found and sum(one.has_listed for one in found[0].streams) == 2)
+        lister = found[0].informers.lister("v1", "pods")
+        await until(lambda: server.open_watches == 2)
+        settings.watching.inactivity_timeout = -1.0  # no reflector can work with that
+        server.end_watches()
+        await until(lambda: "it has failed" in reason_of(lister))
+        settings.watching.inactivity_timeout = 70.0
+
+
 async def test_a_lister_reads_the_streams_of_all_namespaces(server: APIServer) -> None:
     server.ensure_namespace("other")
     server.create(
