@@ -88,7 +88,7 @@ def test_a_line_names_the_module_that_wrote_it(caplog: pytest.LogCaptureFixture)
     }
 
 
-def test_what_is_not_enabled_is_not_formatted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disabled_level_is_not_formatted(caplog: pytest.LogCaptureFixture) -> None:
     class Costly:
         def __str__(self) -> str:
             raise AssertionError

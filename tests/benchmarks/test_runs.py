@@ -83,7 +83,7 @@ def test_of_several_one_that_failed_is_not_compared_with() -> None:
     assert _ratio(make_rows([spec], list(found), [found])).note == "dead failed: killed"
 
 
-def test_a_limit_that_cannot_be_set_says_why(tmp_path: Path) -> None:
+def test_a_limit_that_cannot_be_set_has_a_reason(tmp_path: Path) -> None:
     with memory_limit(1 << 28, cgroups=tmp_path) as limit:
         assert (limit.prefix, limit.peak_bytes()) == ([], None)
         assert "no cgroup can be made" in limit.why

@@ -66,7 +66,7 @@ def test_a_signal_ends_it_soon_with_the_summary_so_far(number: signal.Signals) -
     assert output.endswith("interrupted: nothing was compared\n")
 
 
-def test_it_gives_a_caller_its_signal_handler_back() -> None:
+def test_the_demo_restores_the_signal_handler_of_its_caller() -> None:
     before = signal.getsignal(signal.SIGINT)
     output = io.StringIO()
 

@@ -235,7 +235,7 @@ async def test_the_cancellation_of_one_waiter_does_not_affect_the_others() -> No
         assert now() == pytest.approx(5.0)
 
 
-async def test_it_is_opened_though_all_waiters_have_left() -> None:
+async def test_a_cluster_is_opened_though_all_waiters_have_left() -> None:
     openings = Openings()
     openings.seconds["a"] = 5.0
     async with pool_of(openings) as pool:

@@ -41,7 +41,7 @@ def test_a_requeue_comes_back_at_its_time_and_priority() -> None:
     assert (outcome.kind, outcome.after_seconds, outcome.priority) == ("requeue", 0.0, 7)
 
 
-def test_errors_come_back_ever_later_up_to_the_maximum() -> None:
+def test_errors_are_retried_at_growing_intervals_up_to_the_maximum() -> None:
     deciding, now, delays = outcomes(), 0.0, []
     for _ in range(9):
         delay = _after(deciding.failed(_KEY, _ERROR, now))

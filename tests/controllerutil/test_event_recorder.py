@@ -112,7 +112,7 @@ async def test_any_thread_may_record_an_event() -> None:
         assert len(_events(server)) == 5
 
 
-async def test_what_cannot_be_an_event_is_dropped_and_named_and_never_raised(
+async def test_an_invalid_event_is_dropped_and_named_and_never_raised(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Hostile:

@@ -146,7 +146,7 @@ def test_without_an_order_a_list_that_was_sent_before_proves_nothing(world: Worl
     world.run(scenario)
 
 
-def test_it_returns_the_position_of_the_namespace_that_is_ahead(world: World) -> None:
+def test_catching_up_returns_the_position_of_the_namespace_that_is_ahead(world: World) -> None:
     async def scenario() -> None:
         cluster = _another_process(world)
         informer = world.factory.informer("v1", "configmaps", namespaces=["default", "shop"])

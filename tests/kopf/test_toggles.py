@@ -239,7 +239,7 @@ async def test_only_what_has_not_moved_is_stuck() -> None:
     assert not gate.stuck
 
 
-async def test_what_comes_and_goes_does_not_hide_what_is_stuck() -> None:
+async def test_short_lived_toggles_do_not_hide_a_stuck_one() -> None:
     gate = await gate_of("secrets@None")
     assert gate.toggles is not None
     for number in range(3):

@@ -290,7 +290,7 @@ async def test_discovery_without_the_core_group_is_not_an_answer(server: APIServ
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
-async def test_a_refusal_says_nothing_about_the_resource(server: APIServer, status: int) -> None:
+async def test_a_refusal_proves_nothing_about_the_resource(server: APIServer, status: int) -> None:
     server.faults.add(Fault(status=status, times=None))
 
     with pytest.raises(APIStatusError) as caught:

@@ -46,7 +46,7 @@ def server() -> Iterator[APIServer]:
         yield running
 
 
-async def test_it_syncs_and_follows_by_one_watch_list(server: APIServer) -> None:
+async def test_a_reflector_syncs_and_follows_by_one_watch_list(server: APIServer) -> None:
     put(server, "b", "c")
     async with reflecting(server, with_options=options(use_watch_list=True)) as running:
         await running.until_equal()
@@ -63,7 +63,7 @@ async def test_it_syncs_and_follows_by_one_watch_list(server: APIServer) -> None
         assert running.reflector.position == server.resource_version
 
 
-async def test_it_syncs_by_pages_and_watches_from_there(server: APIServer) -> None:
+async def test_a_reflector_syncs_by_pages_and_watches_from_there(server: APIServer) -> None:
     put(server, "b", "c", "d", "e")
     at = server.resource_version
     async with reflecting(server, with_options=options(page_size=2)) as running:

@@ -33,7 +33,7 @@ class _Terminal(io.StringIO):
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("named", [True, False])
-def test_it_serves_until_a_signal_and_removes_its_kubeconfig(
+def test_serve_runs_until_a_signal_and_removes_its_kubeconfig(
     tmp_path: Path, sent: signal.Signals, named: bool
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)

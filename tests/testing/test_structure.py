@@ -121,7 +121,7 @@ def test_an_apply_without_conflicts_leaves_what_both_want(
 
 
 @given(configurations, configurations, configurations)
-def test_what_no_other_manager_wants_goes_with_its_author(
+def test_a_field_of_no_other_manager_is_removed_with_its_author(
     first: JSONObject, second: JSONObject, third: JSONObject
 ) -> None:
     """An author's last configuration decides, whatever it applied in between."""

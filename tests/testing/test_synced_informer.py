@@ -129,7 +129,7 @@ async def test_a_removed_handler_is_not_called_again() -> None:
     assert heard == []
 
 
-def test_what_a_handler_raises_comes_out() -> None:
+def test_an_exception_of_a_handler_is_raised() -> None:
     pods = synced_informer("v1", "pods")
 
     def fail(_: object) -> None:
@@ -177,7 +177,7 @@ def test_an_object_of_another_kind_or_shape_is_refused(malformed: Any) -> None:
         synced_informer("v1", "pods", [malformed])
 
 
-def test_what_does_not_fit_the_view_is_refused() -> None:
+def test_an_object_that_does_not_fit_the_view_is_refused() -> None:
     with pytest.raises(InvalidObjectError, match="default/a"):
         synced_informer("v1", "pods", [_pod("a", node=3)], projection=PodView)  # type: ignore[arg-type]
 
