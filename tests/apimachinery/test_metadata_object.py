@@ -162,7 +162,7 @@ def test_nothing_of_it_is_tracked_by_the_garbage_collector() -> None:
     assert not any(gc.is_tracked(obj) or gc.is_tracked(obj.metadata) for obj in objects)
 
 
-def test_white_space_around_the_fields_is_not_kept() -> None:
+def test_bytes_outside_of_the_kept_fields_are_not_stored() -> None:
     name = "web-7d4b9c6f5d-x2x4z"
     head = b'"name":"%s","generateName":"web-7d4b9c6f5d-","namespace":"production",' % name.encode()
     tail = b'"uid":"0123456789","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z",'
