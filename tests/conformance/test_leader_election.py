@@ -78,15 +78,18 @@ class _Case:
     "case",
     [
         pytest.param(_Case(None, 0.0), id="acquire from no object"),
-        pytest.param(_Case(_lease(None), 0.0, 1), id="acquire from object without annotations"),
+        # Upstream takes these at once; here a holder that did not release may have been removed.
+        pytest.param(_Case(_lease(None), 10.0, 1), id="acquire from object without annotations"),
         pytest.param(
             _Case(_lease("bing", seconds=3), 3.0, 1),
             id="acquire from led object with the lease duration seconds",
         ),
-        pytest.param(_Case(_lease(""), 0.0, 1), id="acquire from unled object"),
+        pytest.param(_Case(_lease(""), 10.0, 1), id="acquire from unled object"),
         # Upstream takes a Lease of unknown duration at once; here it counts as one of our own.
         pytest.param(_Case(_lease("bing"), 10.0, 1), id="acquire from led, unacked object"),
-        pytest.param(_Case(_lease(""), 0.0, 1), id="acquire from empty led, acked object"),
+        pytest.param(
+            _Case(_lease("", seconds=1), 0.0, 1), id="acquire from empty led, acked object"
+        ),
         pytest.param(_Case(_lease("bing", seconds=60), None), id="don't acquire from led, acked"),
     ],
 )
