@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer.errors import ForbiddenError
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from pyinformer.errors import InformerError
 
 _WARNING_PERIOD_SECONDS: Final = 300.0  # one for each attempt would be one a minute
+_INTERRUPTED_SECONDS: Final = 5.0  # a 403 inside of a watch that was accepted comes at once
 
 
 @final
@@ -20,17 +22,32 @@ class Refusal:
         self.began_at: float | None = None
         """When the first of these 403 came, by the loop's time; None while there is none."""
         self._warned_at: float | None = None
+        self._ended_at: float = -math.inf
+        self._ended: tuple[float | None, float | None] = None, None
 
     def observe(self, error: InformerError | None, now: float) -> bool:
-        """Record the latest error of the stream; return whether a refusal began by that."""
+        """Record the latest error of the stream, None while it is followed.
+
+        A refusal within seconds after the last one ended is the same one.
+
+        Returns:
+            Whether a refusal began by that.
+        """
         if not isinstance(error, ForbiddenError):
             if error is None:
-                self.began_at = self._warned_at = None
+                self._end(now)
             return False
+        if self.began_at is None and now - self._ended_at < _INTERRUPTED_SECONDS:
+            self.began_at, self._warned_at = self._ended
         if self.began_at is not None:
             return False
         self.began_at = now
         return True
+
+    def _end(self, now: float) -> None:
+        if self.began_at is not None:
+            self._ended_at, self._ended = now, (self.began_at, self._warned_at)
+        self.began_at = self._warned_at = None
 
     def seconds(self, now: float) -> float:
         """Return for how long it has lasted; 0 while there is none."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.references import Namespace, Resource
 
     from pyinformer.apimachinery import KubeObject
+    from pyinformer.errors import InformerError
     from pyinformer.kopf._operators import Operator
     from pyinformer.reflector import ReflectorOptions
 
@@ -111,9 +112,20 @@ class Stream:
 
     @property
     def last_error(self) -> str:
-        """The error of the latest failed attempt; empty since one has succeeded."""
-        error = None if self._reflector is None else self._reflector.last_error
+        """The error of the latest failed attempt; empty since a watch was accepted after it."""
+        error = self._error()
         return "" if error is None else str(error)
+
+    def _error(self) -> InformerError | None:
+        """Return the error of an outage that lasts.
+
+        The reflector keeps its error until a watch delivers something, which takes up to a minute
+        on an idle resource.
+        """
+        reflector = self._reflector
+        if reflector is None or reflector.state is ReflectorState.WATCHING:
+            return None
+        return reflector.last_error
 
     @property
     def is_resetting(self) -> bool:
@@ -288,7 +300,7 @@ class Stream:
         return self._is_outdated
 
     def _check_rights(self) -> None:
-        error = None if self._reflector is None else self._reflector.last_error
+        error = self._error()
         now, patience = self._now(), patience_seconds(self._settings.networking)
         if self.refusal.observe(error, now) and patience < math.inf:
             self._timer = asyncio.get_running_loop().call_later(patience, self.wake)

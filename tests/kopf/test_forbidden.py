@@ -30,3 +30,17 @@ def test_a_lasting_refusal_is_logged_after_its_delay_and_then_every_five_minutes
     refusal.observe(None, 1000.0)
     refusal.observe(NO, 1010.0)
     assert [refusal.warns(50.0, now) for now in (1050.0, 1060.0)] == [False, True]
+
+
+def test_a_watch_that_is_accepted_and_refused_at_once_does_not_end_it() -> None:
+    """Some servers send 403 inside of an accepted watch."""
+    refusal = Refusal()
+    assert refusal.observe(NO, 0.0)
+    for now in (10.0, 20.0, 30.0):
+        refusal.observe(None, now)
+        assert not refusal.lasts(15.0, now)
+        assert not refusal.observe(NO, now + 0.1)
+    assert refusal.lasts(15.0, 30.1)
+    assert refusal.seconds(30.1) == 30.1
+    refusal.observe(None, 40.0)
+    assert refusal.observe(NO, 50.0)

@@ -183,6 +183,23 @@ async def test_a_refusal_after_the_first_list_is_waited_out(
         await until(lambda: ("ADDED", "c") in stream.events)
 
 
+async def test_an_outage_is_over_when_a_watch_is_accepted() -> None:
+    """On an idle resource nothing comes before the first bookmark, a minute later."""
+    settings = settings_of()
+    settings.networking.error_backoffs = (0.02, 0.02)
+    with APIServer(bookmark_interval_seconds=3600.0) as server:
+        async with reading(server, settings=settings) as stream:
+            await until(lambda: server.open_watches == 1)
+            auth.vault_var.set(stream.vault)
+            (found,) = operator_of(settings).streams
+            server.faults.add(Fault(resource="pods", status=403, times=None))
+            server.end_watches()
+            await until(lambda: "403" in found.last_error and found.refusal.began_at is not None)
+            server.faults.clear()
+            await until(lambda: not found.last_error and found.refusal.began_at is None)
+            assert stream.events == ["LISTED"]
+
+
 async def test_an_expired_token_makes_kopf_log_in_again() -> None:
     with APIServer(tokens=[Token(value="old"), Token(value="new")]) as server:
         put(server, "a")
