@@ -111,6 +111,10 @@ class Server(ABC):
         """Give a user more rights, on one core resource."""
 
     @abstractmethod
+    def end(self, token: str) -> None:
+        """End a user's token, and wait until it is refused."""
+
+    @abstractmethod
     def ended_user(self, namespace: str) -> str:
         """Return a token that was valid and has ended."""
 
@@ -149,10 +153,14 @@ class EmbeddedServer(Server):
             Token(value=token, verbs=verbs, resources=(plural,), namespaces=(namespace,))
         )
 
+    def end(self, token: str) -> None:
+        """Let it expire."""
+        self.api.expire_token(token)
+
     def ended_user(self, namespace: str) -> str:
         """Add a token and let it expire."""
         value = self.user(namespace, "pods", ("*",))
-        self.api.expire_token(value)
+        self.end(value)
         return value
 
 
@@ -182,8 +190,7 @@ class RealServer(Server):
 
     def user(self, namespace: str, plural: str, verbs: Sequence[str]) -> str:
         """Make a service account, and bind it to a Role."""
-        account, token = self._account(namespace)
-        self._accounts[token] = (namespace, account)
+        token = self._account(namespace)
         self.allow(token, namespace, plural, verbs)
         return token
 
@@ -203,20 +210,27 @@ class RealServer(Server):
         attributes = {"namespace": namespace, "resource": plural, "verb": verbs[0]}
         assert poll(lambda: self._may(token, attributes), timeout_seconds=100)
 
-    def ended_user(self, namespace: str) -> str:
-        """Delete the account behind a token, and wait until the authenticator knows it."""
-        account, token = self._account(namespace)
+    def end(self, token: str) -> None:
+        """Delete the account behind it, and wait until the authenticator knows it."""
+        namespace, account = self._accounts[token]
         self.api.delete("v1", "serviceaccounts", account, namespace)
         assert poll(lambda: self._is_refused(token), timeout_seconds=100)
+
+    def ended_user(self, namespace: str) -> str:
+        """Make a service account, and delete it."""
+        token = self._account(namespace)
+        self.end(token)
         return token
 
-    def _account(self, namespace: str) -> tuple[str, str]:
+    def _account(self, namespace: str) -> str:
         account = f"user-{next(_numbers)}"
         metadata = {"name": account, "namespace": namespace}
         self.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         answer = self.api.request("POST", path, body=_TOKEN_REQUEST)
-        return account, str(answer["status"]["token"])
+        token = str(answer["status"]["token"])
+        self._accounts[token] = (namespace, account)
+        return token
 
     def _may(self, token: str, attributes: JSONObject) -> bool:
         review: JSONObject = {

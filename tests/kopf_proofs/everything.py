@@ -16,21 +16,15 @@ from pyinformer.errors import ConflictError, NotFoundError
 from pyinformer.testing import Fault
 from pyinformer.testing._polling import poll
 from tests.kopf_proofs.operators import LAST_HANDLED, PROGRESS, STOP_SECONDS, Operator
-from tests.kopf_proofs.outages import (
-    DEFINITION,
-    KEX,
-    Stage,
-    open_watches,
-    pause,
-    resume,
-    serve_peering,
-)
+from tests.kopf_proofs.outages import DEFINITION, KEX, pause, resume, serve_peering
 from tests.kopf_proofs.outcomes import Fact, Outcome, observe
+from tests.kopf_proofs.stages import open_watches
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from pyinformer.testing import APIServer
+    from tests.kopf_proofs.stages import Stage
 
 _GROUP_VERSION = "kopf.dev/v1"
 _PLURAL = "kopfexamples"

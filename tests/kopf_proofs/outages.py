@@ -1,7 +1,7 @@
-"""Outages of the embedded server, and what a kopf operator makes of each.
+"""Outages, and what a kopf operator makes of each.
 
-An outage is a function of the time that it may wait. It returns an outcome, of which the facts say
-what should have happened. `table.py` plays each with plain kopf and with the line;
+An outage is a function of the stage that it is played on. It returns an outcome, of which the facts
+say what should have happened. `table.py` plays each with plain kopf and with the line;
 `test_outages.py` asserts that the outcome with the line is right.
 """
 
@@ -10,44 +10,30 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import kopf
-from pyinformer.testing import APIServer, Fault, Token
+from pyinformer.errors import APIStatusError, ConflictError, InvalidArgumentError
+from pyinformer.testing import APIServer, Fault
 from pyinformer.testing._polling import poll
 from tests.kopf_proofs.operators import Operator
 from tests.kopf_proofs.outcomes import Fact, Outcome, observe
+from tests.kopf_proofs.stages import Stage, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@dataclass(frozen=True)
-class Stage:
-    """Where an outage is played.
-
-    Attributes:
-        with_line: whether `pyinformer.kopf` is installed in this process.
-        wait_seconds: after how long an outcome is what it is.
-    """
-
-    with_line: bool
-    wait_seconds: float
-
-    def wait(self, condition: Callable[[], bool]) -> bool:
-        """Wait until a condition holds, and return whether it does."""
-        return poll(condition, timeout_seconds=self.wait_seconds)
-
+    from tests.kopf_proofs.stages import AnyAPI, Site
 
 Outage = Callable[[Stage], Outcome]
 
 MAPS = ("v1", "configmaps")
 KEX = ("kopf.dev", "v1", "kopfexamples")
 _SHORT_BACKOFFS = (0.05, 0.05)  # kopf gives a request up after the last one
+_SERVED_SECONDS = 100.0
 _FAILURES = 3  # more than the backoffs
 PEERINGS = ("kopf.dev/v1", "clusterkopfpeerings")
 _RIVAL = "a-rival"
@@ -57,43 +43,43 @@ _MANY_REQUESTS = 40  # in those seconds; one after each tenth of a second would 
 
 def server_killed(stage: Stage) -> Outcome:
     """The server is killed, and starts again without its watch history."""
-    with APIServer() as api:
-        make_maps(api, names("kept", 30), names("doomed", 20), names("twin", 5))
-        operator = _watching_maps(api)
+    with stage.site() as site:
+        _make(site, names("kept", 30), names("doomed", 20), names("twin", 5))
+        operator = _watching_maps_at(site)
         with operator.running():
             stage.wait(lambda: operator.count("LISTED") == 55)
-            with unreachable(api):
-                _delete(api, names("doomed", 20), names("twin", 5))
-                make_maps(api, names("twin", 5), names("new", 5))
-                api.restart(keep_history=False)
-            return observe((operator,), lambda: _index_facts(api, operator, 25), stage.wait)
+            with site.unreachable():
+                _delete(site, names("doomed", 20), names("twin", 5))
+                _make(site, names("twin", 5), names("new", 5))
+                site.server.restart()
+            return observe((operator,), lambda: _index_facts(site, operator, 25), stage.wait)
 
 
 def history_expired(stage: Stage) -> Outcome:
     """A watch ends, and its position has expired (410) when it is resumed; objects were deleted."""
-    with APIServer() as api:
-        make_maps(api, names("kept", 5), names("doomed", 10))
-        operator = _watching_maps(api)
+    with stage.site() as site:
+        _make(site, names("kept", 5), names("doomed", 10))
+        operator = _watching_maps_at(site)
         with operator.running():
             stage.wait(lambda: operator.count("LISTED") == 15)
-            with unreachable(api):
-                _delete(api, names("doomed", 10))
-                api.compact()
-            return observe((operator,), lambda: _index_facts(api, operator, 10), stage.wait)
+            with site.unreachable():
+                _delete(site, names("doomed", 10))
+                site.forget()
+            return observe((operator,), lambda: _index_facts(site, operator, 10), stage.wait)
 
 
 def filtered_handler(stage: Stage) -> Outcome:
     """As before, for an `on.event` handler that selects objects by a label."""
-    with APIServer() as api:
-        make_maps(api, names("doomed", 10), labels={"team": "shop"})
-        make_maps(api, names("other", 10), labels={"team": "bank"})
-        operator = Operator(api)
+    with stage.site() as site:
+        _make(site, names("doomed", 10), labels={"team": "shop"})
+        _make(site, names("other", 10), labels={"team": "bank"})
+        operator = site.operator()
         operator.record_events(*MAPS, labels={"team": "shop"})
         with operator.running():
             stage.wait(lambda: operator.count("LISTED") == 10)
-            with unreachable(api):
-                _delete(api, names("doomed", 10), names("other", 10))
-                api.compact()
+            with site.unreachable():
+                _delete(site, names("doomed", 10), names("other", 10))
+                site.forget()
 
             def facts() -> tuple[Fact, ...]:
                 told = operator.told("DELETED")
@@ -190,34 +176,36 @@ def expired_continue(stage: Stage) -> Outcome:
 
 def paused_by_peering(stage: Stage) -> Outcome:
     """Another operator of higher priority pauses this one; objects change, go and are recreated."""
-    with APIServer() as api:
-        serve_peering(api)
-        make_maps(api, names("kept", 5), names("doomed", 5), names("twin", 3))
-        operator = Operator(api, standalone=False, peering_name="default", priority=0)
+    with stage.site() as site:
+        serve_peering(site.api, site.namespace)
+        _make(site, names("kept", 5), names("doomed", 5), names("twin", 3))
+        operator = site.operator(standalone=False, peering_name="default", priority=0)
         _watch_maps(operator)
         with operator.running():
-            stage.wait(lambda: operator.count("LISTED") == 13 and _watches(api, "configmaps") > 0)
-            pause(api)
-            stage.wait(lambda: not open_watches(api, "configmaps"))
-            _delete(api, names("doomed", 5), names("twin", 3))
-            make_maps(api, names("twin", 3), names("new", 2))
-            resume(api)
-            return observe((operator,), lambda: _index_facts(api, operator, 8), stage.wait)
+            stage.wait(
+                lambda: operator.count("LISTED") == 13 and site.open_watches("configmaps") > 0
+            )
+            pause(site.api, site.namespace)
+            stage.wait(lambda: not site.open_watches("configmaps"))
+            _delete(site, names("doomed", 5), names("twin", 3))
+            _make(site, names("twin", 3), names("new", 2))
+            resume(site.api, site.namespace)
+            return observe((operator,), lambda: _index_facts(site, operator, 8), stage.wait)
 
 
 def expired_credentials(stage: Stage) -> Outcome:
     """The token expires (401); the login handler returns a new one."""
-    with APIServer(tls=True, tokens=[Token(value="first")]) as api:
-        tokens = iter(("first", "second"))
-        make_maps(api, names("kept", 3))
-        operator = Operator(api, token=lambda: next(tokens, "second"))
+    with stage.site() as site:
+        users = [site.server.user(site.namespace, MAPS[1], ("list", "watch", "get"))]
+        _make(site, names("kept", 3))
+        operator = site.operator(token=lambda: users[-1])
         _watch_maps(operator)
         with operator.running():
             stage.wait(lambda: operator.count("LISTED") == 3)
-            api.add_token(Token(value="second"))
-            api.expire_token("first")
-            api.drop_connections()
-            make_maps(api, names("new", 3))
+            users.append(site.server.user(site.namespace, MAPS[1], ("list", "watch", "get")))
+            site.server.end(users[0])
+            with site.unreachable():
+                _make(site, names("new", 3))
 
             def facts() -> tuple[Fact, ...]:
                 again = Fact("logins", operator.logins, 2)
@@ -228,70 +216,46 @@ def expired_credentials(stage: Stage) -> Outcome:
 
 def definition_recreated(stage: Stage) -> Outcome:
     """A CustomResourceDefinition is deleted with its objects, and created again."""
-    with APIServer() as api:
-        api.create(DEFINITION)
-        make_examples(api, names("before", 3))
-        operator = Operator(api)
-        operator.record_events(*KEX)
-        operator.index_names(*KEX)
+    with stage.site() as site, _defined(site):
+        make_examples(site.api, names("before", 3), site.namespace)
+        operator = _watching_examples(site)
         with operator.running():
             stage.wait(lambda: operator.count("LISTED") == 3)
-            api.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
+            _undefine(site)
             stage.wait(lambda: len(operator.told("DELETED")) == 3)
-            api.create(DEFINITION)
-            make_examples(api, names("after", 3))
-
-            def facts() -> tuple[Fact, ...]:
-                found = {call.name for call in list(operator.calls)} & set(names("after", 3))
-                return (
-                    Fact("deletions reported", len(operator.told("DELETED")), 3),
-                    Fact("new objects reported", len(found), 3),
-                    Fact("index entries", len(operator.indexed()), 3),
-                )
-
-            return observe((operator,), facts, stage.wait)
+            _define(site)
+            make_examples(site.api, names("after", 3), site.namespace)
+            return observe((operator,), lambda: _example_facts(operator), stage.wait)
 
 
 def definition_deleted_unseen(stage: Stage) -> Outcome:
     """As before, while the server cannot be reached."""
-    with APIServer() as api:
-        api.create(DEFINITION)
-        make_examples(api, names("before", 3))
-        operator = Operator(api)
-        operator.record_events(*KEX)
-        operator.index_names(*KEX)
+    with stage.site() as site, _defined(site):
+        make_examples(site.api, names("before", 3), site.namespace)
+        operator = _watching_examples(site)
         with operator.running():
             stage.wait(lambda: operator.count("LISTED") == 3)
-            with unreachable(api):
-                api.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
-                api.create(DEFINITION)
-                make_examples(api, names("after", 3))
-                api.compact()
-
-            def facts() -> tuple[Fact, ...]:
-                found = {call.name for call in list(operator.calls)} & set(names("after", 3))
-                return (
-                    Fact("deletions reported", len(operator.told("DELETED")), 3),
-                    Fact("new objects reported", len(found), 3),
-                    Fact("index entries", len(operator.indexed()), 3),
-                )
-
-            return observe((operator,), facts, stage.wait)
+            with site.unreachable():
+                _undefine(site)
+                _define(site)
+                make_examples(site.api, names("after", 3), site.namespace)
+                site.forget()
+            return observe((operator,), lambda: _example_facts(operator), stage.wait)
 
 
 def namespace_in_a_gap(stage: Stage) -> Outcome:
     """A namespace that the operator serves by a pattern is created while its watch is broken."""
-    with APIServer(strict_namespaces=True) as api:
-        api.ensure_namespace("team-a")
-        make_maps(api, names("old", 2), namespace="team-a")
-        operator = Operator(api, clusterwide=False, namespaces=["team-*"])
+    with stage.site() as site:
+        _make(site, names("old", 2))
+        operator = site.operator(namespaces=[f"{site.namespace}*"])
         operator.record_events(*MAPS)
         with operator.running():
-            stage.wait(lambda: operator.count("LISTED") == 2 and _watches(api, "namespaces") > 0)
-            with unreachable(api):
-                api.ensure_namespace("team-b")
-                make_maps(api, names("new", 2), namespace="team-b")
-                api.compact()
+            stage.wait(lambda: operator.count("LISTED") == 2 and _is_open(site, "namespaces"))
+            with site.unreachable():
+                later = f"{site.namespace}-later"
+                site.api.ensure_namespace(later)
+                make_maps(site.api, names("new", 2), namespace=later)
+                site.forget()
 
             def facts() -> tuple[Fact, ...]:
                 found = {call.name for call in list(operator.calls)} & set(names("new", 2))
@@ -318,20 +282,20 @@ def silent_stream(stage: Stage) -> Outcome:
 
 def restored_etcd(stage: Stage) -> Outcome:
     """Etcd is restored from a backup: later writes are undone, and other objects are created."""
-    with APIServer() as api:
-        make_maps(api, names("kept", 10))
-        saved = api.save()
-        operator = _watching_maps(api)
+    with stage.site() as site:
+        _make(site, names("kept", 10))
+        restore = site.server.save()
+        operator = _watching_maps_at(site)
         with operator.running():
             stage.wait(lambda: operator.count("LISTED") == 10)
-            make_maps(api, names("undone", 20))
+            _make(site, names("undone", 20))
             stage.wait(lambda: len(operator.told("ADDED")) == 20)
-            with unreachable(api):
-                api.restore(saved)
-                make_maps(api, names("later", 40))
+            with site.unreachable():
+                restore(0)
+                _make(site, names("later", 40))
 
             def facts() -> tuple[Fact, ...]:
-                indexed, real = set(operator.indexed()), _real_names(api)
+                indexed, real = set(operator.indexed()), set(_real_uids(site.api, site.namespace))
                 return (
                     Fact("phantoms in the index", len(indexed - real), 0),
                     Fact("objects missing in the index", len(real - indexed), 0),
@@ -342,25 +306,24 @@ def restored_etcd(stage: Stage) -> Outcome:
 
 def two_clusters(stage: Stage) -> Outcome:
     """Two operators share one settings object and serve two clusters; both lose their history."""
-    with APIServer() as one, APIServer() as other:
+    with stage.site() as one, stage.site() as other:
         settings = kopf.OperatorSettings()
-        apis = (one, other)
-        for number, api in enumerate(apis):
-            make_maps(api, names(f"kept-{number}", 3), names("doomed", 3))
-        operators = tuple(Operator(api, settings=settings) for api in apis)
+        sites = (one, other)
+        for number, site in enumerate(sites):
+            _make(site, names(f"kept-{number}", 3), names("doomed", 3))
+        operators = tuple(site.operator(settings=settings) for site in sites)
         for operator in operators:
             _watch_maps(operator)
         with operators[0].running(), operators[1].running():
             stage.wait(lambda: all(operator.count("LISTED") == 6 for operator in operators))
-            with unreachable(one), unreachable(other):
-                for api in apis:
-                    _delete(api, names("doomed", 3))
-                    api.compact()
+            with one.unreachable(), other.unreachable():
+                for site in sites:
+                    _delete(site, names("doomed", 3))
+                    site.forget()
 
             def facts() -> tuple[Fact, ...]:
-                pairs = tuple(zip(apis, operators, strict=True))
                 told = sum(len(operator.told("DELETED")) for operator in operators)
-                wrong = sum(_wrong_entries(api, operator) for api, operator in pairs)
+                wrong = sum(map(_wrong_entries_at, sites, operators))
                 return (
                     Fact("deletions reported", told, 6),
                     Fact("wrong index entries", wrong, 0),
@@ -422,10 +385,21 @@ def rescan_fails(stage: Stage) -> Outcome:
             return observe((operator,), lambda: _creation_facts(operator), stage.wait)
 
 
-OUTAGES: dict[str, Outage] = {
+ON_EITHER_SERVER: dict[str, Outage] = {
     "server killed, 20 deleted, 5 recreated": server_killed,
     "position expired (410), 10 deleted": history_expired,
     "the same, `on.event` with a label filter": filtered_handler,
+    "paused by peering; 5 deleted, 3 recreated": paused_by_peering,
+    "credentials expired": expired_credentials,
+    "CRD deleted and created again": definition_recreated,
+    "the same, while the server was away": definition_deleted_unseen,
+    "namespace created while the watch was broken": namespace_in_a_gap,
+    "etcd restored from a backup": restored_etcd,
+    "two operators, two clusters, one settings object": two_clusters,
+}
+"""The rows of the table that a real kube-apiserver has as well, by their titles."""
+
+ON_THE_EMBEDDED_SERVER: dict[str, Outage] = {
     "connection reset at any byte, 20 times": cut_at_any_byte,
     "ERROR 500 in a watch": partial(error_in_stream, 500),
     "ERROR 403 in a watch": partial(error_in_stream, 403),
@@ -436,19 +410,15 @@ OUTAGES: dict[str, Outage] = {
     "HTTP 500 to a relist, 3 times": partial(status_of_list, 500),
     "HTTP 403 to a relist, 3 times": partial(status_of_list, 403),
     "HTTP 410 to a continued list": expired_continue,
-    "paused by peering; 5 deleted, 3 recreated": paused_by_peering,
-    "credentials expired": expired_credentials,
-    "CRD deleted and created again": definition_recreated,
-    "the same, while the server was away": definition_deleted_unseen,
-    "namespace created while the watch was broken": namespace_in_a_gap,
     "silent watch": silent_stream,
-    "etcd restored from a backup": restored_etcd,
-    "two operators, two clusters, one settings object": two_clusters,
     "every watch ends at once": watches_end_at_once,
     "HTTP 500 to the peering's keep-alive, 3 times": keepalive_fails,
     "HTTP 500 to discovery after a CRD, 3 times": rescan_fails,
 }
-"""The rows of the table, by their titles."""
+"""Those that only the embedded server can be made to have; `stages.py` names the reason."""
+
+OUTAGES: dict[str, Outage] = ON_EITHER_SERVER | ON_THE_EMBEDDED_SERVER
+"""All of them."""
 
 
 _DEFINITIONS = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
@@ -472,12 +442,26 @@ def _definition(kind: str, plural: str, scope: str) -> dict[str, Any]:
 
 
 DEFINITION = _definition("KopfExample", "kopfexamples", "Namespaced")
-_PEERING = _definition("ClusterKopfPeering", "clusterkopfpeerings", "Cluster")
+_CLUSTER_PEERING = _definition("ClusterKopfPeering", "clusterkopfpeerings", "Cluster")
+_PEERING = _definition("KopfPeering", "kopfpeerings", "Namespaced")
 
 
 def _watching_maps(api: APIServer) -> Operator:
     operator = Operator(api)
     _watch_maps(operator)
+    return operator
+
+
+def _watching_maps_at(site: Site) -> Operator:
+    operator = site.operator()
+    _watch_maps(operator)
+    return operator
+
+
+def _watching_examples(site: Site) -> Operator:
+    operator = site.operator()
+    operator.record_events(*KEX)
+    operator.index_names(*KEX)
     return operator
 
 
@@ -497,7 +481,7 @@ def names(prefix: str, count: int) -> list[str]:
 
 
 def make_maps(
-    api: APIServer,
+    api: AnyAPI,
     *names: list[str],
     labels: dict[str, str] | None = None,
     namespace: str = "default",
@@ -508,25 +492,65 @@ def make_maps(
         api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
 
-def make_examples(api: APIServer, names: list[str]) -> None:
+def make_examples(api: AnyAPI, names: list[str], namespace: str = "default") -> None:
     """Create KopfExamples."""
     for name in names:
-        metadata = {"name": name, "namespace": "default"}
-        api.create({"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": metadata})
+        metadata = {"name": name, "namespace": namespace}
+        body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": metadata}
+        _until_accepted(partial(api.create, body))
 
 
-def _delete(api: APIServer, *names: list[str]) -> None:
+def _make(site: Site, *names: list[str], labels: dict[str, str] | None = None) -> None:
+    make_maps(site.api, *names, labels=labels, namespace=site.namespace)
+
+
+def _delete(site: Site, *names: list[str]) -> None:
     for name in itertools.chain(*names):
-        api.delete(*MAPS, name)
+        site.api.delete(*MAPS, name, site.namespace)
 
 
 @contextmanager
-def unreachable(api: APIServer) -> Iterator[None]:
-    """Break every connection, and refuse new ones until the end of the block."""
-    api.faults.add(Fault(refuse=True, times=None))
-    api.drop_connections()
-    yield
-    api.faults.clear()
+def _defined(site: Site) -> Iterator[None]:
+    """Define KopfExamples, and delete the definition at the end: others use the real server."""
+    _define(site)
+    try:
+        yield
+    finally:
+        _undefine(site)
+
+
+def _define(site: Site) -> None:
+    site.api.create(DEFINITION)
+
+
+def _undefine(site: Site) -> None:
+    """Delete the definition, and wait until the server has deleted the objects and itself."""
+    name = DEFINITION["metadata"]["name"]
+    site.api.delete(*_DEFINITIONS, name)
+    assert poll(
+        lambda: all(one["metadata"]["name"] != name for one in site.api.list(*_DEFINITIONS)),
+        timeout_seconds=_SERVED_SECONDS,
+    )
+
+
+def _until_accepted(write: Callable[[], object]) -> None:
+    """Repeat a write until the server serves the resource: it does so a moment after the CRD."""
+
+    def is_accepted() -> bool:
+        try:
+            write()
+        except ConflictError:
+            return True
+        except (APIStatusError, InvalidArgumentError):
+            return False
+        return True
+
+    assert poll(is_accepted, timeout_seconds=_SERVED_SECONDS)
+
+
+def _is_open(site: Site, resource: str) -> bool:
+    """Return whether a watch is open; only the embedded server shows those of all namespaces."""
+    return not isinstance(site.api, APIServer) or site.open_watches(resource) > 0
 
 
 def _watches(api: APIServer, resource: str) -> int:
@@ -537,31 +561,38 @@ def _patches(api: APIServer, resource: str) -> int:
     return sum(one.verb == "patch" and one.resource == resource for one in api.requests)
 
 
-def open_watches(api: APIServer, resource: str) -> int:
-    """Return how many watches of a resource are open."""
-    of_it = [one for one in api.requests if one.verb == "watch" and one.resource == resource]
-    return sum(not one.is_finished for one in of_it)
-
-
 def _elapse(seconds: float) -> None:
     """Let some time pass, in which their requests are counted."""
     threading.Event().wait(seconds)
 
 
-def _real_names(api: APIServer) -> set[str]:
-    return {one["metadata"]["name"] for one in api.list(*MAPS)}
+def _real_uids(api: AnyAPI, namespace: str) -> dict[str, list[str]]:
+    found = [one["metadata"] for one in api.list(*MAPS, namespace)]
+    return {metadata["name"]: [metadata["uid"]] for metadata in found}
 
 
-def _wrong_entries(api: APIServer, operator: Operator) -> int:
-    real = {one["metadata"]["name"]: [one["metadata"]["uid"]] for one in api.list(*MAPS)}
-    indexed = operator.indexed()
+def _wrong_entries(api: AnyAPI, operator: Operator, namespace: str = "default") -> int:
+    real, indexed = _real_uids(api, namespace), operator.indexed()
     return sum(real.get(name) != indexed.get(name) for name in real.keys() | indexed.keys())
 
 
-def _index_facts(api: APIServer, operator: Operator, deleted: int) -> tuple[Fact, ...]:
+def _wrong_entries_at(site: Site, operator: Operator) -> int:
+    return _wrong_entries(site.api, operator, site.namespace)
+
+
+def _index_facts(site: Site, operator: Operator, deleted: int) -> tuple[Fact, ...]:
     return (
         Fact("deletions reported", len(operator.told("DELETED")), deleted),
-        Fact("wrong index entries", _wrong_entries(api, operator), 0),
+        Fact("wrong index entries", _wrong_entries_at(site, operator), 0),
+    )
+
+
+def _example_facts(operator: Operator) -> tuple[Fact, ...]:
+    found = {call.name for call in list(operator.calls)} & set(names("after", 3))
+    return (
+        Fact("deletions reported", len(operator.told("DELETED")), 3),
+        Fact("new objects reported", len(found), 3),
+        Fact("index entries", len(operator.indexed()), 3),
     )
 
 
@@ -591,20 +622,33 @@ def _is_discovery(request: Any) -> bool:
     return bool(request.path == "/apis/kopf.dev/v1")
 
 
-def serve_peering(api: APIServer) -> None:
-    """Serve cluster-wide peerings, and create the one called "default"."""
-    api.create(_PEERING)
-    api.create(
-        {"apiVersion": PEERINGS[0], "kind": "ClusterKopfPeering", "metadata": {"name": "default"}}
-    )
+def serve_peering(api: AnyAPI, namespace: str | None = None) -> None:
+    """Serve peerings, and create the one called "default".
+
+    Args:
+        api: the server.
+        namespace: of the peering; None for one of the whole cluster.
+    """
+    definition = _PEERING if namespace else _CLUSTER_PEERING
+    with suppress(ConflictError):  # another outage has defined it
+        api.create(definition)
+    metadata = {"name": "default"} | ({"namespace": namespace} if namespace else {})
+    kind = definition["spec"]["names"]["kind"]
+    body = {"apiVersion": PEERINGS[0], "kind": kind, "metadata": metadata}
+    _until_accepted(partial(api.create, body))
 
 
-def pause(api: APIServer) -> None:
+def pause(api: AnyAPI, namespace: str | None = None) -> None:
     """Record an operator of a higher priority in the peering."""
     record = {"priority": 100, "lifetime": 600, "lastseen": datetime.now(UTC).isoformat()}
-    api.patch(*PEERINGS, "default", {"status": {_RIVAL: record}})
+    _record_rival(api, record, namespace)
 
 
-def resume(api: APIServer) -> None:
+def resume(api: AnyAPI, namespace: str | None = None) -> None:
     """Remove that operator."""
-    api.patch(*PEERINGS, "default", {"status": {_RIVAL: None}})
+    _record_rival(api, None, namespace)
+
+
+def _record_rival(api: AnyAPI, record: dict[str, Any] | None, namespace: str | None) -> None:
+    plural = "kopfpeerings" if namespace else PEERINGS[1]
+    api.patch(PEERINGS[0], plural, "default", {"status": {_RIVAL: record}}, namespace)

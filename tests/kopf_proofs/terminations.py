@@ -18,17 +18,18 @@ from pyinformer.testing._polling import poll
 from tests.kopf_proofs.outages import (
     PEERINGS,
     Outage,
-    Stage,
     make_maps,
     names,
-    open_watches,
     pause,
     serve_peering,
 )
 from tests.kopf_proofs.outcomes import Fact, Outcome
+from tests.kopf_proofs.stages import open_watches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.kopf_proofs.stages import Stage
 
 _PROGRAMS = Path(__file__).parent / "programs"
 _MODULE = "tests.kopf_proofs.programs.handlers"

@@ -6,7 +6,7 @@ import pytest
 
 from pyinformer.testing import APIServer
 from tests.kopf_proofs.everything import Everything
-from tests.kopf_proofs.outages import Stage
+from tests.kopf_proofs.stages import Stage
 from tests.soak import in_soak
 
 

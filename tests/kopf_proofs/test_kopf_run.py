@@ -14,12 +14,11 @@ from pyinformer.testing import APIServer
 from pyinformer.testing._polling import poll
 from tests.kopf_proofs.outages import (
     PEERINGS,
-    Stage,
     make_maps,
     names,
     serve_peering,
-    unreachable,
 )
+from tests.kopf_proofs.stages import Stage, unreachable
 from tests.kopf_proofs.terminations import Program, kopf_run, running_program
 
 if TYPE_CHECKING:
@@ -84,16 +83,14 @@ def test_standalone_ignores_peerings(api: APIServer) -> None:
 
 
 def test_peers_see_each_other_and_the_lower_one_pauses(api: APIServer) -> None:
-    with (
-        kopf_run(api, STAGE, "-A", "--peering", "default", "--priority", "1") as low,
-        kopf_run(api, STAGE, "-A", "--peering", "default", "--priority", "9") as high,
-    ):
-        high.wait_for("seen in-shop")
-        low.wait_for("Pausing")
-        make_maps(api, names("meanwhile", 1))
-        high.wait_for("seen meanwhile-0")
-        assert not low.has_printed("seen meanwhile-0")
-        end(high)
+    with kopf_run(api, STAGE, "-A", "--peering", "default", "--priority", "1") as low:
+        low.wait_for("seen in-shop")
+        with kopf_run(api, STAGE, "-A", "--peering", "default", "--priority", "9") as high:
+            low.wait_for("Pausing")
+            make_maps(api, names("meanwhile", 1))
+            high.wait_for("seen meanwhile-0")
+            assert not low.has_printed("seen meanwhile-0")
+            end(high)
         low.wait_for("seen meanwhile-0")
         end(low)
 
