@@ -120,6 +120,7 @@ class _Cache:
         self._resource = resource
         self._streams: dict[str, Stream] = {}
         self._indexes: dict[str, str | IndexFunction] = {}
+        self._have_ended = False
         self.why_plain: str = ""
         """Why a stream of the resource is plain kopf; empty if none is."""
         self.lister: Lister[None] = Lister(Indexer(), resource=resource.resource, readiness=self)
@@ -148,6 +149,7 @@ class _Cache:
         """Read the objects of a stream no longer."""
         rest = {name: each for name, each in self._streams.items() if each is not stream}
         self._streams = rest
+        self._have_ended = not rest
         self._renew()
 
     def _renew(self) -> None:
@@ -171,8 +173,8 @@ class _Cache:
         """Raise if the cache cannot be read for a namespace, or for all of them if None.
 
         Raises:
-            LifecycleError: no stream watches the resource, or its streams keep no bodies, or one
-                of them is plain kopf.
+            LifecycleError: no stream watches the resource or all have ended, or its streams keep
+                no bodies, or one of them is plain kopf.
             NotCachedError: no stream watches the namespace.
             CacheNotSyncedError: a stream has not listed yet.
         """
@@ -180,6 +182,9 @@ class _Cache:
         if self.why_plain:
             reason = f"the stream of {self._resource} is plain kopf, which keeps no cache"
             raise LifecycleError(f"{reason}: {self.why_plain}")
+        if not streams and self._have_ended:
+            reason = f"the streams of {self._resource} have ended: the operator is stopping, or the"
+            raise LifecycleError(f"{reason} namespaces of the objects are gone")
         if not streams:
             reason = f"no stream of this operator watches {self._resource}: add a handler for it,"
             raise LifecycleError(f"{reason} such as @kopf.index({self._resource.resource!r})")

@@ -11,7 +11,9 @@ def test_both_operators_see_every_object_and_update() -> None:
 
     assert measured.keys() == {"plain", "line"}
     for found in measured.values():
-        assert (found.objects, found.updates, found.updates_seen) == (4, 6, 6)
+        assert (found.objects, found.updates) == (4, 6)
+        # kopf merges updates of one object that arrive within its batch window.
+        assert found.updates_seen in range(1, 7)
 
 
 def test_memory_is_that_of_the_further_objects() -> None:

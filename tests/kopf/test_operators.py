@@ -312,7 +312,7 @@ async def test_a_lister_reads_the_streams_of_all_namespaces(server: APIServer) -
         assert lister.get("other/z") is not None
         with pytest.raises(NotCachedError):
             lister.get("third/z")
-    with pytest.raises(LifecycleError):
+    with pytest.raises(LifecycleError, match="have ended: the operator is stopping"):
         lister.list()
 
 
