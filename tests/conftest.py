@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import asyncio.constants
 import gc
+import logging
 import os
 import signal
 import threading
@@ -74,6 +75,10 @@ def pytest_configure() -> None:
     # half of the time of the tests; PYTHONASYNCIODEBUG=1 still records them.
     if not os.environ.get("PYTHONASYNCIODEBUG"):
         asyncio.constants.DEBUG_STACK_DEPTH = 1  # type: ignore[misc]  # final to typeshed only
+    # asyncio warns of slow steps by the names of tests; tests of logs would count that.
+    logging.getLogger("asyncio").addFilter(
+        lambda record: not str(record.msg).startswith("Executing ")
+    )
     # A busy machine neither fails a property nor makes it a slow one.
     busy = (HealthCheck.too_slow,)
     # The same examples each time: a change must not fail by a rare find in code that it left alone.
