@@ -13,10 +13,10 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
-import coverage
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -140,7 +140,11 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Measure no coverage of tests that repeat much: it doubles their time and adds no branch."""
     is_long = any(item.get_closest_marker(name) for name in _UNMEASURED)
-    measured = coverage.Coverage.current() if is_long else None
+    if not is_long or "coverage" not in sys.modules:  # it is not installed everywhere
+        return (yield)
+    import coverage
+
+    measured = coverage.Coverage.current()
     if measured is None:
         return (yield)
     measured.stop()

@@ -917,3 +917,22 @@ def test_status_names_the_leader(world: World) -> None:
         await two.stop()
 
     world.run(scenario)
+
+
+def test_a_term_that_a_suspend_has_ended_is_cut_off_at_once(world: World) -> None:
+    """Timers of the loop do not count a suspend: that of the term's end would fire 10 s late."""
+
+    async def scenario() -> None:
+        suspended, cut_off = [0.0], list[float]()
+        one = Replica(world, "one", clock=lambda: now() + suspended[0])
+        one.start()
+        await one.leads.wait()
+        one.terms[0].on_end(lambda: cut_off.append(now()))
+        await pause(0.5)
+        suspended[0], continued_at = 20.0, now()
+        await pause(0.2)  # the next renewal is due later
+        assert len(one.ended_at) == 1
+        assert cut_off[0] <= continued_at + 0.1
+        await one.stop()
+
+    world.run(scenario)

@@ -122,6 +122,15 @@ def test_a_write_in_any_api_version_counts(versions: dict[str, str], expected: s
     assert written.version_of("widgets.v1.example.com") == expected
 
 
+@pytest.mark.parametrize(("count", "is_named"), [(256, True), (257, False)])
+def test_a_release_names_a_bounded_number_of_resources(count: int, *, is_named: bool) -> None:
+    versions = {f"r{number}.v1": "1" for number in range(count)}
+    body = released(
+        read_lease(_BODY), at=0.0, written=WrittenVersions(transitions=3, versions=versions)
+    )
+    assert (WRITTEN_ANNOTATION in body["metadata"]["annotations"]) == is_named
+
+
 def test_what_an_earlier_term_wrote_does_not_count() -> None:
     written = WrittenVersions(transitions=2, versions={})
     body = released(read_lease(_BODY), at=0.0, written=written)
