@@ -152,7 +152,7 @@ class WritePath:
         Cancellation:
             Unless it still waits for the rate limit, it may have been carried out or not.
         """
-        body = encode_body({name: value for name, value in options.items() if value is not None})
+        body = _encode_options(options)
         path = object_path(resource, key)
         try:
             raw = await self._send(
@@ -205,7 +205,7 @@ class WritePath:
             "DELETE",
             selection.path,
             query=selection.selectors,
-            body=encode_body({name: value for name, value in options.items() if value is not None}),
+            body=_encode_options(options),
             content_type=_JSON,
         )
         record_write(str(resource), "")
@@ -326,6 +326,10 @@ def delete_options(
         "gracePeriodSeconds": grace_period_seconds,
         "dryRun": ["All"] if dry_run else None,
     }
+
+
+def _encode_options(options: JSONObject) -> bytes:
+    return encode_body({name: value for name, value in options.items() if value is not None})
 
 
 def query_of(field_manager: str | None, *, dry_run: bool, force: bool = False) -> Query:
