@@ -487,8 +487,6 @@ class Election:
 def _is_handed_over(before: LeaseRecord | None, lease: LeaseRecord) -> bool:
     """Return whether a Lease has changed as electors change it, and not by hand."""
     is_orderly = bool(lease.holder) or lease.was_released
-    return (
-        is_orderly
-        if before is None
-        else before.uid == lease.uid and (not before.holder or is_orderly)
-    )
+    if before is None:
+        return is_orderly
+    return before.uid == lease.uid and (not before.holder or is_orderly)
