@@ -897,7 +897,7 @@ class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP heade
 
 @final
 class ModelMismatchError(InvalidObjectError, TerminalError):
-    """An object does not fit the model that its reconcile uses.
+    """An object does not fit the model of its reader or its reconcile.
 
     Attributes:
         key: the object's key.
@@ -909,7 +909,7 @@ class ModelMismatchError(InvalidObjectError, TerminalError):
         self.reason = reason
         self.key = key
         self.path = path
-        outlook = "it is reconciled again when it changes; other objects are not affected"
+        outlook = "it can be read again when it changes; other objects are not affected"
         InformerError.__init__(self, f"{what}: {reason}; {outlook}")
 
 

@@ -28,6 +28,7 @@ from pyinformer.apimachinery._keys import (
 )
 from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector, Selector
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
+from pyinformer.apimachinery._models import check_model, decode_model
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
@@ -87,10 +88,12 @@ __all__ = [
     "check_choice",
     "check_flag",
     "check_integer",
+    "check_model",
     "check_role_name",
     "check_seconds",
     "check_view",
     "compare_resource_versions",
+    "decode_model",
     "decode_object",
     "did_you_mean",
     "diff",

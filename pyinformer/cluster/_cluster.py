@@ -19,6 +19,7 @@ from pyinformer.apimachinery import (
     LabelSelector,
     Selector,
     View,
+    decode_model,
 )
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
@@ -283,7 +284,7 @@ class Cluster(Closable):
 
         if model is None:
             return reading(lambda obj: obj)
-        return reading(lambda obj: obj.as_type(model))
+        return reading(lambda obj: decode_model(obj, model))
 
     async def delete_collection(
         self,

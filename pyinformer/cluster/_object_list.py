@@ -91,7 +91,8 @@ class ObjectList(Generic[T]):
         Raises:
             ResourceExpiredError: the server no longer has the list's version.
             NotFoundError: the server does not serve the resource; the message has similar names.
-            InvalidObjectError: an object has no name, or does not fit the model.
+            InvalidObjectError: an object has no name.
+            ModelMismatchError: an object does not fit the model.
             APIStatusError: the server refused.
             ProtocolError: the server answered with something else.
             TransportError: the server was not reached, or its response did not arrive.

@@ -11,13 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast, final
 
-from pyinformer.apimachinery import GroupVersionResource, KubeObject, Selector, check_integer
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    KubeObject,
+    Selector,
+    check_integer,
+    check_model,
+    decode_model,
+)
 from pyinformer.cluster import Cluster
 from pyinformer.controller import ControllerOptions, Reconcile, Result
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError, invalid_handler
 from pyinformer.informer import Scope
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
-from pyinformer.operator._models import check_model, decode
 from pyinformer.sources import (
     MappingFunction,
     PredicateFunction,
@@ -136,7 +142,7 @@ class Reconciler:
 
     def _decode(self, obj: KubeObject | None) -> object:
         """Return the function's argument: a model, the object, or None."""
-        return obj if obj is None or self.model is None else decode(obj, self.model)
+        return obj if obj is None or self.model is None else decode_model(obj, self.model)
 
     @contextmanager
     def _remembered(self, given: object, obj: KubeObject | None) -> Iterator[None]:

@@ -192,7 +192,7 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         errors.ModelMismatchError("Pod 'ns/web'", "no int", key="ns/web", path="spec.replicas"),
         ValueError,
         (
-            "Pod 'ns/web': no int; it is reconciled again when it changes; other objects are not"
+            "Pod 'ns/web': no int; it can be read again when it changes; other objects are not"
             " affected"
         ),
     ),

@@ -1,7 +1,7 @@
-"""The models of users, which a reconcile gets in place of the cached object.
+"""Models: classes of users into which objects are decoded, for reconciles and for listers.
 
-The object is decoded for each call, so a reconcile may change its model. An object that does not
-fit the model stays cached and fails its own reconcile.
+An object that does not fit the model stays cached; reading it as a model is an error that names its
+key and the field.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pyinformer.apimachinery import KubeObject, View
+from pyinformer.apimachinery._object import KubeObject
+from pyinformer.apimachinery._view import View
 from pyinformer.errors import InvalidObjectError, InvalidTypeError, ModelMismatchError
 
 M = TypeVar("M")
@@ -43,7 +44,7 @@ def check_model(model: type[object]) -> None:
         raise InvalidTypeError("model", reason)
 
 
-def decode(obj: KubeObject[View | None], model: type[M]) -> M:
+def decode_model(obj: KubeObject[View | None], model: type[M]) -> M:
     """Decode an object into a model of the caller's own.
 
     Raises:

@@ -9,9 +9,14 @@ import msgspec
 import pydantic
 import pytest
 
-from pyinformer.apimachinery import GroupVersionKind, KubeObject, ObjectMeta
+from pyinformer.apimachinery import (
+    GroupVersionKind,
+    KubeObject,
+    ObjectMeta,
+    check_model,
+    decode_model,
+)
 from pyinformer.errors import InvalidTypeError, ModelMismatchError, TerminalError
-from pyinformer.operator._models import check_model, decode
 
 
 class _Spec(msgspec.Struct):
@@ -77,7 +82,7 @@ def make(body: object) -> KubeObject:
 def test_each_call_gets_its_own_model(model: Any) -> None:
     obj = make({"spec": {"replicas": 3}})
 
-    first, second = decode(obj, model), decode(obj, model)
+    first, second = decode_model(obj, model), decode_model(obj, model)
     first.spec.replicas = 4
 
     assert second.spec.replicas == 3
@@ -104,7 +109,7 @@ def test_each_call_gets_its_own_model(model: Any) -> None:
 )
 def test_a_misfit_names_the_key_and_the_field(model: Any, body: object, path: str) -> None:
     with pytest.raises(ModelMismatchError, match="Database 'default/a': does not fit") as caught:
-        decode(make(body), model)
+        decode_model(make(body), model)
 
     assert (caught.value.key, caught.value.path) == ("default/a", path)
     assert isinstance(caught.value, TerminalError)  # the same bytes would not fit again
@@ -120,7 +125,7 @@ def test_a_misfit_names_the_key_and_the_field(model: Any, body: object, path: st
 )
 def test_a_misfit_shows_no_content(model: Any) -> None:
     with pytest.raises(ModelMismatchError, match="does not fit") as caught:
-        decode(make({"spec": {"replicas": "secret - at `$.x`", "type": "secret"}}), model)
+        decode_model(make({"spec": {"replicas": "secret - at `$.x`", "type": "secret"}}), model)
 
     assert "secret" not in str(caught.value)
     assert caught.value.path.startswith("spec")
