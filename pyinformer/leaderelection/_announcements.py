@@ -54,11 +54,11 @@ class Announcements:
         self._labels = {"name": name}
         self._holder = ""
 
-    def waits(self) -> None:
+    def on_standby(self) -> None:
         """Announce that this replica does not lead."""
         self._metrics.set(_STATUS, 0.0, self._labels)
 
-    def leads(self, uid: str) -> None:
+    def on_started_leading(self, uid: str) -> None:
         """Announce that a term of this replica has begun.
 
         Args:
@@ -68,26 +68,26 @@ class Announcements:
         _log.info("%s leads: it holds the Lease %s", self._identity, self._lease)
         self._record("became leader", "BecomeLeader", uid)
 
-    def leads_no_more(self, reason: str) -> None:
+    def on_lost_term(self, reason: str) -> None:
         """Announce that a term of this replica is over; its work may still be ending."""
-        self.waits()
-        _log.warning("%s leads no more: %s (Lease %s)", self._identity, reason, self._lease)
+        self.on_standby()
+        _log.warning("%s no longer leads: %s (Lease %s)", self._identity, reason, self._lease)
 
-    def has_stopped(self, uid: str) -> None:
+    def on_stopped_leading(self, uid: str) -> None:
         """Announce that the work of a term has ended.
 
         Args:
             uid: of the Lease; empty if it does not exist.
         """
-        self.waits()
+        self.on_standby()
         self._record("stopped leading", "StopLeading", uid)
 
-    def renewed_slowly(self, times: int) -> None:
+    def on_slow_renewals(self, times: int) -> None:
         """Count renewals that needed a read."""
         for _ in range(times):
             self._metrics.increment(_SLOW, self._labels)
 
-    def holder_is(self, holder: str) -> None:
+    def on_holder(self, holder: str) -> None:
         """Announce the holder of the Lease, if it has changed."""
         if not holder or holder == self._holder:
             return

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _POLL_JITTER: Final = 1.2  # as client-go: from one retry period to 2.2 of them
 # How far the two clocks may diverge; corrections of a synchronized wall clock are smaller.
-_PARTED_SECONDS: Final = 1.0
+_CLOCK_DRIFT_SECONDS: Final = 1.0
 _LAST_WRITES: Final = 2  # of an ended process: the one that was seen, and one that was late
 
 
@@ -113,8 +113,9 @@ class Tenure:
             return self.ended
         if now >= self.valid_until:
             return f"it was last renewed {now - self.renewed_at:.1f} s ago"
-        if self._wall_offset is None or abs(wall_at - now - self._wall_offset) > _PARTED_SECONDS:
-            return "the system's clocks have parted, so the process may have been stopped"
+        offset = self._wall_offset
+        if offset is None or abs(wall_at - now - offset) > _CLOCK_DRIFT_SECONDS:
+            return "the clocks have drifted apart, so the process may have been suspended"
         return ""
 
 
@@ -158,12 +159,14 @@ class Election:
         self._must_read = True
         self._is_unsure = False  # whether a failed write was carried out
         self._conflicts = 0  # in a row
-        self._twin_writes: set[Marker] = set()  # of another process with this identity
+        self._foreign_writes: set[Marker] = set()  # of another process with this identity
         self._tenure: Tenure | None = None
         self._under_way: Read | Write | None = None
         self._sent_at = -math.inf
         self._sent_upon: LeaseRecord | None = None  # the Lease as known when it was sent
-        self._gone: set[str] = set()  # uids whose deletion was seen since the request was sent
+        self._deleted_uids: set[str] = (
+            set()
+        )  # uids whose deletion was seen since the request was sent
         self._last_seen: LeaseRecord | None = None  # also of a Lease that does not exist any more
         self._sent_wall_offset = 0.0
         self._retry_at = -math.inf
@@ -209,7 +212,7 @@ class Election:
             self._under_way = step
             self._sent_at, self._sent_wall_offset = now, wall_at - now
             self._sent_upon = self.lease
-            self._gone.clear()
+            self._deleted_uids.clear()
             if isinstance(step, Write):
                 self._markers.add(read_lease(step.body).marker)
         return step
@@ -259,7 +262,7 @@ class Election:
         self._check_expiry(now)
         self._must_read = self._is_unsure = False
         self._retry_at = now
-        self._vanish(now)
+        self._on_deletion(now)
 
     def on_failure(self, now: float) -> None:
         """Record that a request failed; whether a write was carried out is unknown."""
@@ -296,9 +299,9 @@ class Election:
         """
         self._check_expiry(now)
         if self._under_way is not None:
-            self._gone.add(uid)
+            self._deleted_uids.add(uid)
         if self.lease is not None and self.lease.uid == uid:
-            self._vanish(now)
+            self._on_deletion(now)
 
     def end_term(self, reason: str) -> None:
         """End the term without a release: the Lease may be taken again, by this replica too."""
@@ -404,7 +407,7 @@ class Election:
 
     def _is_overtaken(self, lease: LeaseRecord) -> bool:
         """Return whether a watch has shown a later state than the response to a write."""
-        if lease.uid in self._gone:
+        if lease.uid in self._deleted_uids:
             return True
         known = self.lease
         return known is not self._sent_upon and not (
@@ -431,30 +434,30 @@ class Election:
             self._conflicts = 0
         if self._tenure is not None:
             self._end(self._why_lost(lease))
-        self._look_for_twin(lease)
+        self._check_identity(lease)
 
     def _why_lost(self, lease: LeaseRecord) -> str:
         if not lease.holder:
-            return "the Lease was released by now"
+            return "the Lease was released"
         if lease.holder == self._identity:
             return "another client has changed the Lease"
-        return f"{lease.holder} holds the Lease by now"
+        return f"{lease.holder} holds the Lease now"
 
-    def _look_for_twin(self, lease: LeaseRecord) -> None:
+    def _check_identity(self, lease: LeaseRecord) -> None:
         """Refuse to compete with a living replica of the same identity."""
         if lease.holder != self._identity:
-            self._twin_writes.clear()
+            self._foreign_writes.clear()
             return
-        self._twin_writes.add(lease.marker)
+        self._foreign_writes.add(lease.marker)
         # An earlier process with this identity no longer renews, but its last request may be late.
-        if len(self._twin_writes) > _LAST_WRITES:
+        if len(self._foreign_writes) > _LAST_WRITES:
             reason = (
                 f"another living replica uses {self._identity!r}, too: each replica needs an"
                 " identity of its own; None makes a unique one"
             )
             raise InvalidArgumentError("identity", reason)
 
-    def _vanish(self, now: float) -> None:
+    def _on_deletion(self, now: float) -> None:
         if self._tenure is not None:
             self._end("the Lease was deleted, so that another replica may lead")
         if self.lease is not None:

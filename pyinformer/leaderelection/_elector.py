@@ -393,7 +393,7 @@ class _Run:
 
     def _open(self) -> None:
         self.election.is_polling = True
-        self._announcements.waits()
+        self._announcements.on_standby()
         if self._deadline is not None:
             self._deadline.start()
 
@@ -505,7 +505,7 @@ class _Run:
                 election.on_lease(lease, self._clock())
             except InformerError as error:
                 self._fail(error)
-        self._announcements.renewed_slowly(election.slow_renewals - slow_before)
+        self._announcements.on_slow_renewals(election.slow_renewals - slow_before)
 
     def _succeeded(self) -> None:
         """Record a request that succeeded."""
@@ -540,7 +540,7 @@ class _Run:
         self._follow_term()
         self._wake.set()
         lease = self.election.lease
-        self._announcements.holder_is("" if lease is None else lease.holder)
+        self._announcements.on_holder("" if lease is None else lease.holder)
 
     def _follow_term(self) -> None:
         """Begin the work of a new term; end that of a term that is over."""
@@ -578,14 +578,14 @@ class _Run:
         self._work = work = _Work(term, tenure)
         self.terms += 1
         self.election.is_candidate = False
-        self._announcements.leads(self._uid())
+        self._announcements.on_started_leading(self._uid())
         name = f"leader of {self.lease}, term {term.transitions}"
         work.task = self._tasks.spawn(name, self._call(work))
 
     def _end_term(self, work: _Work) -> None:
         """End the work of a term that is over; none of its writes is sent any more."""
         work.is_over = True
-        self._announcements.leads_no_more(work.tenure.ended)
+        self._announcements.on_lost_term(work.tenure.ended)
         work.term.cut_off_writes()
         self._cancel(work)
 
@@ -639,7 +639,7 @@ class _Run:
         self._work = None
         if self._deadline is not None:
             self._deadline.set_deadline(None)
-        self._announcements.has_stopped(self._uid())
+        self._announcements.on_stopped_leading(self._uid())
         if work.error is not None:
             self._fail(work.error)
         elif not work.is_cancelled:

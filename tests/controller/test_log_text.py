@@ -95,10 +95,10 @@ def test_a_group_of_one_is_described_as_its_member() -> None:
 
 
 def test_a_write_refused_after_a_term_is_not_logged_as_an_error() -> None:
-    fenced = FencedError(lease="ops/db", reason="b holds the Lease by now")
+    fenced = FencedError(lease="ops/db", reason="b holds the Lease now")
     outcome = Outcome(request=Request("a"), kind="terminal", error=fenced)
     assert level_of(fenced) == logging.INFO
-    assert text_of(fenced) == "no valid term of the Lease ops/db: b holds the Lease by now"
+    assert text_of(fenced) == "no valid term of the Lease ops/db: b holds the Lease now"
     assert outlook_of(outcome) == "the next leader reconciles it"
 
 
