@@ -28,7 +28,7 @@ from benchmarks.harness.processes import pick_cpus
 from benchmarks.report.record import machine_now
 
 _TIMEOUT_SECONDS = 900.0
-_MICRO, _KILOBYTE = 1e6, 1e3
+_MICRO, _KILOBYTE, _THOUSAND = 1e6, 1e3, 1e3
 _PAGE = """# kopf on pyinformer: what it costs
 
 Plain kopf {kopf} beside kopf with [`pyinformer.kopf.install()`](../howto/kopf-on-pyinformer.md), by
@@ -131,7 +131,12 @@ class Figure:
         ours = statistics.median(pair[1] for pair in pairs)
         compared = statistics.median(map(self._compare, pairs))
         text = f"{compared:+.2f} {self.unit}" if self.is_difference else f"{compared:.2f}x"
-        cells = (self.what, f"{plain:.3g} {self.unit}", f"{ours:.3g} {self.unit}", text, self.goal)
+        cells = (
+            self.what,
+            *(f"{_shown(each)} {self.unit}" for each in (plain, ours)),
+            text,
+            self.goal,
+        )
         return f"| {' | '.join(cells)} |"
 
     def _read(self, turn: Turn, which: tuple[str, str]) -> float:
@@ -142,6 +147,11 @@ class Figure:
     def _compare(self, pair: tuple[float, float]) -> float:
         plain, ours = pair
         return ours - plain if self.is_difference else ours / plain
+
+
+def _shown(figure: float) -> str:
+    """Return a figure with three digits, or with all digits before the point."""
+    return f"{figure:,.0f}" if figure >= _THOUSAND else f"{figure:.3g}"
 
 
 def _minus(many: Measurement, few: Measurement) -> Measurement:
@@ -176,7 +186,6 @@ _BODIES = (("memory", "plain"), ("memory", "line"))
 _FIGURES = (
     Figure("CPU per event, pods", "us", _event_cpu, *_EVENTS, "<= 1.1x"),
     Figure("start, 2,000 pods", "s", _start_cpu, *_EVENTS, "<= 1.1x"),
-    Figure("start, 2,000 pods, wall time", "s", _wall, *_EVENTS, ""),
     Figure("start, 200 namespaces of 10 pods", "s", _start_cpu, *_SPREAD, "<= 1.5x"),
     Figure("start, 1,000 Leases with an index", "s", _start_cpu, *_FEW, ""),
     Figure(

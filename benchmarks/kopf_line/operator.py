@@ -18,8 +18,6 @@ from benchmarks.peers.reactions import DICTS, ForeignObject, Reactions, running
 SCENES = ("events", "namespaces", "index", "memory")
 SIDES = ("plain", "line", "keys")
 _IDLE_SECONDS = 0.5  # after which the worker of an object ends
-_POLL_SECONDS = 0.1
-_FEW_TASKS = 50  # those of an operator without workers
 
 
 async def operate(scene: str, workload: Workload) -> Measurement:
@@ -92,8 +90,11 @@ def _registry(
 
 
 async def _held() -> int:
-    while len(asyncio.all_tasks()) > _FEW_TASKS:  # noqa: ASYNC110 - workers end without notice
-        await asyncio.sleep(_POLL_SECONDS)
+    """Return what is held when all workers have ended, which they do without notice."""
+    tasks, before = len(asyncio.all_tasks()), -1
+    while tasks != before:
+        await asyncio.sleep(2 * _IDLE_SECONDS)
+        tasks, before = len(asyncio.all_tasks()), tasks
     return _traced()
 
 

@@ -78,6 +78,8 @@ class ObjectCodec(Generic[V]):
         transform: the user's change to each object before it is kept.
         metadata_only: keep an object's metadata alone, as a PartialObjectMetadata, even if the
             server sent the whole object.
+        share_labels: keep one copy of the labels and the owner references that several objects
+            have; False if the objects are not kept.
         on_problem: called with each object that can be identified but not decoded as requested,
             before it is returned.
         on_large: called for each object whose body is longer than `LARGE_BODY_BYTES`, before the
@@ -93,6 +95,7 @@ class ObjectCodec(Generic[V]):
         compact: bool = False,
         transform: Transform | None = None,
         metadata_only: bool = False,
+        share_labels: bool = True,
         on_problem: Callable[[KubeObject[V]], None] | None = None,
         on_large: Callable[[], None] | None = None,
     ) -> None:
@@ -113,8 +116,9 @@ class ObjectCodec(Generic[V]):
         self._decode_wire = self._decode_any
         self._decode_tail = self._decode_any  # until the kind is known; no head is known before
         self._build_view = None if view is None else view_builder(cast("Any", view))
-        self._labels: InternTable[Labels] = InternTable(decode_labels)
-        self._owners: InternTable[tuple[OwnerReference, ...]] = InternTable(decode_owners)
+        sizes = {} if share_labels else {"max_entries": 1}
+        self._labels: InternTable[Labels] = InternTable(decode_labels, **sizes)
+        self._owners: InternTable[tuple[OwnerReference, ...]] = InternTable(decode_owners, **sizes)
         self._namespaces: dict[str, str] = {}
         self._namespace_misses = self._namespace_clears = 0
         self._head = _IMPOSSIBLE_HEAD

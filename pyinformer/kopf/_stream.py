@@ -268,6 +268,7 @@ class Stream:
             self._delivery,
             strip_managed_fields=False,
             compact=self.known.has_bodies and find_spec("zstandard") is not None,
+            share_labels=self.known.has_bodies,
             options=self._options,
             watch_list_memory=operator.watch_list_memory,
             lineage=operator.lineage,

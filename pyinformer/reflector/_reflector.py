@@ -111,6 +111,8 @@ class Reflector(Generic[V]):
         strip_managed_fields: leave `metadata.managedFields` out of what the sink receives.
         compact: keep bodies compressed; needs the extra `pyinformer[compact]`.
         transform: the user's change to each object.
+        share_labels: keep one copy of the labels and the owner references that several objects
+            have; False for a sink that keeps no objects.
         options: timeouts, page size and other settings of its requests. A function is called
             before each list and watch, and its result is used for it; `order` counts from the
             start.
@@ -137,6 +139,7 @@ class Reflector(Generic[V]):
         strip_managed_fields: bool = True,
         compact: bool = False,
         transform: Transform | None = None,
+        share_labels: bool = True,
         options: ReflectorOptions | Callable[[], ReflectorOptions] | None = None,
         absent: AbsencePolicy = "wait",
         watch_list_memory: WatchListMemory | None = None,
@@ -171,6 +174,7 @@ class Reflector(Generic[V]):
             compact=compact,
             transform=transform,
             metadata_only=list_watch.metadata_only,
+            share_labels=share_labels,
             on_problem=self._quarantine.record,
             on_large=on_large,
         )

@@ -80,6 +80,17 @@ SHAPES = [
 ]
 
 
+@pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
+def test_labels_are_kept_in_a_table_only_if_they_are_shared(share: bool) -> None:
+    codec: ObjectCodec[None] = ObjectCodec(PODS, share_labels=share)
+    codec.learn_kind("Pod")
+    for number in range(5):
+        meta = {"name": "a", "labels": {"n": str(number)}}
+        text = json.dumps({"metadata": meta, "kind": "Pod", "apiVersion": "v1"})
+        assert decode(codec, text).metadata.labels == {"n": str(number)}
+    assert codec.statistics()["labels"].entries == (5 if share else 1)
+
+
 OWNERS = POD["metadata"]["ownerReferences"]
 
 
