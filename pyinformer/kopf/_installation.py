@@ -100,7 +100,7 @@ def _check_lifecycle() -> None:
         reason = f"pyinformer.kopf is installed already, by {_installed_at[0]}"
         raise LifecycleError(f"{reason}: remove one of the calls, or call uninstall() first")
     if auth.vault_var.get(None) is not None:
-        reason = "install() was called by a running operator, whose streams may have begun"
+        reason = "install() was called in the task of an operator, whose streams may have begun"
         raise LifecycleError(f"{reason}: call it at the top of the module, before kopf starts")
 
 
