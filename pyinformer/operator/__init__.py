@@ -2,6 +2,7 @@
 
 from pyinformer.operator._custom_resource import (
     CustomResource,
+    Scale,
     custom_resource,
     custom_resource_definition,
 )
@@ -9,6 +10,7 @@ from pyinformer.operator._health import Health
 from pyinformer.operator._health_checks import HasStatus, HealthOptions, HealthVerdict
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._operator import Operator
+from pyinformer.operator._rules import Rule
 from pyinformer.operator._run import OperatorRun
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "HealthVerdict",
     "Operator",
     "OperatorRun",
+    "Rule",
+    "Scale",
     "custom_resource",
     "custom_resource_definition",
 ]

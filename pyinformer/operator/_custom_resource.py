@@ -5,11 +5,12 @@ The declaration is stored on the class; there is no registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar, final, get_args
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, check_choice
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, check_choice
 from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from pyinformer.operator._schema import structural_schema
 
@@ -17,13 +18,28 @@ ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]
 M = TypeVar("M")
 
 _ATTRIBUTE: Final = "__custom_resource__"
+_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The fields of the scale subresource, with which `kubectl scale` and autoscalers work."""
+
+    spec_replicas_path: str = "spec.replicas"
+    """The wanted number of replicas: an integer under `spec`."""
+    status_replicas_path: str = "status.replicas"
+    """The observed number of replicas: an integer under `status`."""
+    label_selector_path: str | None = None
+    """The selector of the pods, as text: a string under `status` or `spec`. A
+    HorizontalPodAutoscaler needs it; None for none."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CustomResource:
-    """The names of a custom resource, and how `kubectl get` shows it."""
+    """One version of a custom resource: its names, and how `kubectl get` shows it."""
 
     resource: GroupVersionResource
     """Its group, version and plural name."""
@@ -37,6 +53,14 @@ class CustomResource:
     """The groups in which `kubectl get` shows it, such as `all`."""
     columns: tuple[tuple[str, str], ...] = ()
     """The columns of `kubectl get`: titles, and paths such as `status.ready`."""
+    scale: Scale | None = None
+    """The scale subresource; None for none."""
+    served: bool = True
+    """Whether clients can use this version."""
+    storage: bool = True
+    """Whether objects are stored in this version: true for one version of a resource."""
+    versions: tuple[type, ...] = ()
+    """The models of its other versions."""
 
 
 def custom_resource(
@@ -48,6 +72,10 @@ def custom_resource(
     short_names: Sequence[str] = (),
     categories: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
+    scale: Scale | None = None,
+    served: bool = True,
+    storage: bool = True,
+    versions: Sequence[type] = (),
 ) -> Callable[[type[M]], type[M]]:
     """Declare the custom resource of a model: a decorator that returns the same class.
 
@@ -56,7 +84,17 @@ def custom_resource(
             spec: DatabaseSpec
             status: DatabaseStatus = DatabaseStatus()
 
-    A model with a field `status` gets the status subresource.
+    A model with a field `status` gets the status subresource. A resource with several versions has
+    a model for each, and one of them names the others:
+
+        @custom_resource("acme.io/v1beta1", "databases", kind="Database", storage=False)
+        class OldDatabase(msgspec.Struct): ...
+
+        @custom_resource("acme.io/v1", "databases", versions=[OldDatabase])
+        class Database(msgspec.Struct): ...
+
+    The server converts between versions by changing `apiVersion`, and drops fields that a version
+    does not have. Conversion by a webhook is not supported: give all versions the same fields.
 
     Args:
         api_version: `group/version`.
@@ -66,6 +104,11 @@ def custom_resource(
         short_names: short names for `kubectl get`.
         categories: the groups in which `kubectl get` shows it, such as `all`.
         columns: the columns of `kubectl get`: a title, and the path of a field. The age is last.
+        scale: the scale subresource, `Scale()` for `spec.replicas` and `status.replicas`; None for
+            none.
+        served: whether clients can use this version.
+        storage: whether objects are stored in this version: true for one version of a resource.
+        versions: the models of the other versions.
 
     Raises:
         InvalidArgumentError: a custom resource cannot have such a name.
@@ -75,6 +118,8 @@ def custom_resource(
     for name, words in (("short_names", short_names), ("categories", categories)):
         if isinstance(words, str):
             raise InvalidArgumentError(name, f"must be a list: [{words!r}]")
+    if isinstance(versions, type):
+        raise InvalidArgumentError("versions", f"must be a list: [{versions.__name__}]")
 
     def declare(model: type[M]) -> type[M]:
         declared = CustomResource(
@@ -84,6 +129,10 @@ def custom_resource(
             short_names=tuple(short_names),
             categories=tuple(categories),
             columns=tuple((columns or {}).items()),
+            scale=scale,
+            served=served,
+            storage=storage,
+            versions=tuple(versions),
         )
         setattr(model, _ATTRIBUTE, declared)
         return model
@@ -116,59 +165,168 @@ def custom_resource_definition(model: type) -> JSONObject:
 
     Raises:
         InvalidTypeError: the class declares no custom resource.
-        InvalidModelError: a definition cannot describe a field; names the field.
+        InvalidModelError: a definition cannot describe a field, or the versions do not fit
+            together; names the field.
 
     Source:
         apiextensions.k8s.io/v1; structural schemas.
     """
+    return definition_of(model, _declaration_of(model))
+
+
+def _declaration_of(model: type) -> CustomResource:
     declared = declared_resource(model) if isinstance(model, type) else None
     if declared is None:
         name = getattr(model, "__name__", repr(model))
         reason = f"{name} must be decorated with @custom_resource(...)"
         raise InvalidTypeError("model", reason)
-    return definition_of(model, declared)
+    return declared
 
 
 def definition_of(model: type, declared: CustomResource) -> JSONObject:
     """Return the CustomResourceDefinition of a model under a given declaration."""
-    schema = structural_schema(model)
+    versions = {model: declared}
+    for other in declared.versions:
+        versions[other] = _declaration_of(other)
+        _check_names(model, declared, other, versions[other])
+    _check_storage(model, versions)
+    if not _KIND.fullmatch(declared.kind):
+        reason = f"a kind has letters and digits only, such as Database: not {declared.kind!r}"
+        raise InvalidModelError(model.__name__, "", f"{reason}; give kind= another")
     resource, kind = declared.resource, declared.kind
     names: JSONObject = {"plural": resource.resource, "singular": kind.lower(), "kind": kind}
     if declared.short_names:
         names["shortNames"] = list(declared.short_names)
     if declared.categories:
         names["categories"] = list(declared.categories)
-    version: JSONObject = {"name": resource.version, "served": True, "storage": True}
-    version["schema"] = {"openAPIV3Schema": schema}
-    if "status" in schema["properties"]:
-        version["subresources"] = {"status": {}}
-    if declared.columns:
-        columns = [_column(model, title, path, schema) for title, path in declared.columns]
-        version["additionalPrinterColumns"] = [*columns, dict(_AGE)]
+    spec: JSONObject = {"group": resource.group, "names": names, "scope": declared.scope}
+    if len(versions) > 1:
+        spec["conversion"] = {"strategy": "None"}
+    spec["versions"] = [_version(each, its) for each, its in versions.items()]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{resource.resource}.{resource.group}"},
-        "spec": {
-            "group": resource.group,
-            "names": names,
-            "scope": declared.scope,
-            "versions": [version],
-        },
+        "spec": spec,
     }
 
 
-def _column(model: type, title: str, path: str, schema: JSONObject) -> JSONObject:
-    field: JSONValue = schema
-    names = path.removeprefix(".").split(".")
+def definitions_of(models: Iterable[tuple[type, CustomResource]]) -> list[JSONObject]:
+    """Return the definitions of several models; versions of one resource share theirs.
+
+    Raises:
+        InvalidModelError: two versions of a resource, neither of which names the other.
+    """
+    given = list(models)
+    others = {other for _, declared in given for other in declared.versions}
+    found: dict[tuple[str, str], tuple[type, CustomResource]] = {}
+    for model, declared in given:
+        if model in others:
+            continue
+        resource = (declared.resource.group, declared.resource.resource)
+        first, its = found.setdefault(resource, (model, declared))
+        if its.resource != declared.resource:
+            versions = f"{declared.resource.api_version} and {its.resource.api_version}"
+            cure = f"declare {first.__name__} with versions=[{model.__name__}]"
+            reason = f"{resource[1]} of {versions} are two versions of one resource: {cure}"
+            raise InvalidModelError(model.__name__, "", reason)
+    return [definition_of(model, declared) for model, declared in found.values()]
+
+
+def _check_names(model: type, declared: CustomResource, other: type, its: CustomResource) -> None:
+    """Refuse another version whose names or scope differ."""
+    mine = (declared.resource.group, declared.resource.resource, declared.kind, declared.scope)
+    theirs = (its.resource.group, its.resource.resource, its.kind, its.scope)
+    for word, one, two in zip(("group", "plural name", "kind", "scope"), mine, theirs, strict=True):
+        if one != two:
+            reason = f"all versions have one {word}; it is {one!r}, and {two!r} in {other.__name__}"
+            raise InvalidModelError(model.__name__, "", reason)
+    for option, value in (
+        ("versions", its.versions),
+        ("short_names", its.short_names),
+        ("categories", its.categories),
+    ):
+        if value:
+            reason = f"{option} belongs to {model.__name__}; remove it from {other.__name__}"
+            raise InvalidModelError(model.__name__, "", reason)
+
+
+def _check_storage(model: type, versions: Mapping[type, CustomResource]) -> None:
+    """Refuse versions of one name, and anything but one storage version."""
+    names = [declared.resource.version for declared in versions.values()]
+    if len(set(names)) < len(names):
+        reason = f"each version needs a model of its own, got {', '.join(names)}"
+        raise InvalidModelError(model.__name__, "", reason)
+    stored = [each.__name__ for each, declared in versions.items() if declared.storage]
+    if not stored:
+        reason = "no version is the storage version: declare one without storage=False"
+        if len(versions) == 1:
+            reason += ", or get the definition of the model that names this one in versions="
+        raise InvalidModelError(model.__name__, "", reason)
+    if len(stored) > 1:
+        listed = " and ".join(stored)
+        reason = f"{listed} are both the storage version: declare all but one with storage=False"
+        raise InvalidModelError(model.__name__, "", reason)
+
+
+def _version(model: type, declared: CustomResource) -> JSONObject:
+    schema = structural_schema(model)
+    version: JSONObject = {
+        "name": declared.resource.version,
+        "served": declared.served,
+        "storage": declared.storage,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    subresources: JSONObject = {"status": {}} if "status" in schema["properties"] else {}
+    if declared.scale is not None:
+        subresources["scale"] = _scale(model, declared.scale, schema)
+    if subresources:
+        version["subresources"] = subresources
+    if declared.columns:
+        columns = [_column(model, title, path, schema) for title, path in declared.columns]
+        version["additionalPrinterColumns"] = [*columns, dict(_AGE)]
+    return version
+
+
+def _scale(model: type, scale: Scale, schema: JSONObject) -> JSONObject:
+    found = {
+        "specReplicasPath": (scale.spec_replicas_path, ("spec",), "integer"),
+        "statusReplicasPath": (scale.status_replicas_path, ("status",), "integer"),
+        "labelSelectorPath": (scale.label_selector_path, ("status", "spec"), "string"),
+    }
+    for name, (path, parts, kind) in found.items():
+        if path is None:
+            continue
+        names = _names_in(path)
+        if names[0] not in parts or _at(schema, names).get("type") != kind:
+            place = " or ".join(parts)
+            reason = f"{name} of the scale subresource must be of type {kind}, under {place}"
+            raise InvalidModelError(model.__name__, path, reason)
+    return {name: f".{'.'.join(_names_in(path))}" for name, (path, _, _) in found.items() if path}
+
+
+def _names_in(path: str) -> list[str]:
+    return path.removeprefix(".").split(".")
+
+
+def _at(schema: JSONObject, names: Sequence[str]) -> JSONObject:
+    """Return the schema of a field; empty if there is no such field."""
+    field: JSONObject = schema
     for name in names:
-        field = field.get("properties", {}).get(name) if isinstance(field, dict) else None
-        if field == {"type": "object"} and name == "metadata":
-            return {"name": title, "type": "string", "jsonPath": f".{'.'.join(names)}"}
-    if field is None:
+        field = field.get("properties", {}).get(name, {})
+    return field
+
+
+def _column(model: type, title: str, path: str, schema: JSONObject) -> JSONObject:
+    names = _names_in(path)
+    found = {"name": title, "type": "string", "jsonPath": f".{'.'.join(names)}"}
+    if names[0] == "metadata":  # whose schema the server has
+        return found
+    field = _at(schema, names)
+    if not field:
         reason = f"the model has no such field, which the column {title!r} shows"
         raise InvalidModelError(model.__name__, path, reason)
     kind = "date" if field.get("format") == "date-time" else field.get("type", "string")
-    if kind in {"object", "array"}:
-        kind = "string"  # which shows it as JSON
-    return {"name": title, "type": kind, "jsonPath": f".{'.'.join(names)}"}
+    if kind not in {"object", "array"}:  # which it shows as JSON text
+        found["type"] = kind
+    return found

@@ -22,7 +22,7 @@ from pyinformer.informer import SharedInformerFactory, checked_namespaces
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._custom_resource import definition_of
+from pyinformer.operator._custom_resource import definitions_of
 from pyinformer.operator._reconciler import (
     DecodedObjects,
     Owned,
@@ -240,12 +240,11 @@ class Operator:
         Raises:
             InvalidModelError: a definition cannot describe a field; names the field.
         """
-        found: dict[GroupVersionResource, JSONObject] = {}
-        for each in self._reconcilers.values():
-            declared = each.custom_resource
-            if each.model is not None and declared is not None:
-                found.setdefault(declared.resource, definition_of(each.model, declared))
-        return list(found.values())
+        return definitions_of(
+            (each.model, declared)
+            for each in self._reconcilers.values()
+            if each.model is not None and (declared := each.custom_resource) is not None
+        )
 
     def controllers(
         self,

@@ -13,6 +13,7 @@ import msgspec
 
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.errors import InvalidModelError
+from pyinformer.operator._rules import FieldPath, rules_of
 
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
     "string": ("pattern", "minLength", "maxLength"),
@@ -33,6 +34,7 @@ _ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
 _UNKNOWN: Final = "x-unknown-type"
 _WHAT_SAYS_A_SHAPE: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
 _OF_THE_SERVER: Final = ("apiVersion", "kind", "metadata")  # the server has their schemas
+_PLACES_OF_THE_SERVER: Final = tuple((name,) for name in _OF_THE_SERVER)
 
 
 def structural_schema(model: type) -> JSONObject:
@@ -48,7 +50,31 @@ def structural_schema(model: type) -> JSONObject:
     """
     name = getattr(model, "__name__", repr(model))
     root = _json_schema(model, name)
-    return _Conversion(name, root.get("$defs", {})).root(root)
+    found = _Conversion(name, root.get("$defs", {})).root(root)
+    _add_rules(found, model)
+    return found
+
+
+def _add_rules(schema: JSONObject, model: type) -> None:
+    """Add the rules of a model to their places in its schema."""
+    for path, rule in rules_of(model):
+        place = None if path[:1] in _PLACES_OF_THE_SERVER else _place(schema, path)
+        if place is None:
+            field = "".join(step if step == "[]" else f".{step}" for step in path).lstrip(".")
+            reason = f"has the rule {rule.expression!r}, but no schema of its own"
+            raise InvalidModelError(model.__name__, field, reason)
+        place.setdefault("x-kubernetes-validations", []).append(rule.to_dict())
+
+
+def _place(schema: JSONObject, path: FieldPath) -> JSONObject | None:
+    """Return the part of a schema that describes a place in the model; None if there is none."""
+    place: JSONObject | None = schema
+    for step in path:
+        if place is None:
+            break
+        keyword = {"[]": "items", "*": "additionalProperties"}.get(step)
+        place = place.get(keyword) if keyword else place.get("properties", {}).get(step)
+    return place
 
 
 def _json_schema(model: Any, name: str) -> JSONObject:  # noqa: ANN401 - any kind of model

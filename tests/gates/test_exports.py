@@ -157,6 +157,8 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.crd": [
         "CustomResource",
+        "Rule",
+        "Scale",
         "custom_resource",
         "custom_resource_definition",
     ],

@@ -230,6 +230,164 @@ async def test_a_definition_may_name_any_kind_for_its_lists(kube_apiserver: Kube
         assert (await databases.audit(timeout_seconds=100)).is_consistent
 
 
+@pyinformer.crd.Rule("self.minimum <= self.maximum", message="minimum is more than maximum")
+class _Range(msgspec.Struct, frozen=True):
+    minimum: int = 0
+    maximum: Annotated[int, pyinformer.crd.Rule("self <= 100")] = 10
+
+
+class _PoolSpec(msgspec.Struct, frozen=True):
+    replicas: int = 1
+    range: _Range = _Range()
+    names: Annotated[
+        list[Annotated[str, pyinformer.crd.Rule("self != 'root'"), msgspec.Meta(max_length=9)]],
+        msgspec.Meta(max_length=9),
+    ] = []
+    engine: Annotated[str, pyinformer.crd.Rule("self == oldSelf", message="is fixed")] = "pg"
+    port: Annotated[int | str, pyinformer.crd.Rule("self != 0")] = 80
+
+
+class _PoolStatus(msgspec.Struct, frozen=True):
+    replicas: int = 0
+    selector: str = ""
+
+
+def pool_models(group: str) -> tuple[type[Any], type[Any]]:
+    """Return two versions of one resource."""
+
+    @pyinformer.crd.custom_resource(f"{group}/v1beta1", "pools", kind="Pool", storage=False)
+    class OldPool(msgspec.Struct):
+        spec: _PoolSpec = _PoolSpec()
+
+    @pyinformer.crd.custom_resource(
+        f"{group}/v1",
+        "pools",
+        short_names=[f"p{group[:8]}"],
+        categories=["suite"],
+        scale=pyinformer.crd.Scale(label_selector_path="status.selector"),
+        versions=[OldPool],
+    )
+    class Pool(msgspec.Struct):
+        spec: _PoolSpec = _PoolSpec()
+        status: _PoolStatus = _PoolStatus()
+
+    return Pool, OldPool
+
+
+def pydantic_pool(group: str) -> type[Any]:
+    """Return a pydantic model with the rules of the others, in part."""
+
+    @pyinformer.crd.Rule("self.minimum <= self.maximum")
+    class Range(pydantic.BaseModel):
+        minimum: int = 0
+        maximum: int = 10
+
+    class Spec(pydantic.BaseModel):
+        range: Range = Range()
+        replicas: Annotated[int, pyinformer.crd.Rule("self < 9"), pydantic.Field(ge=1)] = 1
+
+    @pyinformer.crd.custom_resource(f"{group}/v1", "pydanticpools")
+    class PydanticPool(pydantic.BaseModel):
+        spec: Spec
+
+    return PydanticPool
+
+
+@pyinformer.crd.Rule("self.minimum <= self.maximum")
+@dataclasses.dataclass(frozen=True)
+class _DataclassRange:
+    minimum: int = 0
+    maximum: Annotated[int, pyinformer.crd.Rule("self < 9")] = 8
+
+
+@dataclasses.dataclass
+class _DataclassPool:
+    spec: _DataclassRange
+
+
+async def serve(server: Server, model: type[Any], spec: JSONObject) -> JSONObject:
+    """Create the definition of a model; return an object of it, once that can be created."""
+    definition = pyinformer.crd.custom_resource_definition(model)
+    server.api.create(definition)
+    version = definition["spec"]["versions"][0]["name"]
+    body = {
+        "apiVersion": f"{definition['spec']['group']}/{version}",
+        "kind": definition["spec"]["names"]["kind"],
+        "metadata": {"namespace": server.namespace(), "name": "a"},
+        "spec": spec,
+    }
+    assert await asyncio.to_thread(poll, lambda: _is_created(server, body), timeout_seconds=100)
+    return body
+
+
+async def test_discovery_has_the_names_and_versions_of_a_model(server: Server) -> None:
+    group = f"{secrets.token_hex(4)}.acme.io"
+    model, _ = pool_models(group)
+    await serve(server, model, {})
+
+    async with server.connect() as cluster:
+        found = await cluster.find_resource(f"p{group[:8]}")
+        old = await cluster.find_resource(f"{group}/v1beta1/pools")
+
+    assert (found.resource.api_version, found.kind) == (f"{group}/v1", "Pool")
+    assert found.subresources == {"scale", "status"}
+    assert old.kind == "Pool"
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_a_real_server_checks_rules_scales_and_serves_each_version(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    server = RealServer(kube_apiserver)
+    group = f"{secrets.token_hex(4)}.acme.io"
+    model, _ = pool_models(group)
+    pool = await serve(server, model, {"replicas": 3})
+    path = f"namespaces/{pool['metadata']['namespace']}/pools/a"
+
+    scale = server.api.request("GET", f"/apis/{group}/v1/{path}/scale")
+    old = server.api.request("GET", f"/apis/{group}/v1beta1/{path}")
+
+    assert scale["spec"]["replicas"] == 3
+    assert old["apiVersion"] == f"{group}/v1beta1"
+    assert old["spec"]["range"] == {"minimum": 0, "maximum": 10}
+    for name, spec, words in (
+        ("b", {"range": {"minimum": 11}}, "minimum is more than maximum"),
+        ("c", {"range": {"maximum": 101}}, "self <= 100"),
+        ("d", {"names": ["root"]}, "self != 'root'"),
+        ("e", {"port": 0}, "self != 0"),
+    ):
+        bad = {**pool, "metadata": {**pool["metadata"], "name": name}, "spec": spec}
+        with pytest.raises(pyinformer.errors.InvalidError, match=words):
+            server.api.create(bad)
+    with pytest.raises(pyinformer.errors.InvalidError, match="is fixed"):
+        server.api.patch(
+            f"{group}/v1",
+            "pools",
+            "a",
+            {"spec": {"engine": "my"}},
+            namespace=pool["metadata"]["namespace"],
+        )
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["pydantic", "dataclass"])
+async def test_a_real_server_checks_the_rules_of_each_kind_of_model(
+    kube_apiserver: KubeAPIServer, kind: str
+) -> None:
+    server = RealServer(kube_apiserver)
+    group = f"{secrets.token_hex(4)}.acme.io"
+    declare = pyinformer.crd.custom_resource(f"{group}/v1", "pools", kind="Pool")
+    model = pydantic_pool(group) if kind == "pydantic" else declare(_DataclassPool)
+    body = await serve(server, model, {})
+    spec = {"range": {"minimum": 20}} if kind == "pydantic" else {"minimum": 20}
+    bad = {**body, "metadata": {**body["metadata"], "name": "b"}, "spec": spec}
+
+    with pytest.raises(pyinformer.errors.InvalidError, match=r"self\.minimum <= self\.maximum"):
+        server.api.create(bad)
+
+
 _DEFINITIONS = "customresourcedefinitions"
 
 
