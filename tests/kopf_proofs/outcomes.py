@@ -52,14 +52,8 @@ class Outcome:
         return not self.ended_by and all(fact.is_right for fact in self.facts)
 
     def __str__(self) -> str:
-        ended = f"**the operator ends** ({self.ended_by})"
-        return "; ".join(
-            [
-                *([ended] if self.ended_by else []),
-                *map(str, self.facts),
-                *([] if self.seconds is None else [f"after {self.seconds:.1f} s"]),
-            ]
-        )
+        ended = [f"**the operator ends** ({self.ended_by})"] if self.ended_by else []
+        return "; ".join([*ended, *map(str, self.facts)])
 
 
 def observe(
