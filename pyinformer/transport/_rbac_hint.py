@@ -6,16 +6,20 @@ import json
 from typing import Final
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_MAY_CREATE: Final = frozenset({"patch", "update"})
+_CREATION: Final = b"cannot create resource"
 _CACHE_VERBS: Final = ("list", "watch")  # a cache needs both, and mostly lacks both
 
 
-def needed_rule(method: str, path: str, *, watch: bool = False) -> str:
+def needed_rule(method: str, path: str, *, watch: bool = False, refusal: bytes = b"") -> str:
     """Return the RBAC rule that allows a request, as a Role has it, and where it belongs.
 
     Args:
         method: the HTTP method.
         path: from the server's root, without a query: `/api/v1/namespaces/shop/pods`.
         watch: whether it is a watch.
+        refusal: the body of the response. Only there is it said that a patch or an update was
+            refused because it would have created the object.
 
     Returns:
         Such as `"list" is missing; needs: apiGroups: [""], resources: ["pods"], verbs: ["list",
@@ -29,6 +33,8 @@ def needed_rule(method: str, path: str, *, watch: bool = False) -> str:
     namespace, rest = _namespace_and_rest(rest)
     resource, name, below = rest[0], rest[1:2], rest[2:]
     verb = _verb(method, has_name=bool(name), watch=watch)
+    if verb in _MAY_CREATE and _CREATION in refusal:
+        verb = "create"
     kinds = "/".join((resource, *below[:1]))
     where = f"in namespace {namespace}" if namespace else "in a ClusterRole"
     rule = f"apiGroups: {_json_list(group)}, resources: {_json_list(kinds)}"

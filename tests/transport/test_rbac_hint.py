@@ -45,6 +45,14 @@ IN_SHOP = "/api/v1/namespaces/shop"
             id="subresource",
         ),
         pytest.param(
+            "PATCH",
+            "/apis/apps/v1/namespaces/shop/deployments/web",
+            {"refusal": b'... cannot create resource \\"deployments\\" in API group ...'},
+            '"create" is missing; needs: apiGroups: ["apps"], resources: ["deployments"],'
+            ' verbs: ["create"] in namespace shop',
+            id="apply-that-creates",
+        ),
+        pytest.param(
             "DELETE",
             f"{IN_SHOP}/pods",
             {},

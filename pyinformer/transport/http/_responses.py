@@ -69,7 +69,7 @@ async def successful(
             raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
         return response
     text = await read_error(response)
-    needed = needed_rule(method, path, watch=watch)
+    needed = needed_rule(method, path, watch=watch, refusal=text)
     raise status_error(response.status, response.headers, text, request=request, needed=needed)
 
 
