@@ -14,7 +14,7 @@ import msgspec
 
 from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.access import Access, Caller, account_token, attributes_of, review
-from pyinformer.testing.apiserver.patches import json_object
+from pyinformer.testing.apiserver.patches import APPLY, json_object
 from pyinformer.testing.apiserver.reads import (
     Representation,
     WatchSettings,
@@ -185,7 +185,16 @@ class RequestHandler:
         elif route.verb == "get":
             await self._get(call, resource, route, query, reply)
         else:
+            if self._applies_new(call, resource, route):
+                access.authorize(caller, replace(attributes, verb="create"))
             await self._write(call, resource, route, query, reply)
+
+    def _applies_new(self, call: HandlerCall, resource: ResourceType, route: Route) -> bool:
+        """Return whether this is an apply that would create the object."""
+        if route.verb != "patch" or route.subresource or call.content_type != APPLY:
+            return False
+        key = key_of(route.namespace, route.name)
+        return self._backend.storage.get(resource, key) is None
 
     async def _absent(self, route: Route, reply: Reply) -> None:
         root, group = (*route.parts, "")[:2]
