@@ -39,7 +39,7 @@ from pyinformer.apimachinery._resource_version import (
     older,
     resource_version_is_well_formed,
 )
-from pyinformer.apimachinery._roles import check_role_name, roles_yaml
+from pyinformer.apimachinery._roles import Access, check_role_name, roles_yaml
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
@@ -52,6 +52,7 @@ __all__ = [
     "PARTIAL_OBJECT_METADATA",
     "REDACTED",
     "Absent",
+    "Access",
     "Added",
     "BytesTransform",
     "Change",

@@ -339,6 +339,39 @@ def crd(
 
 
 @app.command()
+def rbac(
+    target: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="An Operator.")],
+    *,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-n", "--namespace", help="A namespace that it follows; may be repeated. All if absent."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The name of all roles. The operator's name if absent.")
+    ] = None,
+    service_account: Annotated[
+        str | None, typer.Option(metavar="NAMESPACE/NAME", help="The account to bind them to.")
+    ] = None,
+) -> None:
+    """Print the least rights that an Operator needs as YAML, for `kubectl apply -f -`."""
+    from pyinformer.cli._rbac import rbac as print_rights
+
+    with _exit_status_of_signals():
+        raise typer.Exit(
+            print_rights(
+                target,
+                namespaces=namespace or (),
+                name=name,
+                service_account=service_account,
+                output=sys.stdout,
+                errors=sys.stderr,
+            )
+        )
+
+
+@app.command()
 def fence(
     *,
     lease: Annotated[

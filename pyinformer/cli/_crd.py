@@ -6,15 +6,13 @@ and nothing in it is called.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TextIO
 
 import yaml
 
 from pyinformer.apimachinery import JSONObject
+from pyinformer.cli._target import load_target
 from pyinformer.cli.output import ReadableDumper
 from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.operator import Operator, custom_resource_definition
@@ -43,7 +41,7 @@ def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:
 
 
 def _definitions(target: str) -> Iterator[JSONObject]:
-    found = _load(target)
+    found = load_target(target)
     if isinstance(found, Operator):
         definitions = found.custom_resource_definitions()
         if not definitions:
@@ -55,24 +53,3 @@ def _definitions(target: str) -> Iterator[JSONObject]:
         raise InvalidArgumentError(
             target, f"must be a model or an Operator, got a {type(found).__name__}"
         )
-
-
-def _load(target: str) -> object:
-    module, colon, name = target.partition(":")
-    if not (module and colon and name) or module.startswith("."):
-        raise InvalidArgumentError(target, "must be module:name, such as my_operator:Database")
-    folder = str(Path.cwd())
-    if folder not in sys.path:  # as with `python -m`; an installed command does not search it
-        sys.path.insert(0, folder)
-    try:
-        found: object = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # a module that it imports is missing
-        raise InvalidArgumentError(target, f"module {error.name!r} was not found") from error
-    for part in name.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError as error:
-            raise InvalidArgumentError(target, f"{part!r} was not found in it") from error
-    return found

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from pyinformer.apimachinery import JSONObject, check_role_name, roles_yaml
+from pyinformer.apimachinery import Access, check_role_name, roles_yaml
+
+
+def lease_accesses(lease: str, namespace: str) -> tuple[Access, ...]:
+    """Return the rights that leader election needs.
+
+    A right to create cannot be limited to a name; everything else is limited to this Lease.
+
+    Args:
+        lease: the name of the Lease.
+        namespace: its namespace.
+    """
+    group, where = "coordination.k8s.io", frozenset({namespace})
+    verbs = ("get", "list", "update", "watch")
+    return (
+        Access(group, "leases", ("create",), where),
+        Access(group, "leases", verbs, where, lease),
+        Access("events.k8s.io", "events", ("create", "patch"), where),
+    )
 
 
 def rbac_yaml(lease: str, namespace: str, *, name: str, service_account: str | None) -> str:
     """Return a Role for one Lease, with a binding if there is a service account.
-
-    A right to create cannot be limited to a name; everything else is limited to this Lease.
 
     Args:
         lease: the name of the Lease.
@@ -20,17 +36,5 @@ def rbac_yaml(lease: str, namespace: str, *, name: str, service_account: str | N
         InvalidArgumentError: Kubernetes does not accept a name.
     """
     check_role_name(name)
-    rules = [
-        _rule("coordination.k8s.io", "leases", "create"),
-        {
-            **_rule("coordination.k8s.io", "leases", "get", "list", "update", "watch"),
-            "resourceNames": [lease],
-        },
-        _rule("events.k8s.io", "events", "create", "patch"),
-    ]
     role = f"{name}-leader-election"
-    return roles_yaml({namespace: rules}, name=role, service_account=service_account)
-
-
-def _rule(group: str, resource: str, *verbs: str) -> JSONObject:
-    return {"apiGroups": [group], "resources": [resource], "verbs": [*verbs]}
+    return roles_yaml(lease_accesses(lease, namespace), name=role, service_account=service_account)

@@ -5,7 +5,7 @@ Everything is stored in the Operator: two of them in one process share nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -23,6 +23,7 @@ from pyinformer.leaderelection import LeaderElection
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._custom_resource import definitions_of
+from pyinformer.operator._rbac import Rights, Written, checked_writes
 from pyinformer.operator._reconciler import (
     DecodedObjects,
     Owned,
@@ -74,10 +75,13 @@ class Operator:
         metrics: where metrics go.
         leader_election: of the replicas that have it, one reconciles at a time, and the others wait
             with full caches; None for a program of one replica.
+        writes: what it writes beside the resources that it owns, for `required_rbac`:
+            `("v1", "secrets")` for create, delete, patch and update; with verbs for only these, as
+            in `("acme.io/v1", "databases", "patch")` or `("v1", "pods/eviction", "create")`.
 
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
-            Lease, and `leader_election` has none.
+            Lease, and `leader_election` has none; or an entry of `writes` is invalid.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Operator:
         *,
         metrics: Metrics = NO_METRICS,
         leader_election: LeaderElection | None = None,
+        writes: Sequence[Written] = (),
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
@@ -93,6 +98,7 @@ class Operator:
             leader_election = replace(leader_election, name=name)
         self.name: str = name
         self._leader_election = leader_election
+        self._writes = checked_writes(writes)
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
         self._decoded: DecodedObjects = {}
@@ -246,6 +252,46 @@ class Operator:
             if each.model is not None and (declared := each.custom_resource) is not None
         )
 
+    def required_rbac(
+        self,
+        *,
+        namespaces: str | Sequence[str] | None = None,
+        name: str | None = None,
+        service_account: str | None = None,
+    ) -> str:
+        """Return the least rights that the operator needs, as YAML for `kubectl apply`.
+
+        To read what it reconciles, owns and watches; to write what it owns, the status of what it
+        reconciles, Events, and the Lease of its leader election; and what `writes` declares. By a
+        Role in each namespace, or by a ClusterRole for all namespaces and for resources without
+        namespaces. No request is sent, so a resource is taken to be namespaced unless Kubernetes or
+        the declaration of a model says otherwise.
+
+        Args:
+            namespaces: the namespaces to follow, as for `run`; None for all.
+            name: the name of all roles and bindings; None for the operator's name.
+            service_account: gets the rights, as `namespace/name`; None for roles without bindings.
+
+        Returns:
+            YAML documents with `---` in between.
+
+        Raises:
+            InvalidArgumentError: Kubernetes does not accept a name, or no function is registered;
+                or the namespace of the Lease is neither in `leader_election` nor in
+                `service_account`.
+        """
+        self._check_registered()
+        rights = self._rights(checked_namespaces(namespaces))
+        return rights.yaml(name=name or self.name, service_account=service_account)
+
+    def _rights(self, namespaces: Iterable[str] | None) -> Rights:
+        return Rights(
+            reconcilers=self._reconcilers.values(),
+            writes=self._writes,
+            namespaces=None if namespaces is None else frozenset(namespaces),
+            election=self._leader_election,
+        )
+
     def controllers(
         self,
         cluster: Cluster,
@@ -306,9 +352,7 @@ class Operator:
         health_port: int | None,
         is_program: bool,
     ) -> OperatorRun:
-        if not self._reconcilers:
-            reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
-            raise InvalidArgumentError("operator", reason)
+        self._check_registered()
         checked = sorted(checked_namespaces(namespaces) or ()) or None
         return OperatorRun(
             cluster,
@@ -319,7 +363,13 @@ class Operator:
             metrics=self._metrics,
             leader_election=self._leader_election,
             is_program=is_program,
+            rights=self._rights(checked),
         )
+
+    def _check_registered(self) -> None:
+        if not self._reconcilers:
+            reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
+            raise InvalidArgumentError("operator", reason)
 
     async def run_async(
         self,

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Self, final
 
@@ -32,6 +33,7 @@ from pyinformer.metrics import Metrics
 from pyinformer.operator._elected import ElectedControllers
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
+from pyinformer.operator._rbac import Rights
 from pyinformer.tasks import Closable, close_on_exit, on_sigusr1
 
 _log = get_logger(__name__)
@@ -98,6 +100,7 @@ class OperatorRun(Closable):
         metrics: Metrics,
         leader_election: LeaderElection | None,
         is_program: bool,
+        rights: Rights,
     ) -> None:
         self.cluster: Cluster = cluster
         self._resources = tuple(dict.fromkeys(resources))
@@ -108,6 +111,7 @@ class OperatorRun(Closable):
         self._metrics = metrics
         self._leader_election = leader_election
         self._is_program = is_program
+        self._rights = rights
         self._elected: ElectedControllers | None = None
         self._hints: list[str] = []
         self._report: asyncio.TimerHandle | None = None
@@ -143,10 +147,9 @@ class OperatorRun(Closable):
         return None if self._elected is None else self._elected.elector
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
-        """Return the least rights that the caches and the leader election need, as YAML.
+        """Return the least rights that the operator needs, as `Operator.required_rbac` does.
 
-        What reconciles do themselves needs rights of its own; see
-        `SharedInformerFactory.required_rbac`. Call it after the start.
+        After the start the server has said which resources are namespaced.
 
         Args:
             name: the name of all roles and bindings.
@@ -156,11 +159,15 @@ class OperatorRun(Closable):
         Raises:
             InvalidArgumentError: Kubernetes does not accept a name.
         """
-        parts = [self._factory.required_rbac(name=name, service_account=service_account)]
-        if self._elected is not None:
-            elector = self._elected.elector
-            parts.append(elector.required_rbac(name=name, service_account=service_account))
-        return "---\n".join(part for part in parts if part)
+        election = self._rights.election
+        if election is not None and election.namespace is None:
+            election = replace(election, namespace=self.cluster.config.namespace)
+        rights = replace(self._rights, is_namespaced=self._is_namespaced, election=election)
+        return rights.yaml(name=name, service_account=service_account)
+
+    def _is_namespaced(self, resource: GroupVersionResource) -> bool | None:
+        known = self.cluster.discovery.known(resource)
+        return None if known is None else known.namespaced
 
     async def run(self) -> None:
         """Start, and run until SIGTERM or SIGINT; a second signal forces the end.

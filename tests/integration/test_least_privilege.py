@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import docs.examples.database_operator as tutorial
 import pytest
 import yaml
 
 import pyinformer
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer
 from tests.integration.following import follow
@@ -292,3 +294,112 @@ async def test_the_rule_of_the_page_is_enough_for_an_event_recorder(strict: Serv
         assert {one["reason"] for one in found} == {"Counted", "Named"}
         with pytest.raises(pyinformer.ForbiddenError):
             await cluster.connection.request("GET", f"/api/v1/namespaces/{namespace}/events")
+
+
+@asynccontextmanager
+async def database_resource(server: Server) -> AsyncIterator[None]:
+    """Serve the resource of the tutorial, and remove it at the end: other tests have it, too."""
+    (definition,) = tutorial.app.custom_resource_definitions()
+    name = definition["metadata"]["name"]
+    await until(lambda: _is_created(server, definition), timeout_seconds=100)
+    try:
+        yield
+    finally:
+        of_definitions = ("apiextensions.k8s.io/v1", "customresourcedefinitions", name)
+        await asyncio.to_thread(server.api.delete, *of_definitions)
+        await until(lambda: _is_gone(server, *of_definitions), timeout_seconds=100)
+
+
+def _is_created(server: Server, body: JSONObject) -> bool:
+    try:
+        server.api.create(body)
+    except (pyinformer.ConflictError, pyinformer.NotFoundError, InvalidArgumentError):
+        return False  # an earlier one is being deleted, or the resource is served soon
+    return True
+
+
+def _is_gone(server: Server, *of: str) -> bool:
+    try:
+        server.api.get(*of)
+    except pyinformer.NotFoundError:
+        return True
+    return False
+
+
+def _database(namespace: str) -> JSONObject:
+    metadata = {"namespace": namespace, "name": "orders"}
+    spec = {"replicas": 2}
+    return {"apiVersion": "acme.io/v1", "kind": "Database", "metadata": metadata, "spec": spec}
+
+
+def _rights(namespace: str) -> list[dict[str, Any]]:
+    text = tutorial.app.required_rbac(
+        namespaces=namespace, name=unique("operator"), service_account=f"{namespace}/{ACCOUNT}"
+    )
+    return list(yaml.safe_load_all(text))
+
+
+async def test_the_operator_of_the_tutorial_runs_under_its_printed_role(strict: Server) -> None:
+    namespace = strict.namespace()
+    key = f"{namespace}/orders"
+    await apply(strict, *_rights(namespace))
+    async with (
+        database_resource(strict),
+        as_the_account(strict, namespace) as cluster,
+        tutorial.app.running(cluster, namespaces=namespace) as run,
+        pyinformer.controllerutil.EventRecorder(cluster, tutorial.app.name) as recorder,
+    ):
+        await until(lambda: _is_created(strict, _database(namespace)), timeout_seconds=100)
+        await _become_ready(strict, namespace)
+        await until(lambda: _status(strict, namespace) == {"ready": 2})
+        recorder.event(await cluster.get("acme.io/v1", "databases", key), "Ready")
+        await until(lambda: recorder.statistics().written == 1)
+        await cluster.delete("apps/v1", "statefulsets", key)
+        await until(lambda: not _is_gone(strict, "apps/v1", "statefulsets", "orders", namespace))
+        await asyncio.to_thread(strict.api.delete, "acme.io/v1", "databases", "orders", namespace)
+        (databases,) = run.controllers
+        await until(lambda: tutorial.app.cached(cluster, "acme.io/v1", "databases", key) is None)
+        assert "Forbidden" not in (databases.status().last_error or "")
+        with pytest.raises(pyinformer.ForbiddenError, match="secrets"):
+            await cluster.get("v1", "secrets", key)
+
+
+async def _become_ready(server: Server, namespace: str) -> None:
+    """Do what the cluster does for a StatefulSet, once there is one."""
+    child = ("apps/v1", "statefulsets", "orders")
+    await until(lambda: not _is_gone(server, *child, namespace))
+    status = {"status": {"replicas": 2, "readyReplicas": 2}}
+    await asyncio.to_thread(server.api.patch, *child, status, namespace)
+
+
+def _status(server: Server, namespace: str) -> object:
+    return server.api.get("acme.io/v1", "databases", "orders", namespace).get("status")
+
+
+@pytest.mark.parametrize(
+    ("resource", "verb"),
+    [("statefulsets", "patch"), ("statefulsets", "create"), ("databases/status", "patch")],
+)
+async def test_an_operator_without_a_right_names_it(
+    strict: Server, resource: str, verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    namespace = strict.namespace()
+    role, binding = _rights(namespace)
+    (rule,) = [one for one in role["rules"] if resource in one["resources"]]
+    rule["verbs"].remove(verb)
+    await apply(strict, role, binding)
+    needs = (
+        f'"{verb}" is missing; needs: apiGroups: ["{rule["apiGroups"][0]}"], resources:'
+        f' ["{resource}"], verbs: ["{verb}"] in namespace {namespace}'
+    )
+    async with (
+        database_resource(strict),
+        as_the_account(strict, namespace) as cluster,
+        tutorial.app.running(cluster, namespaces=namespace) as run,
+    ):
+        await until(lambda: _is_created(strict, _database(namespace)), timeout_seconds=100)
+        (databases,) = run.controllers
+        if resource == "databases/status":
+            await _become_ready(strict, namespace)
+        await until(lambda: "ForbiddenError" in (databases.status().last_error or ""))
+        await until(lambda: needs in caplog.text)

@@ -1,0 +1,51 @@
+"""`pyinformer rbac`: the rights that an operator needs, as YAML.
+
+The argument is `module:name`, where the name is an Operator. The module is imported, and nothing in
+it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from pyinformer.cli._target import load_target
+from pyinformer.errors import InformerError, InvalidArgumentError
+from pyinformer.operator import Operator
+
+
+def rbac(
+    target: str,
+    *,
+    namespaces: Sequence[str],
+    name: str | None,
+    service_account: str | None,
+    output: TextIO,
+    errors: TextIO,
+) -> int:
+    """Print the roles of an operator.
+
+    Args:
+        target: `module:name` of the Operator.
+        namespaces: the namespaces that it follows; empty for all.
+        name: the name of all roles and bindings; None for the operator's name.
+        service_account: gets the rights, as `namespace/name`; None for roles without bindings.
+        output: receives the YAML.
+        errors: receives one line if an argument is invalid.
+
+    Returns:
+        The exit status.
+    """
+    try:
+        found = load_target(target)
+        if not isinstance(found, Operator):
+            reason = f"must be an Operator, got a {type(found).__name__}"
+            raise InvalidArgumentError(target, reason)
+        text = found.required_rbac(
+            namespaces=list(namespaces) or None, name=name, service_account=service_account
+        )
+    except InformerError as error:
+        print(f"cannot print the rights: {error}", file=errors)
+        return 1
+    output.write(text)
+    return 0

@@ -1,0 +1,39 @@
+"""The arguments of commands that name something in a program: `module:name`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from pyinformer.errors import InvalidArgumentError
+
+
+def load_target(target: str) -> object:
+    """Import a module and return what a name in it stands for.
+
+    Args:
+        target: `module:name`; the module is also looked for in the current folder.
+
+    Raises:
+        InvalidArgumentError: the target is malformed, or was not found.
+        Exception: what the module raised while it was imported.
+    """
+    module, colon, name = target.partition(":")
+    if not (module and colon and name) or module.startswith("."):
+        raise InvalidArgumentError(target, "must be module:name, such as my_operator:Database")
+    folder = str(Path.cwd())
+    if folder not in sys.path:  # as with `python -m`; an installed command does not search it
+        sys.path.insert(0, folder)
+    try:
+        found: object = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # a module that it imports is missing
+        raise InvalidArgumentError(target, f"module {error.name!r} was not found") from error
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise InvalidArgumentError(target, f"{part!r} was not found in it") from error
+    return found

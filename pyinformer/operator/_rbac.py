@@ -1,0 +1,184 @@
+"""The rights that an operator needs, from what it declares. No request is sent.
+
+What a reconcile does beyond that cannot be known: `writes=` of the Operator declares it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+from pyinformer.apimachinery import Access, GroupVersionResource, roles_yaml
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.informer import Scope
+from pyinformer.leaderelection import LeaderElection, lease_accesses
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from collections.abc import Set as AbstractSet
+
+    from pyinformer.operator._reconciler import Reconciler
+
+Written: TypeAlias = tuple[str, str] | tuple[str, str, *tuple[str, ...]]
+"""What a reconcile writes beside what it owns: `("v1", "secrets")` for all writes, or with the
+verbs, `("v1", "pods/eviction", "create")`."""
+
+_READS: Final = ("get", "list", "watch")
+_WRITES: Final = ("create", "delete", "patch", "update")
+_VERBS: Final = frozenset((*_READS, *_WRITES, "deletecollection")) | {
+    "approve", "bind", "escalate", "impersonate", "sign", "use", "*",
+}  # fmt: skip
+_CLUSTER_EVENTS: Final = "default"  # the namespace of Events about objects that are in none
+_CLUSTER_SCOPED: Final = {
+    "": {"namespaces", "nodes", "persistentvolumes"},
+    "admissionregistration.k8s.io": {
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    },
+    "apiextensions.k8s.io": {"customresourcedefinitions"},
+    "apiregistration.k8s.io": {"apiservices"},
+    "certificates.k8s.io": {"certificatesigningrequests", "clustertrustbundles"},
+    "flowcontrol.apiserver.k8s.io": {"flowschemas", "prioritylevelconfigurations"},
+    "networking.k8s.io": {"ingressclasses", "ipaddresses", "servicecidrs"},
+    "node.k8s.io": {"runtimeclasses"},
+    "rbac.authorization.k8s.io": {"clusterrolebindings", "clusterroles"},
+    "resource.k8s.io": {"deviceclasses", "resourceslices"},
+    "scheduling.k8s.io": {"priorityclasses"},
+    "storage.k8s.io": {
+        "csidrivers",
+        "csinodes",
+        "storageclasses",
+        "volumeattachments",
+        "volumeattributesclasses",
+    },
+}
+"""The resources of Kubernetes itself that are in no namespace, by their group."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DeclaredWrite:
+    """An entry of `writes=`."""
+
+    resource: GroupVersionResource
+    subresource: str
+    verbs: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What the rights of an operator are derived from."""
+
+    reconcilers: Collection[Reconciler]
+    """All that is registered."""
+    writes: Sequence[DeclaredWrite]
+    """What is declared beside it."""
+    namespaces: AbstractSet[str] | None
+    """The namespaces that are followed; None for all."""
+    is_namespaced: Callable[[GroupVersionResource], bool | None] = lambda _: None
+    """Whether a resource is namespaced, as the server says; None if that is not known."""
+    election: LeaderElection | None = None
+    """Which Lease; None without leader election. Its name is set."""
+
+    def yaml(self, *, name: str, service_account: str | None) -> str:
+        """Return the roles, with bindings if there is a service account.
+
+        Raises:
+            InvalidArgumentError: Kubernetes does not accept a name, or the namespace of the Lease
+                is not known.
+        """
+        accesses = [
+            *(one for each in self.reconcilers for one in self._of_reconciler(each)),
+            *(self._access(each.resource, each.verbs, each.subresource) for each in self.writes),
+            self._of_events(),
+            *self._of_election(service_account),
+        ]
+        return roles_yaml(accesses, name=name, service_account=service_account)
+
+    def _of_reconciler(self, each: Reconciler) -> Iterator[Access]:
+        name = Scope.of(
+            each.resource.api_version, each.resource.resource, None, None, each.field_selector
+        ).field_selector.name
+        yield self._access(each.resource, _READS, name=name)
+        yield self._access(each.resource, ("patch", "update"), "status", name=name)
+        yield self._access(each.resource, ("update",), "finalizers", name=name)
+        for resource in each.resources:
+            if resource != each.resource:
+                yield self._access(resource, _READS)
+        for resource in each.owns:
+            yield self._access(resource, _WRITES)
+
+    def _of_events(self) -> Access:
+        """Return the right to record Events about the reconciled objects."""
+        where = self.namespaces
+        primaries = (each.resource for each in self.reconcilers)
+        if where is not None and any(map(self._has_no_namespace, primaries)):
+            where |= {_CLUSTER_EVENTS}
+        # get: when the response to a create was lost
+        return Access("events.k8s.io", "events", ("create", "get", "patch"), where)
+
+    def _of_election(self, service_account: str | None) -> Iterable[Access]:
+        if self.election is None:
+            return ()
+        namespace = self.election.namespace or (service_account or "").partition("/")[0]
+        if not namespace:
+            reason = (
+                "must be given: the Lease of the leader election is in the namespace of the pod;"
+                " or name its namespace: LeaderElection(namespace=...)"
+            )
+            raise InvalidArgumentError("service_account", reason)
+        return lease_accesses(self.election.name or "", namespace)
+
+    def _access(
+        self,
+        resource: GroupVersionResource,
+        verbs: tuple[str, ...],
+        subresource: str = "",
+        *,
+        name: str = "",
+    ) -> Access:
+        path = f"{resource.resource}/{subresource}" if subresource else resource.resource
+        where = None if self._has_no_namespace(resource) else self.namespaces
+        return Access(resource.group, path, verbs, where, name)
+
+    def _has_no_namespace(self, resource: GroupVersionResource) -> bool:
+        """Return whether the objects of a resource are in no namespace."""
+        known = self.is_namespaced(resource)
+        if known is not None:
+            return not known
+        declared = (each.custom_resource for each in self.reconcilers)
+        if any(one and one.resource == resource and one.scope == "Cluster" for one in declared):
+            return True
+        return resource.resource in _CLUSTER_SCOPED.get(resource.group, ())
+
+
+def checked_writes(writes: Sequence[Written]) -> tuple[DeclaredWrite, ...]:
+    """Return the declared writes.
+
+    Raises:
+        InvalidArgumentError: an entry is invalid.
+    """
+    if isinstance(writes, str) or not isinstance(writes, Iterable):
+        raise InvalidArgumentError("writes", f"must be a list of tuples, not {writes!r}")
+    return tuple(map(_checked, writes))
+
+
+def _checked(entry: Any) -> DeclaredWrite:  # noqa: ANN401 - what a user wrote
+    shape = '("v1", "secrets") or ("v1", "secrets", "create", "patch")'
+    is_valid = isinstance(entry, tuple) and len(entry) > 1
+    if not is_valid or not all(isinstance(word, str) for word in entry):
+        raise InvalidArgumentError("writes", f"must have entries like {shape}, got {entry!r}")
+    api_version, path, *verbs = entry
+    plural, _, subresource = path.partition("/")
+    for verb in verbs:
+        if verb not in _VERBS:
+            reason = f"{verb!r} is not a verb of RBAC; verbs are {', '.join(sorted(_VERBS))}"
+            raise InvalidArgumentError("writes", reason)
+    resource = GroupVersionResource.of(api_version, plural)
+    return DeclaredWrite(resource, subresource, tuple(verbs) or _WRITES)

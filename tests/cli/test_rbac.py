@@ -1,0 +1,77 @@
+"""`pyinformer rbac`: the roles of an operator for kubectl, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.cli.command_line import here
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PROGRAM = """
+import pyinformer
+
+app = pyinformer.Operator("db-operator", writes=[("v1", "secrets", "create")])
+idle = pyinformer.Operator("idle")
+
+
+@app.reconcile("acme.io/v1", "databases", owns=[("apps/v1", "statefulsets")])
+async def reconcile(request, database, cluster): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a program, and make its folder the current one."""
+    (tmp_path / "rights_operator.py").write_text(_PROGRAM, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "rights_operator", raising=False)
+
+
+def test_the_roles_and_bindings_of_an_operator_are_printed() -> None:
+    done = here(
+        *("rbac", "rights_operator:app", "-n", "shop", "-n", "bank"),
+        *("--name", "db", "--service-account", "ops/db"),
+    )
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = [one["metadata"] | {"kind": one["kind"]} for one in yaml.safe_load_all(done.stdout)]
+    assert found == [
+        {"namespace": namespace, "name": "db", "kind": kind}
+        for namespace in ("bank", "shop")
+        for kind in ("Role", "RoleBinding")
+    ]
+
+
+def test_without_options_it_is_a_cluster_role_of_the_operators_name() -> None:
+    (role,) = yaml.safe_load_all(here("rbac", "rights_operator:app").stdout)
+
+    assert (role["kind"], role["metadata"]) == ("ClusterRole", {"name": "db-operator"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["rights_operator"], "must be module:name", id="no-name"),
+        pytest.param(
+            ["rights_operator:reconcile"], "must be an Operator, got a function", id="function"
+        ),
+        pytest.param(["rights_operator:idle"], "no function is registered", id="idle"),
+        pytest.param(
+            ["rights_operator:app", "--service-account", "db"], "'namespace/name'", id="account"
+        ),
+        pytest.param(["rights_operator:app", "-n", "Shop"], "namespaces", id="namespace"),
+    ],
+)
+def test_an_error_is_one_line(arguments: list[str], words: str) -> None:
+    done = here("rbac", *arguments)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
