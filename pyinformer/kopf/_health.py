@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from contextlib import suppress
+from collections import deque
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from weakref import WeakKeyDictionary, WeakSet
 
-import anyio
 import kopf
 
 from pyinformer._logging import get_logger, logger_named
 from pyinformer.errors import ConfigurationError
-from pyinformer.kopf._gate import PERIOD_SECONDS
+from pyinformer.kopf._gate import PERIOD_SECONDS, Gate
 from pyinformer.kopf._listers import Informers
 from pyinformer.kopf._operators import current_operator, refuse, register
 from pyinformer.kopf._options import is_plain
 from pyinformer.kopf._settings import patience_seconds
-from pyinformer.tasks import Host, error_text
+from pyinformer.tasks import error_text
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from typing import Any
 
-    from anyio.abc import TaskGroup
     from kopf._cogs.aiokits.aiotoggles import ToggleSet
     from kopf._cogs.configs.configuration import OperatorSettings
     from kopf._core.intents.registries import OperatorRegistry
@@ -122,15 +121,30 @@ async def _orchestrate(
         return
     if operator.registry is not None:
         _add_probe(operator.registry)
-
-    async def watch_gate(_: TaskGroup, ready: Callable[[], None]) -> None:
-        ready()
-        while True:
-            await anyio.sleep(PERIOD_SECONDS)
-            operator.gate.check()
-
-    async with Host("the gate of an operator", watch_gate):
+    with _checked(operator.gate):
         await original(**arguments)
+
+
+@contextmanager
+def _checked(gate: Gate) -> Iterator[None]:
+    """Check a gate in each period.
+
+    A timer does it: an operator of kopf that ends cancels tasks of others in its loop.
+    """
+    loop, timers = asyncio.get_running_loop(), deque[asyncio.TimerHandle](maxlen=1)
+
+    def set_timer() -> None:
+        timers.append(loop.call_later(PERIOD_SECONDS, check))
+
+    def check() -> None:
+        set_timer()
+        gate.check()
+
+    set_timer()
+    try:
+        yield
+    finally:
+        timers[0].cancel()
 
 
 async def _fail(error: Exception) -> None:

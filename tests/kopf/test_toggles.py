@@ -6,15 +6,23 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kopf._cogs.aiokits.aiotoggles import Toggle, ToggleSet
+from kopf._cogs.clients import auth
+from kopf._cogs.structs.credentials import Vault
 
+import kopf
 import pyinformer.kopf
-from pyinformer.kopf._gate import Gate
+from pyinformer.kopf._gate import PERIOD_SECONDS, Gate
+from pyinformer.kopf._health import orchestrator_hook
+from pyinformer.kopf._operators import current_operator
+from pyinformer.kopf._options import Options
+from tests.virtual_time import elapse
 from tests.waiting import settle
 
 if TYPE_CHECKING:
@@ -210,6 +218,47 @@ async def gate_of(*names: str, streams: Sequence[Listing] = ()) -> Gate:
     for name in names:
         await gate.toggles.make_toggle(name=name)
     return gate
+
+
+@pytest.mark.virtual_time
+async def test_a_gate_is_checked_after_other_operators_of_its_loop_have_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    may_end = asyncio.Event()
+
+    async def operate(**_: object) -> None:
+        operator = current_operator()
+        assert operator is not None
+        operator.gate.toggles = ToggleSet(all)
+        await operator.gate.toggles.make_toggle(name="nodes@None")
+        await may_end.wait()
+
+    auth.vault_var.set(Vault())
+    older = asyncio.all_tasks()
+    options = Options(only=frozenset(), exclude=frozenset(), bodies=None, warm_while_paused=False)
+    orchestrate = orchestrator_hook(operate, options, strict=True)
+    processor = partial(print, registry=kopf.OperatorRegistry(), memobase=kopf.Memo())
+    running = asyncio.create_task(
+        orchestrate(
+            processor=processor,
+            settings=kopf.OperatorSettings(),
+            operator_paused=ToggleSet(any),
+        )
+    )
+    await settle()
+    for each in asyncio.all_tasks() - older - {running}:  # as kopf does when an operator ends
+        each.cancel()
+
+    await elapse(2 * PERIOD_SECONDS + 1)
+    may_end.set()
+    await running
+    await elapse(2 * PERIOD_SECONDS)
+
+    texts = [one.getMessage() for one in caplog.records if "the handlers wait" in one.message]
+    assert [text.split(" for ")[2] for text in texts] == [
+        "up to 30 s: nodes@None",
+        "up to 60 s: nodes@None",
+    ]
 
 
 async def test_a_gate_is_stuck_if_nothing_moves_for_a_period(
