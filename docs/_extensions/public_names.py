@@ -28,6 +28,7 @@ NAMESPACES = {
     "pyinformer.leaderelection": "pyinformer.leaderelection: one leader of several replicas",
     "pyinformer.crd": "pyinformer.crd: custom resources",
     "pyinformer.health": "pyinformer.health: probes",
+    "pyinformer.operator": "pyinformer.operator: what an operator owns, watches and reads",
     "pyinformer.status": "pyinformer.status: frozen records",
     "pyinformer.config": "pyinformer.config: connections and their options",
     "pyinformer.blocking": "pyinformer.blocking: the blocking face",

@@ -152,7 +152,12 @@ class Engine(Generic[V]):
         if self.lifecycle is not None:
             raise LifecycleError(f"controller {self.name} was started: add its sources before")
         self.sources.append(source)
-        if informer is not None and informer not in self.informers:
+        if informer is not None:
+            self.add_informer(informer)
+
+    def add_informer(self, informer: SharedInformer[Any]) -> None:
+        """Add an informer whose cache has to be filled before the first reconcile."""
+        if informer not in self.informers:
             self.informers.append(informer)
 
     def refuse_if_begun(self) -> None:

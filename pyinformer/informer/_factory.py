@@ -222,6 +222,11 @@ class SharedInformerFactory(Closable):
         """The informers that are not closed."""
         return tuple(self._open_informers())
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed, or is being closed."""
+        return self._is_closed
+
     def _make(self, scope: Scope, settings: InformerSettings) -> SharedInformer[Any]:
         core: InformerCore[Any] = InformerCore(
             self._cluster,

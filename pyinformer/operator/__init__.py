@@ -6,9 +6,11 @@ from pyinformer.operator._custom_resource import (
     custom_resource,
     custom_resource_definition,
 )
+from pyinformer.operator._declarations import Owns, Watches
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_checks import HasStatus, HealthOptions, HealthVerdict
 from pyinformer.operator._health_server import HealthServer
+from pyinformer.operator._listers import Listers
 from pyinformer.operator._operator import Operator
 from pyinformer.operator._rules import Rule
 from pyinformer.operator._run import OperatorRun
@@ -20,10 +22,13 @@ __all__ = [
     "HealthOptions",
     "HealthServer",
     "HealthVerdict",
+    "Listers",
     "Operator",
     "OperatorRun",
+    "Owns",
     "Rule",
     "Scale",
+    "Watches",
     "custom_resource",
     "custom_resource_definition",
 ]

@@ -1,19 +1,21 @@
 """Builds the controllers of an operator, with the informers that they need.
 
-Controllers of one operator share the informer of a resource and selection.
+Controllers of one operator share the informer of a resource and selection. None reconciles before
+all caches of the operator have synced, since each may read any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import final
+from typing import Any, final
 
-from pyinformer.apimachinery import GroupVersionResource, KubeObject
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller
-from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import SharedInformer, SharedInformerFactory, checked_namespaces
+from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import Metrics
+from pyinformer.operator._caches import DeclaredCache
+from pyinformer.operator._declarations import scope_of
+from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler
 
 
@@ -40,59 +42,64 @@ class ControllerBuilder:
         namespaces: str | Iterable[str] | None,
         metrics: Metrics,
     ) -> None:
-        self._cluster = cluster
-        self._factory = factory
-        self._namespaces = checked_namespaces(namespaces)
+        self.cluster: Cluster = cluster
+        self.factory: SharedInformerFactory = factory
+        self.namespaces: frozenset[str] | None = checked_namespaces(namespaces)
+        self.listers: Listers = Listers()
+        """Reads the caches."""
         self._metrics = metrics
-        self._informers: dict[GroupVersionResource, SharedInformer[None]] = {}
+        self._informers: dict[Scope, SharedInformer[Any]] = {}
 
-    def cached(self, resource: GroupVersionResource, key: str) -> KubeObject | None:
-        """Return an object from the caches; None if it does not exist.
+    def controllers(
+        self, reconcilers: Iterable[Reconciler], caches: Iterable[DeclaredCache]
+    ) -> tuple[Controller[None], ...]:
+        """Build the controllers, and the informers that are not there yet.
 
         Raises:
-            NotCachedError: its namespace is not followed.
-            InvalidArgumentError: the resource is not followed.
+            InvalidArgumentError: an index cannot be kept.
+            InformerConflictError: the factory has an informer with other settings.
         """
-        found = self._informers.get(resource)
-        if found is not None:
-            return found.lister.get(key)
-        names = sorted(map(str, self._informers))
-        reason = (
-            f"{resource} is not followed, and a read does not start a watch; followed are"
-            f" {', '.join(names)}"
-        )
-        raise InvalidArgumentError("plural", reason)
+        for cache in caches:
+            if cache.scope not in self._informers:
+                self._informers[cache.scope] = self._informer(cache)
+        return tuple(map(self._controller, reconcilers))
 
-    def controller(self, each: Reconciler) -> Controller[None]:
-        """Build the controller of one reconcile function."""
+    def _controller(self, each: Reconciler) -> Controller[None]:
         controller: Controller[None] = Controller(
             each.name,
-            each.bound_to(self._cluster),
-            [self._informer(each.resource, each)],
+            each.bound_to(self.cluster),
+            [self._informers[each.scope]],
             workers=each.workers,
             predicate=each.predicate,
             options=each.options,
             metrics=self._metrics,
         )
-        for resource in each.owns:
-            controller.owns(self._informer(resource))
-        for resource, mapping in each.watches:
-            controller.watches(self._informer(resource), mapping)
+        for owned in each.owns:
+            controller.owns(self._informers[scope_of(owned)], predicate=owned.predicate)
+        for watched in each.watches:
+            controller.watches(
+                self._informers[scope_of(watched)],
+                watched.mapping_with(self.listers),
+                predicate=watched.predicate,
+            )
+        for informer in self._informers.values():
+            controller.engine.add_informer(informer)
         return controller
 
-    def _informer(
-        self, resource: GroupVersionResource, selected_by: Reconciler | None = None
-    ) -> SharedInformer[None]:
-        known_resource = self._cluster.discovery.known(resource)
+    def _informer(self, cache: DeclaredCache) -> SharedInformer[Any]:
+        resource = cache.scope.resource
+        known_resource = self.cluster.discovery.known(resource)
         is_namespaced = known_resource is None or known_resource.namespaced
-        informer = self._factory.informer(
+        informer: SharedInformer[Any] = self.factory.informer(
             resource.api_version,
             resource.resource,
-            namespaces=self._namespaces if is_namespaced else None,
-            label_selector=selected_by.label_selector if selected_by else None,
-            field_selector=selected_by.field_selector if selected_by else None,
+            namespaces=self.namespaces if is_namespaced else None,
+            label_selector=cache.scope.label_selector,
+            field_selector=cache.scope.field_selector,
+            projection=cache.projection,
+            memory=cache.memory,
         )
-        known = self._informers.setdefault(resource, informer)
-        if known.scope.is_selective:  # an informer without selectors knows more
-            self._informers[resource] = informer
+        for name, by in cache.indexes.items():
+            informer.add_index(name, by)
+        self.listers.add(cache.scope, informer)
         return informer

@@ -10,37 +10,50 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, final
-from weakref import WeakKeyDictionary
 
 import typing_extensions
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, Selector
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, Selector, V, View
 from pyinformer.cluster import Cluster, connect
 from pyinformer.controller import Controller, ControllerOptions, Result
-from pyinformer.errors import InformerError, InternalError, InvalidArgumentError
-from pyinformer.informer import SharedInformerFactory, checked_namespaces
+from pyinformer.errors import (
+    InformerError,
+    InternalError,
+    InvalidArgumentError,
+    LifecycleError,
+)
+from pyinformer.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.operator._builder import ControllerBuilder
+from pyinformer.operator._caches import Declaration, DeclaredCache, declared_caches
 from pyinformer.operator._custom_resource import definitions_of
+from pyinformer.operator._declarations import (
+    DEFAULT_MEMORY,
+    Owned,
+    Watched,
+    check_kept,
+    checked_owned,
+    checked_watched,
+)
 from pyinformer.operator._rbac import Rights, Written, checked_writes
 from pyinformer.operator._reconciler import (
     DecodedObjects,
-    Owned,
     Reconciler,
     UnreadableFunction,
-    Watched,
     check_function,
     check_selectors,
     check_terms,
     check_unreadable,
     checked_model,
-    checked_owned,
-    checked_watched,
 )
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
-from pyinformer.sources import PredicateFunction, Request
+from pyinformer.sources import PredicateFunction, Request, check_plain
+from pyinformer.store import Indexer, IndexFunction, Lister
 from pyinformer.transport import ClusterConfig
+
+_log = get_logger(__name__)
 
 M = typing_extensions.TypeVar("M", default=KubeObject)
 _R = TypeVar("_R", bound=Awaitable[Result | None] | Result | None)
@@ -102,7 +115,10 @@ class Operator:
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
         self._decoded: DecodedObjects = {}
-        self._assemblies: WeakKeyDictionary[Cluster, ControllerBuilder] = WeakKeyDictionary()
+        self._followed: tuple[Declaration, ...] = ()
+        self._indexes: dict[GroupVersionResource, dict[str, str | IndexFunction]] = {}
+        self._builders: tuple[ControllerBuilder, ...] = ()
+        self._is_secrets_warning_logged = False
 
     def reconcile(
         self,
@@ -135,9 +151,13 @@ class Operator:
                 as an instance, decoded for the call. An object that does not fit fails its
                 reconcile with ModelMismatchError, until it changes. None: the cached KubeObject.
             owns: resources that the reconcile creates, with an owner reference to the object: a
-                change of one of them reconciles the object.
+                change of one of them reconciles the object. Each as `("apps/v1", "statefulsets")`,
+                or as `operator.Owns` with selectors and more. The cache of owned Secrets has their
+                values, unless `Owns("v1", "secrets", memory="metadata")`.
             watches: other resources on which the object depends, each with a function that returns
-                the keys that one of them concerns.
+                the keys that one of them concerns, as `("v1", "secrets", users_of)` or as
+                `operator.Watches`. A function of two arguments, `users_of(secret, listers)`, gets
+                the `operator.Listers` of the caches, too.
             label_selector: only the objects with these labels.
             field_selector: only the objects with these fields.
             predicate: drops changes that do not matter, `generation_changed` for one.
@@ -150,7 +170,8 @@ class Operator:
             name: the controller's name in logs and metrics; None for the plural name.
 
         Raises:
-            InvalidArgumentError: an argument is invalid, or the name is taken.
+            InvalidArgumentError: an argument is invalid, or the name is taken, or `owns` or
+                `watches` contradict what another reconcile or `follow` declares of that cache.
             InvalidTypeError: an object cannot be decoded into the model.
             InvalidSelectorError: a selector cannot be parsed.
             InvalidTypeError: the predicate, a mapping or the function cannot be called so.
@@ -168,7 +189,7 @@ class Operator:
             if chosen in self._reconcilers:
                 reason = f"{chosen!r} is registered already: give this one a name= of its own"
                 raise InvalidArgumentError("name", reason)
-            self._reconcilers[chosen] = Reconciler(
+            reconciler = Reconciler(
                 name=chosen,
                 resource=resource,
                 function=function,
@@ -183,6 +204,8 @@ class Operator:
                 decoded=self._decoded,
                 on_unreadable=on_unreadable,
             )
+            self._caches(*reconciler.declarations)  # refused here, and not when it starts
+            self._reconcilers[chosen] = reconciler
             return function
 
         return register
@@ -210,33 +233,158 @@ class Operator:
             raise InvalidArgumentError("model", reason)
         return obj
 
-    def cached(
-        self, cluster: Cluster, api_version: str, plural: str, key: str
-    ) -> KubeObject | None:
-        """Return an object from the caches, own writes included, without a request.
+    def follow(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        projection: type[View] | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        """Declare that reconciles or mappings read a resource, which reconciles nothing by itself.
 
-            current = app.cached(cluster, "apps/v1", "statefulsets", request.key)
-            await cluster.apply_if_changed(child, current, field_manager=app.name)
+        Resources that are reconciled, owned, watched or indexed are followed without this.
 
         Args:
-            cluster: the argument of the reconcile.
             api_version: `v1`, or `group/version`.
-            plural: the plural name of a resource that is reconciled, owned or watched here.
-            key: `namespace/name`, or `name` if it is cluster-scoped.
-
-        Returns:
-            The object, shared and immutable; None if it does not exist.
+            plural: the resource's plural name.
+            label_selector: only the objects with these labels.
+            field_selector: only the objects with these fields.
+            projection: the view to decode with each object.
+            memory: what the cache keeps of each object, as for `SharedInformerFactory.informer`.
 
         Raises:
-            InvalidArgumentError: the resource is not followed, or the cluster is not used.
-            NotCachedError: its namespace is not followed.
-            CacheNotSyncedError: the cache is not filled yet.
+            InvalidArgumentError: an argument is invalid, or contradicts another declaration.
+            InvalidSelectorError: a selector cannot be parsed.
+            InvalidTypeError: the projection is not a view.
+            LifecycleError: the operator runs.
+        """
+        scope = Scope.of(api_version, plural, None, label_selector, field_selector)
+        check_kept(projection, memory)
+        self._refuse_if_running("follow()")
+        declaration = Declaration("follow()", scope, projection, memory)
+        self._caches(declaration)
+        self._followed = (*self._followed, declaration)
+
+    def index(self, api_version: str, plural: str, name: str, by: str | IndexFunction) -> None:
+        """Declare an index of a resource, which is followed from then on.
+
+            app.index("v1", "pods", "node", "spec.nodeName")
+            ...
+            pods = app.lister("v1", "pods").by_index("node", "node-1")
+
+        Every cache of the resource has it. A resource that nothing else names is followed as a
+        whole.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name.
+            name: the name to read it by.
+            by: a field path such as `"spec.nodeName"`, or a pure function of an object that returns
+                a value, several, or None.
+
+        Raises:
+            InvalidArgumentError: the name is taken, or the path cannot be parsed.
+            InvalidTypeError: it is neither a path nor a function.
+            LifecycleError: the operator runs.
         """
         resource = GroupVersionResource.of(api_version, plural)
-        assembly = self._assemblies.get(cluster)
-        if assembly is None:
-            raise InvalidArgumentError("cluster", f"{self.name} does not run on {cluster!r}")
-        return assembly.cached(resource, key)
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
+        if not isinstance(by, str):
+            check_plain(by, "index(obj)", 1, may_generate=True)
+        self._refuse_if_running("index()")
+        indexes = {**self._indexes.get(resource, {})}
+        if name in indexes:
+            reason = f"{resource} has an index {name!r} already: give this one another name"
+            raise InvalidArgumentError("name", reason)
+        Indexer[None](None).add_index(name, by)  # refuses it here, and not when it starts
+        self._indexes[resource] = {**indexes, name: by}
+
+    def lister(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        projection: type[V] | None = None,
+        cluster: Cluster | str | None = None,
+    ) -> Lister[V]:
+        """Return the lister of a resource that the operator follows, for reads without requests.
+
+            current = app.lister("apps/v1", "statefulsets").get(request.key)
+            await cluster.apply_if_changed(child, current, field_manager=app.name)
+
+        It shows own writes at once. All caches have synced before the first reconcile. Call it in
+        reconciles, async or plain, in mappings, or anywhere else while the operator runs.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the plural name of a resource that is reconciled, owned, watched, indexed or
+                followed here.
+            label_selector: that of one of several caches of the resource. Without selectors it is
+                the cache without selectors, or else the only one.
+            field_selector: as `label_selector`.
+            projection: the view of the objects, as declared; for type checkers.
+            cluster: the cluster, or its name, if the operator runs on several.
+
+        Raises:
+            InvalidArgumentError: the resource is not followed so, or the cluster is not used, or is
+                missing; the error names what is followed.
+            InvalidSelectorError: a selector cannot be parsed.
+            LifecycleError: the operator does not run.
+        """
+        return self._builder(cluster).listers.lister(
+            api_version,
+            plural,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            projection=projection,
+        )
+
+    def _caches(self, *further: Declaration) -> tuple[DeclaredCache, ...]:
+        """Return all caches that were declared, and further ones.
+
+        Raises:
+            InvalidArgumentError: two declarations contradict each other.
+        """
+        reconciled = (one for each in self._reconcilers.values() for one in each.declarations)
+        return declared_caches((*reconciled, *self._followed, *further), self._indexes)
+
+    def _open_builders(self) -> tuple[ControllerBuilder, ...]:
+        self._builders = tuple(one for one in self._builders if not one.factory.is_closed)
+        return self._builders
+
+    def _refuse_if_running(self, call: str) -> None:
+        if self._open_builders():
+            reason = "runs already: declare indexes and followed resources before"
+            raise LifecycleError(f"{call}: {self.name} {reason}")
+
+    def _builder(self, cluster: Cluster | str | None) -> ControllerBuilder:
+        """Return the builder of a running operator that has a cluster's caches."""
+        running = self._open_builders()
+        if not running:
+            reason = (
+                "does not run, so it has no caches: read them inside `async with"
+                " app.running(cluster)`, or after app.controllers(cluster, factory)"
+            )
+            raise LifecycleError(f"{self.name} {reason}")
+        found = [
+            one
+            for one in running
+            if cluster is None or cluster is one.cluster or cluster == one.cluster.name
+        ]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(repr(one.cluster.name or one.cluster) for one in running)
+        if found:
+            reason = f"{self.name} runs {len(found)} times, on {names}: pass cluster=, or its name"
+        else:
+            reason = f"{self.name} does not run on {cluster!r}, but on {names}"
+        raise InvalidArgumentError("cluster", reason)
 
     def custom_resource_definitions(self) -> list[JSONObject]:
         """Return the CustomResourceDefinition of each custom resource that has a model here.
@@ -287,6 +435,7 @@ class Operator:
     def _rights(self, namespaces: Iterable[str] | None) -> Rights:
         return Rights(
             reconcilers=self._reconcilers.values(),
+            followed=[one.scope for one in self._caches()],
             writes=self._writes,
             namespaces=None if namespaces is None else frozenset(namespaces),
             election=self._leader_election,
@@ -312,9 +461,19 @@ class Operator:
         Raises:
             InvalidArgumentError: an argument is invalid.
         """
-        assembly = ControllerBuilder(cluster, factory, namespaces=namespaces, metrics=self._metrics)
-        self._assemblies[cluster] = assembly
-        return tuple(map(assembly.controller, self._reconcilers.values()))
+        chosen = checked_namespaces(namespaces)
+        builder = next(
+            (
+                one
+                for one in self._open_builders()
+                if one.factory is factory and one.cluster is cluster and one.namespaces == chosen
+            ),
+            None,
+        )
+        if builder is None:  # else this is another term of leader election
+            builder = ControllerBuilder(cluster, factory, namespaces=chosen, metrics=self._metrics)
+            self._builders = (*self._builders, builder)
+        return builder.controllers(self._reconcilers.values(), self._caches())
 
     def running(
         self,
@@ -354,9 +513,11 @@ class Operator:
     ) -> OperatorRun:
         self._check_registered()
         checked = sorted(checked_namespaces(namespaces) or ()) or None
+        caches = self._caches()
+        self._warn_of_secrets(caches)
         return OperatorRun(
             cluster,
-            resources=[one for each in self._reconcilers.values() for one in each.resources],
+            resources=[one.scope.resource for one in caches],
             controllers=partial(self.controllers, cluster, namespaces=checked),
             health_host=health_host,
             health_port=health_port,
@@ -370,6 +531,20 @@ class Operator:
         if not self._reconcilers:
             reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
             raise InvalidArgumentError("operator", reason)
+
+    def _warn_of_secrets(self, caches: Sequence[DeclaredCache]) -> None:
+        """Log once that values of Secrets are kept, if nothing says that they should be."""
+        by = next((one.secrets_kept_by for one in caches if one.secrets_kept_by), "")
+        if by and not self._is_secrets_warning_logged:
+            self._is_secrets_warning_logged = True
+            _log.warning(
+                "%s keeps the values of all Secrets that it follows in memory, because of %s:"
+                ' memory="metadata" keeps only their metadata, e.g. Owns("v1", "secrets",'
+                ' memory="metadata"), and memory="%s" keeps their values without this warning',
+                self.name,
+                by,
+                DEFAULT_MEMORY,
+            )
 
     async def run_async(
         self,

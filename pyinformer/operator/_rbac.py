@@ -13,6 +13,7 @@ from pyinformer.apimachinery import Access, GroupVersionResource, roles_yaml
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import Scope
 from pyinformer.leaderelection import LeaderElection, lease_accesses
+from pyinformer.operator._declarations import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -77,6 +78,8 @@ class Rights:
 
     reconcilers: Collection[Reconciler]
     """All that is registered."""
+    followed: Collection[Scope]
+    """What the caches follow, of reconciles and else."""
     writes: Sequence[DeclaredWrite]
     """What is declared beside it."""
     namespaces: AbstractSet[str] | None
@@ -94,6 +97,10 @@ class Rights:
                 is not known.
         """
         accesses = [
+            *(
+                self._access(scope.resource, _READS, name=scope.field_selector.name)
+                for scope in self.followed
+            ),
             *(one for each in self.reconcilers for one in self._of_reconciler(each)),
             *(self._access(each.resource, each.verbs, each.subresource) for each in self.writes),
             self._of_events(),
@@ -102,17 +109,11 @@ class Rights:
         return roles_yaml(accesses, name=name, service_account=service_account)
 
     def _of_reconciler(self, each: Reconciler) -> Iterator[Access]:
-        name = Scope.of(
-            each.resource.api_version, each.resource.resource, None, None, each.field_selector
-        ).field_selector.name
-        yield self._access(each.resource, _READS, name=name)
+        name = each.scope.field_selector.name
         yield self._access(each.resource, ("patch", "update"), "status", name=name)
         yield self._access(each.resource, ("update",), "finalizers", name=name)
-        for resource in each.resources:
-            if resource != each.resource:
-                yield self._access(resource, _READS)
-        for resource in each.owns:
-            yield self._access(resource, _WRITES)
+        for owned in each.owns:
+            yield self._access(scope_of(owned).resource, _WRITES)
 
     def _of_events(self) -> Access:
         """Return the right to record Events about the reconciled objects."""

@@ -6,7 +6,7 @@ Arguments are checked when the decorator is called, so the traceback shows the u
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast, final
@@ -23,14 +23,10 @@ from pyinformer.cluster import Cluster
 from pyinformer.controller import ControllerOptions, Reconcile, Result
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError, invalid_handler
 from pyinformer.informer import Scope
+from pyinformer.operator._caches import Declaration
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
-from pyinformer.sources import (
-    MappingFunction,
-    PredicateFunction,
-    Request,
-    check_mapping,
-    check_plain,
-)
+from pyinformer.operator._declarations import Owns, Watches, scope_of
+from pyinformer.sources import PredicateFunction, Request, check_plain
 from pyinformer.tasks import check_callable, name_of
 
 M = TypeVar("M")
@@ -46,13 +42,6 @@ UnreadableFunction: TypeAlias = Callable[
 ]
 """Called in place of a reconcile for an object that does not fit the model."""
 
-Owned: TypeAlias = tuple[str, str]
-"""An owned resource: `("apps/v1", "statefulsets")`."""
-
-Watched: TypeAlias = tuple[str, str, MappingFunction[None]]
-"""A watched resource, and the function from one to keys: `("v1", "secrets", users_of)`."""
-
-
 DecodedObjects: TypeAlias = dict[int, tuple[object, KubeObject]]
 """The models of running reconciles and their cached objects, by the model's id: models may not be
 hashable. Reconciles in threads write to it, too, each by single dict operations."""
@@ -67,8 +56,8 @@ class Reconciler:
     resource: GroupVersionResource
     function: ReconcileFunction[Any]
     model: type | None
-    owns: tuple[GroupVersionResource, ...]
-    watches: tuple[tuple[GroupVersionResource, MappingFunction[None]], ...]
+    owns: tuple[Owns[Any], ...]
+    watches: tuple[Watches[Any], ...]
     label_selector: Selector
     field_selector: Selector
     predicate: PredicateFunction[None] | None
@@ -78,10 +67,19 @@ class Reconciler:
     on_unreadable: UnreadableFunction | None = None
 
     @property
-    def resources(self) -> tuple[GroupVersionResource, ...]:
-        """All resources that it follows, the primary resource first."""
-        others = (*self.owns, *(resource for resource, _ in self.watches))
-        return tuple(dict.fromkeys((self.resource, *others)))
+    def scope(self) -> Scope:
+        """The resource and the selectors of its objects, without namespaces."""
+        resource, labels, fields = self.resource, self.label_selector, self.field_selector
+        return Scope.of(resource.api_version, resource.resource, None, labels, fields)
+
+    @property
+    def declarations(self) -> Iterator[Declaration]:
+        """The caches that it needs."""
+        yield Declaration(f"reconcile of {self.name!r}", self.scope, is_reconciled=True)
+        for argument, records in (("owns", self.owns), ("watches", self.watches)):
+            by = f"{argument}= of {self.name!r}"
+            for one in records:
+                yield Declaration(by, scope_of(one), one.projection, one.memory)
 
     @property
     def custom_resource(self) -> CustomResource | None:
@@ -206,32 +204,6 @@ def checked_model(model: type | None, resource: GroupVersionResource) -> type | 
     return model
 
 
-def checked_owned(owns: Sequence[Owned]) -> tuple[GroupVersionResource, ...]:
-    """Return the owned resources.
-
-    Raises:
-        InvalidArgumentError: an entry is invalid.
-    """
-    return tuple(GroupVersionResource.of(*_entry("owns", each, 2)) for each in _list("owns", owns))
-
-
-def checked_watched(
-    watches: Sequence[Watched],
-) -> tuple[tuple[GroupVersionResource, MappingFunction[None]], ...]:
-    """Return the watched resources with their mapping functions.
-
-    Raises:
-        InvalidArgumentError: an entry is invalid.
-        InvalidTypeError: a mapping cannot be called.
-    """
-    found = []
-    for each in _list("watches", watches):
-        api_version, plural, mapping = _entry("watches", each, 3)
-        check_mapping(mapping)
-        found.append((GroupVersionResource.of(api_version, plural), mapping))
-    return tuple(found)
-
-
 def check_selectors(resource: GroupVersionResource, labels: Selector, fields: Selector) -> None:
     """Refuse selectors now that an informer would refuse when the operator starts.
 
@@ -258,19 +230,3 @@ def check_terms(
         raise InvalidArgumentError("options", reason)
     if predicate is not None:
         check_plain(predicate, "predicate(old, new)", 2)
-
-
-def _list(argument: str, given: Sequence[Any]) -> Sequence[Any]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidArgumentError(argument, f"must be a list of tuples, not {given!r}")
-    found = tuple(given)
-    if found and isinstance(found[0], str):
-        raise InvalidArgumentError(argument, f"must be a list of tuples: {argument}=[{given!r}]")
-    return found
-
-
-def _entry(argument: str, entry: tuple[Any, ...], size: int) -> tuple[Any, ...]:
-    if not isinstance(entry, tuple) or len(entry) != size:
-        shape = '("apps/v1", "statefulsets")' if size == 2 else '("v1", "secrets", mapping)'  # noqa: PLR2004
-        raise InvalidArgumentError(argument, f"must have entries like {shape}, got {entry!r}")
-    return entry

@@ -358,7 +358,7 @@ async def test_the_operator_of_the_tutorial_runs_under_its_printed_role(strict: 
         await until(lambda: not _is_gone(strict, "apps/v1", "statefulsets", "orders", namespace))
         await asyncio.to_thread(strict.api.delete, "acme.io/v1", "databases", "orders", namespace)
         (databases,) = run.controllers
-        await until(lambda: tutorial.app.cached(cluster, "acme.io/v1", "databases", key) is None)
+        await until(lambda: tutorial.app.lister("acme.io/v1", "databases").get(key) is None)
         assert "Forbidden" not in (databases.status().last_error or "")
         with pytest.raises(pyinformer.ForbiddenError, match="secrets"):
             await cluster.get("v1", "secrets", key)

@@ -85,7 +85,7 @@ def test_one_replica_reconciles_and_the_other_waits_with_full_caches(world: Worl
                 assert [key for _, key in one.reconciled] == ["default/a", "default/b"]
                 assert two.reconciled == []
                 assert two.run.controllers == ()
-                assert two.app.cached(two.cluster, "v1", "configmaps", "default/b") is not None
+                assert two.app.lister("v1", "configmaps").get("default/b") is not None
 
     world.run(scenario)
 
@@ -242,7 +242,7 @@ def test_a_term_begins_when_the_cache_has_what_the_predecessor_wrote(world: Worl
             await one.run.aclose()
             await until(lambda: two.leads)
             assert two.line.count("LIST") == lists  # the annotation named a version
-            assert two.app.cached(two.cluster, "v1", "configmaps", "default/made-by-one")
+            assert two.app.lister("v1", "configmaps").get("default/made-by-one")
 
     world.run(scenario)
 
@@ -293,7 +293,7 @@ def test_a_term_waits_for_writes_of_the_term_before_last(world: World, *, delete
             three.line.hold("configmaps", held=False)
             await until(lambda: three.leads)
             key = "default/a" if deletes else "default/late"
-            cached = three.app.cached(three.cluster, "v1", "configmaps", key)
+            cached = three.app.lister("v1", "configmaps").get(key)
             assert (cached is None) is deletes
 
     world.run(scenario)

@@ -20,7 +20,6 @@ from pyinformer.errors import (
     InvalidTypeError,
     LifecycleError,
     ModelMismatchError,
-    NotCachedError,
 )
 from pyinformer.informer import core_of
 from pyinformer.operator import Operator, _run, custom_resource
@@ -204,33 +203,18 @@ async def test_a_change_of_a_watched_object_reconciles_the_mapped_keys(
     assert sorted(seen.keys) == ["default/a", "default/b"]
 
 
-async def test_followed_resources_can_be_read_from_the_caches(api: APIServer) -> None:
+async def test_the_caches_of_a_running_operator_can_be_read(api: APIServer) -> None:
     app, seen = Operator("test"), _Seen()
-    app.reconcile("acme.io/v1", "databases", label_selector="app=web", owns=[("v1", "configmaps")])(
-        seen
-    )
+    app.reconcile("acme.io/v1", "databases", label_selector="app=web")(seen)
     app.reconcile("acme.io/v1", "databases", name="all")(seen)
     app.reconcile("acme.io/v1", "planets")(seen)
-    api.create(config_map("child"))
     api.create(database())
     api.create({"apiVersion": "acme.io/v1", "kind": "Planet", "metadata": {"name": "earth"}})
 
-    async with connected(api) as cluster:
-        with pytest.raises(InvalidArgumentError, match="test does not run on"):
-            app.cached(cluster, "v1", "configmaps", "default/child")
-        async with app.running(cluster, namespaces="default"):
-            found = app.cached(cluster, "v1", "configmaps", "default/child")
-            assert found is not None
-            assert found.gvk.kind == "ConfigMap"
-            assert app.cached(cluster, "v1", "configmaps", "default/none") is None
-            assert app.cached(cluster, "acme.io/v1", "databases", "default/a") is not None
-            assert app.cached(cluster, "acme.io/v1", "planets", "earth") is not None
-            with pytest.raises(NotCachedError, match="'other'"):
-                app.cached(cluster, "v1", "configmaps", "other/child")
-            with pytest.raises(InvalidArgumentError, match=r"not followed.*configmaps"):
-                app.cached(cluster, "v1", "secrets", "default/child")
-            await cluster.create(config_map("new"))
-            assert app.cached(cluster, "v1", "configmaps", "default/new") is not None
+    async with connected(api) as cluster, app.running(cluster, namespaces="default"):
+        assert app.lister("acme.io/v1", "databases").keys() == ["default/a"]
+        assert app.lister("acme.io/v1", "databases", label_selector="app=web").keys() == []
+        assert app.lister("acme.io/v1", "planets", cluster=cluster).keys() == ["earth"]
 
 
 async def test_a_plain_function_runs_in_a_thread_with_its_model(api: APIServer) -> None:

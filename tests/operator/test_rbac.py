@@ -10,7 +10,7 @@ import yaml
 
 from pyinformer import LeaderElection
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.operator import Operator, custom_resource
+from pyinformer.operator import Operator, Owns, custom_resource
 
 _READS = ["get", "list", "watch"]
 _ALL = ["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -68,6 +68,18 @@ def test_the_role_is_derived_from_what_is_declared() -> None:
     }
     assert roles(app) == {"": granted}
     assert roles(app, namespaces=["shop", "bank"]) == {"bank": granted, "shop": granted}
+
+
+def test_what_is_only_read_is_in_the_role() -> None:
+    app = operator(owns=[Owns("v1", "secrets", label_selector="app=db")])
+    app.follow("v1", "nodes")
+    app.follow("v1", "configmaps", field_selector="metadata.name=settings")
+    app.index("v1", "pods", "node", "spec.nodeName")
+    found = roles(app, namespaces="shop")
+    assert found["shop"]["secrets"] == _ALL
+    assert found["shop"]["configmaps=settings"] == _READS
+    assert found["shop"]["pods"] == _READS
+    assert found[""] == {"nodes": _READS}
 
 
 def test_declared_writes_are_added_to_what_is_read() -> None:

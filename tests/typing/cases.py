@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, assert_never, reveal_type
 
 from pyinformer import Controller, SharedInformer, create_or_update, retry_on_conflict
 from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
+from pyinformer.operator import Owns, Watches
 
 if TYPE_CHECKING:
     from pyinformer import Cluster, Operator, Request, Result, SharedInformerFactory
     from pyinformer.apimachinery import Event, GroupVersionResource, ObjectKey
     from pyinformer.blocking import BlockingCluster, BlockingInformerFactory, Runner
+    from pyinformer.operator import Listers
     from pyinformer.store import Indexer, Lister
 
 
@@ -173,6 +175,43 @@ async def operators(app: Operator, cluster: Cluster, model: Model, request: Requ
     reveal_type(await typed(request, model, cluster))  # Result | None
     reveal_type(app.object_of(model))  # KubeObject[None]
     reveal_type(app.running(cluster).controllers)  # tuple[Controller[None], ...]
+    reveal_type(app.lister("v1", "pods"))  # Lister[None]
+    reveal_type(app.lister("v1", "pods", projection=PodView, cluster="eu"))  # Lister[PodView]
+
+
+def declarations(app: Operator, cluster: Cluster) -> None:
+    """Records are generic in their view, and a mapping may take the listers."""
+
+    def of_a_pod(pod: KubeObject) -> list[str]:
+        return []
+
+    def of_two(pod: KubeObject, listers: Listers) -> list[str]:
+        reveal_type(listers.lister("v1", "pods"))  # Lister[None]
+        return []
+
+    def viewed(pod: KubeObject[PodView], listers: Listers) -> str:
+        reveal_type(listers.lister("v1", "pods", projection=PodView))  # Lister[PodView]
+        return pod.view.status.phase
+
+    def moved(old: KubeObject[PodView] | None, new: KubeObject[PodView] | None) -> bool:
+        return True
+
+    def wrong(pod: KubeObject[PodView], listers: Listers) -> int:
+        return 5
+
+    secrets = Owns("v1", "secrets", memory="metadata")
+    pods = Watches("v1", "pods", viewed, projection=PodView, predicate=moved)
+    reveal_type(secrets)  # Owns[None]
+    reveal_type(Owns("v1", "pods", projection=PodView, predicate=moved))  # Owns[PodView]
+    reveal_type(pods)  # Watches[PodView]
+    app.reconcile(
+        "v1",
+        "configmaps",
+        owns=[("apps/v1", "deployments"), secrets],
+        watches=[pods, ("v1", "pods", of_a_pod), ("v1", "pods", of_two), ("v1", "b", lambda _: "")],
+    )
+    Watches("v1", "pods", wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Owns("v1", "pods", memory="all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def controllers(

@@ -1,0 +1,90 @@
+"""The caches of an operator on one cluster, as reconciles and mappings read them."""
+
+from __future__ import annotations
+
+from typing import Any, cast, final
+
+from pyinformer.apimachinery import GroupVersionResource, Selector, V
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.informer import Scope, SharedInformer
+from pyinformer.store import Lister
+
+
+@final
+class Listers:
+    """Reads the caches of an operator on one cluster; a mapping with two arguments gets it.
+
+    `Operator.lister` reads the same caches. It may be used in any thread.
+    """
+
+    def __init__(self) -> None:
+        self._informers: dict[Scope, SharedInformer[Any]] = {}  # by what was declared
+
+    def add(self, declared: Scope, informer: SharedInformer[Any]) -> None:
+        """Add a cache; for the operator itself.
+
+        Args:
+            declared: what was declared: its resource and selectors, without namespaces.
+            informer: follows it.
+        """
+        self._informers = {**self._informers, declared: informer}  # threads may read the other
+
+    def lister(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        label_selector: Selector = None,
+        field_selector: Selector = None,
+        projection: type[V] | None = None,
+    ) -> Lister[V]:
+        """Return the lister of a resource that the operator follows.
+
+        Args:
+            api_version: `v1`, or `group/version`.
+            plural: the resource's plural name.
+            label_selector: that of one of several caches of the resource. Without selectors it is
+                the cache without selectors, or else the only one.
+            field_selector: as `label_selector`.
+            projection: the view of the objects, as declared; for type checkers.
+
+        Raises:
+            InvalidArgumentError: the resource is not followed, or with other selectors, or with
+                another view; the error names what is followed.
+            InvalidSelectorError: a selector cannot be parsed.
+        """
+        scope = Scope.of(api_version, plural, None, label_selector, field_selector)
+        informer = self._informers.get(scope) or self._only_one(scope)
+        if projection is not None and informer.settings.projection is not projection:
+            kept = informer.settings.projection
+            now = "no view" if kept is None else f"the view {kept.__name__}"
+            wanted = f"projection={projection.__name__}"
+            reason = f"{scope} has {now}: declare it with {wanted} in owns=, watches= or follow()"
+            raise InvalidArgumentError("projection", reason)
+        return cast("Lister[V]", informer.lister)
+
+    def _only_one(self, scope: Scope) -> SharedInformer[Any]:
+        """Return the only cache of a resource, for a read without selectors."""
+        found = [one for declared, one in self._informers.items() if _is_part(declared, scope)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            reason = (
+                f"{scope} is followed by {len(found)} caches with different selectors: name one by"
+                " its label_selector= or field_selector="
+            )
+        else:
+            reason = f"{scope} is not followed, and a read does not start a watch: {cure(scope)}"
+        followed = "; ".join(sorted(map(str, self._informers)))
+        raise InvalidArgumentError("plural", f"{reason}. Followed are: {followed}")
+
+
+def _is_part(declared: Scope, scope: Scope) -> bool:
+    return declared.resource == scope.resource and not scope.is_selective
+
+
+def cure(scope: Scope) -> str:
+    """Return how to make an operator follow a resource."""
+    resource: GroupVersionResource = scope.resource
+    call = f'app.follow("{resource.api_version}", "{resource.resource}")'
+    return f"name it in owns= or watches=, or call {call} before the operator runs"
