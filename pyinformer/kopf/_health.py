@@ -129,7 +129,7 @@ async def _orchestrate(
 def _checked(gate: Gate) -> Iterator[None]:
     """Check a gate in each period.
 
-    A timer does it: an operator of kopf that ends cancels tasks of others in its loop.
+    A timer does it: an operator of kopf that ends cancels other tasks of its loop.
     """
     loop, timers = asyncio.get_running_loop(), deque[asyncio.TimerHandle](maxlen=1)
 
