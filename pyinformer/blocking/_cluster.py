@@ -128,7 +128,7 @@ class BlockingCluster(SyncProxy[Cluster]):
     """Send any request to the server, and return the body of its response."""
 
     create: Final = synchronous(Cluster.create)
-    """Create an object."""
+    """Create an object, or something of an object: an Eviction or a TokenRequest."""
 
     replace: Final = synchronous(Cluster.replace)
     """Replace an object by another version of it."""

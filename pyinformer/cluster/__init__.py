@@ -7,6 +7,7 @@ from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
 from pyinformer.cluster._pooled_cluster import PooledClusterStatus
+from pyinformer.cluster._targets import Parent
 from pyinformer.cluster._throttled_requests import WriteOptions, WriteStatistics
 from pyinformer.cluster._upserts import Upserted, create_or_update, retry_on_conflict
 from pyinformer.cluster._write_context import CURRENT_WRITER
@@ -22,6 +23,7 @@ __all__ = [
     "ClusterPoolOptions",
     "Discovery",
     "ObjectList",
+    "Parent",
     "PooledClusterStatus",
     "Propagation",
     "Upserted",

@@ -27,11 +27,15 @@ from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._edits import patch_of, status_patch_of
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._targets import (
+    Parent,
     Target,
+    check_no_stream,
+    check_subresource,
     identified,
     is_metadata_alone,
     object_path,
     refuse_metadata_alone,
+    subresource_of,
     target_of,
 )
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteOptions, WriteStatistics
@@ -48,7 +52,13 @@ from pyinformer.errors import (
 )
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.tasks import Closable
-from pyinformer.transport import APIResource, Connection, ConnectionProtocol, ListWatch
+from pyinformer.transport import (
+    USER_AGENT_NAME,
+    APIResource,
+    Connection,
+    ConnectionProtocol,
+    ListWatch,
+)
 
 if TYPE_CHECKING:
     from pyinformer.transport import ClusterConfig, ConnectionOptions, Query
@@ -173,17 +183,21 @@ class Cluster(Closable):
             metadata_only=metadata_only,
         )
 
-    async def get(self, api_version: str, plural: str, key: str) -> KubeObject:
+    async def get(
+        self, api_version: str, plural: str, key: str, *, subresource: str = ""
+    ) -> KubeObject:
         """Read one object from the server; caches are faster: `informer.lister.get(key)`.
 
         Args:
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL.
             key: `namespace/name`, or `name` if it is cluster-scoped.
+            subresource: the part of the object to read, such as `scale`; empty for the object
+                itself.
 
         Raises:
-            NotFoundError: the object does not exist, or the server does not serve the resource;
-                then the message has similar names.
+            NotFoundError: the object does not exist, or the server does not serve the resource or
+                the subresource; then the message has similar names.
             InvalidArgumentError: an argument is malformed.
             APIStatusError: the server refused.
             InvalidObjectError: the server answered with something else.
@@ -193,17 +207,20 @@ class Cluster(Closable):
             Safe.
         """
         resource = GroupVersionResource.of(api_version, plural)
+        check_subresource(subresource)
         try:
-            raw = await self._requests.read(object_path(resource, key))
+            raw = await self._requests.read(object_path(resource, key, subresource))
         except (NotFoundError, ForbiddenError) as error:
             if isinstance(error, NotFoundError):
+                if subresource:
+                    await self.discovery.check_subresource(resource, subresource, error)
                 await self.discovery.check_served(resource, error)
             known = self.discovery.known(resource)
             if "/" in key or (known is not None and not known.namespaced):
                 raise
             hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
             raise error.with_hint(hint) from error
-        return self._writes.responses.read(resource, raw, key=key)
+        return self._writes.responses.read(resource, raw, key=key, subresource=subresource)
 
     @overload
     def list(
@@ -359,8 +376,9 @@ class Cluster(Closable):
             content_type: the format of the body.
 
         Raises:
-            InvalidArgumentError: the path does not begin with a slash, has a query, or the method
-                is none of these.
+            InvalidArgumentError: the path does not begin with a slash, has a query, or is that of
+                an exec, an attach or a port-forward, which need another kind of connection; or the
+                method is none of these.
             FencedError: the term of leader election has ended.
             APIStatusError: the server refused.
             TransportError: no response arrived; a write may have been carried out or not.
@@ -386,23 +404,34 @@ class Cluster(Closable):
         namespace: str | None = None,
         field_manager: str | None = None,
         dry_run: bool = False,
+        subresource: str = "",
+        of: Parent | None = None,
     ) -> KubeObject:
-        """Create an object.
+        """Create an object, or something of an object: an Eviction or a TokenRequest.
 
         Args:
-            obj: with apiVersion, kind, and a name or generateName.
+            obj: with apiVersion, kind, and a name or generateName; one for a subresource has the
+                name of its object.
             namespace: where to create it, if the object has no namespace in its metadata.
             field_manager: the owner of its fields; None for this program's name.
             dry_run: the server checks the write and stores nothing.
+            subresource: what to create of an object: `eviction`, `binding` or `token`, for example;
+                empty for an object of its own.
+            of: the object that the subresource belongs to, or its `(api_version, plural, key)`;
+                None if `obj` is that object.
 
         Returns:
             The object as the server stored it. What is answered and not stored, a
             SelfSubjectAccessReview for example, has no name: its key is empty, and its `status` is
-            the answer. A Binding is answered by a Status.
+            the answer. An Eviction and a Binding are answered by a Status.
 
         Raises:
             WriteAnswerError: it was created, and the response cannot be read.
             ConflictError: it exists already; its reason is `AlreadyExists`.
+            NotFoundError: the object of the subresource does not exist, or the server does not
+                serve the subresource; then the message has those that it serves.
+            TooManyRequestsError: a disruption budget does not allow the eviction now; among its
+                causes is `DisruptionBudget`.
             InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace.
             APIStatusError: the server refused.
             TransportError: no response arrived; it may have been created or not.
@@ -410,16 +439,24 @@ class Cluster(Closable):
         Cancellation:
             Unless it still waits for the rate limit, it may have been created or not.
         """
-        body = body_of(obj)
-        target = await target_of(self.discovery, body, namespace=namespace, named=False)
-        if target.namespace:
-            body["metadata"] = {**(body.get("metadata") or {}), "namespace": target.namespace}
+        if subresource or of is not None:
+            body, target = await self._part(obj, subresource, of)
+        else:
+            body = body_of(obj)
+            target = await target_of(self.discovery, body, namespace=namespace, named=False)
+            if target.namespace:
+                body["metadata"] = {**(body.get("metadata") or {}), "namespace": target.namespace}
         query = query_of(field_manager, dry_run=dry_run)
-        path = target.collection_path
-        return (await self._writes.write("POST", path, target, body, query=query)).object
+        return (await self._writes.write("POST", target, body, query=query)).object
 
     async def replace(
-        self, obj: Body, *, field_manager: str | None = None, dry_run: bool = False
+        self,
+        obj: Body,
+        *,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+        subresource: str = "",
+        of: Parent | None = None,
     ) -> KubeObject:
         """Replace an object by another version of it.
 
@@ -430,6 +467,10 @@ class Cluster(Closable):
                 resourceVersion in it, only that version is replaced.
             field_manager: the owner of its fields; None for this program's name.
             dry_run: the server checks the write and stores nothing.
+            subresource: the part of the object that is written, such as `scale`; empty for the
+                object itself.
+            of: the object that the subresource belongs to, or its
+                `(api_version, plural, key)`; None if `obj` is that object.
 
         Returns:
             The object as the server stored it: under its old resource version if nothing changed.
@@ -444,13 +485,10 @@ class Cluster(Closable):
         Cancellation:
             Unless it still waits for the rate limit, it may have been replaced or not.
         """
-        body = body_of(obj)
-        target = await target_of(self.discovery, body)
+        body, target = await self._part(obj, subresource, of)
         query = query_of(field_manager, dry_run=dry_run)
         version = body["metadata"].get("resourceVersion")
-        written = await self._writes.write(
-            "PUT", target.path, target, body, query=query, version=version
-        )
+        written = await self._writes.write("PUT", target, body, query=query, version=version)
         return written.object
 
     async def patch(
@@ -462,6 +500,8 @@ class Cluster(Closable):
         check_version: bool = False,
         field_manager: str | None = None,
         dry_run: bool = False,
+        subresource: str = "",
+        of: Parent | None = None,
     ) -> KubeObject:
         """Send what was edited in an object, and nothing else.
 
@@ -481,6 +521,10 @@ class Cluster(Closable):
             check_version: fail if the object has changed since `obj`.
             field_manager: the owner of the fields; None for this program's name.
             dry_run: the server checks the write and stores nothing.
+            subresource: the part of the object that is written, such as `scale`; empty for the
+                object itself.
+            of: the object that the subresource belongs to, or its
+                `(api_version, plural, key)`; None if `obj` is that object.
 
         Returns:
             The object as the server stored it; `obj` if nothing was edited, and nothing is sent.
@@ -497,14 +541,13 @@ class Cluster(Closable):
         Cancellation:
             Unless it still waits for the rate limit, it may have been patched or not.
         """
-        target, before = await self._original(obj)
+        target, before = await self._original(obj, subresource, of)
         patch = patch_of(before, edited)
-        if "status" in patch and target.api.has_status:
+        if "status" in patch and target.api.has_status and not subresource:
             reason = f"the status of {target.resource} is written by status(), not by patch()"
             raise InvalidArgumentError("edited", reason)
         query = query_of(field_manager, dry_run=dry_run)
         return await self._patch(
-            target.path,
             target,
             before,
             patch,
@@ -561,8 +604,7 @@ class Cluster(Closable):
         async def send(target: Target) -> tuple[KubeObject, tuple[str, ...]]:
             """Write the status; return what is stored, and the fields that are not."""
             found = await self._patch(
-                target.status_path,
-                target,
+                target.of_status,
                 before,
                 patch,
                 query=query,
@@ -587,18 +629,25 @@ class Cluster(Closable):
         self,
         desired: Body,
         *,
-        field_manager: str,
+        field_manager: str | None = None,
         force: bool = False,
         dry_run: bool = False,
+        subresource: str = "",
+        of: Parent | None = None,
     ) -> KubeObject:
         """Make an object have these fields, by server-side apply; create it if need be.
 
         Args:
             desired: the fields that this manager wants and no others. Fields that it applied
                 before and are missing now are removed.
-            field_manager: the owner of these fields.
+            field_manager: the owner of these fields; None for this program's name, as in the other
+                writes. Programs that apply to the same objects need different names.
             force: take over fields that other managers own.
             dry_run: the server checks the write and stores nothing.
+            subresource: the part of the object that is written, such as `status`; empty for the
+                object itself.
+            of: the object that the subresource belongs to, or its
+                `(api_version, plural, key)`; None if `desired` is that object.
 
         Returns:
             The object as the server stored it: under its old resource version if nothing changed.
@@ -607,6 +656,8 @@ class Cluster(Closable):
             ApplyConflictError: other managers own some of the fields with other values.
             InvalidArgumentError: `desired` lacks apiVersion, kind, a name or a namespace, or
                 `field_manager` is empty.
+            NotFoundError: the object of the subresource does not exist, or the server does not
+                serve the subresource.
             APIStatusError: the server refused.
             TransportError: no response arrived; it may have been applied or not.
 
@@ -616,15 +667,16 @@ class Cluster(Closable):
         Source:
             KEP-555.
         """
-        body, target = await self._desired(desired, field_manager)
-        return await self._apply(body, target, field_manager, force=force, dry_run=dry_run)
+        manager = _manager(field_manager)
+        body, target = await self._desired(desired, subresource, of)
+        return await self._apply(body, target, manager, force=force, dry_run=dry_run)
 
     async def apply_if_changed(
         self,
         desired: Body,
         current: KubeObject[View | None] | None,
         *,
-        field_manager: str,
+        field_manager: str | None = None,
         force: bool = False,
     ) -> KubeObject:
         """Apply an object unless it still is as this process has applied it.
@@ -637,7 +689,7 @@ class Cluster(Closable):
         Args:
             desired: as for `apply`.
             current: the object as it is known now, from a cache for example; None if there is none.
-            field_manager: the owner of these fields.
+            field_manager: the owner of these fields; None for this program's name.
             force: take over fields that other managers own.
 
         Returns:
@@ -652,19 +704,20 @@ class Cluster(Closable):
         Cancellation:
             As for `apply`; the next call then applies the object again.
         """
-        body, target = await self._desired(desired, field_manager)
+        manager = _manager(field_manager)
+        body, target = await self._desired(desired)
         if current is None:
-            return await self._apply(body, target, field_manager, force=force)
+            return await self._apply(body, target, manager, force=force)
         if current.key != target.key or current.gvk != target.api.gvk:
             raise InvalidArgumentError("current", f"{current!r} is not {target.key!r}")
-        applied, identity = self._applied, ApplyKey(target.resource, target.key, field_manager)
+        applied, identity = self._applied, ApplyKey(target.resource, target.key, manager)
         if applied.is_applied(identity, _owned(body, target), current):
             self._writes.skipped += 1
             return self._writes.responses.read(target.resource, current.raw)
         return await self._apply(
             body,
             target,
-            field_manager,
+            manager,
             force=force,
             version=current.metadata.resource_version,
             is_due=applied.has_room_for(identity),
@@ -858,22 +911,46 @@ class Cluster(Closable):
             field_selector=FieldSelector.parse(field_selector),
         )
 
+    async def _part(
+        self, obj: Body, subresource: str, of: Parent | None, argument: str = "obj"
+    ) -> tuple[JSONObject, Target]:
+        """Return the body of a write, and where it belongs.
+
+        The body for a subresource of another object gets the name of that object.
+        """
+        body = body_of(obj, argument)
+        if not subresource:
+            if of is not None:
+                raise InvalidArgumentError("of", "needs a subresource")
+            return body, await target_of(self.discovery, body)
+        target = await subresource_of(self.discovery, body, subresource, of)
+        if of is not None:
+            place = {"namespace": target.namespace} if target.namespace else {}
+            given = body.get("metadata") or {}
+            body["metadata"] = {"name": target.name, **place, **given}
+        return body, target
+
     async def _original(
-        self, obj: KubeObject[View | None] | JSONObject
+        self,
+        obj: KubeObject[View | None] | JSONObject,
+        subresource: str = "",
+        of: Parent | None = None,
     ) -> tuple[Target, KubeObject[View | None]]:
         """Return where an object lives, and its record."""
         if is_model(obj):
             reason = f"a {type(obj).__name__} may not know all fields; pass the object itself"
             raise InvalidTypeError("obj", reason)
-        body = body_of(obj)
         if isinstance(obj, KubeObject):
-            return await target_of(self.discovery, identified(obj, body)), obj
-        target = await target_of(self.discovery, body)
-        return target, self._writes.responses.read(target.resource, encode_body(body))
+            named = identified(obj, body_of(obj))
+            return (await self._part(named, subresource, of))[1], obj
+        body, target = await self._part(obj, subresource, of)
+        return target, self._read(target, encode_body(body))
+
+    def _read(self, target: Target, raw: bytes) -> KubeObject:
+        return self._writes.responses.read(target.resource, raw, subresource=target.subresource)
 
     async def _patch(
         self,
-        path: str,
         target: Target,
         before: KubeObject[View | None],
         patch: JSONObject,
@@ -888,7 +965,7 @@ class Cluster(Closable):
             self._writes.skipped += 1
             if is_metadata_alone(before.to_dict()):
                 return KubeObject(before.key, metadata, None, before.raw, before.gvk)
-            return self._writes.responses.read(target.resource, before.raw)
+            return self._read(target, before.raw)
         if check_version and not metadata.resource_version:
             raise InvalidArgumentError("check_version", f"{target.key!r} has no resourceVersion")
         wanted = {
@@ -902,7 +979,6 @@ class Cluster(Closable):
         try:
             written = await self._writes.write(
                 "PATCH",
-                path,
                 target,
                 body,
                 query=query,
@@ -915,11 +991,10 @@ class Cluster(Closable):
             raise
         return written.object
 
-    async def _desired(self, desired: Body, field_manager: str) -> tuple[JSONObject, Target]:
-        if not field_manager:
-            raise InvalidArgumentError("field_manager", "must not be empty: it owns these fields")
-        body = body_of(desired, "desired")
-        target = await target_of(self.discovery, body)
+    async def _desired(
+        self, desired: Body, subresource: str = "", of: Parent | None = None
+    ) -> tuple[JSONObject, Target]:
+        body, target = await self._part(desired, subresource, of, "desired")
         body["metadata"].pop("managedFields", None)  # servers refuse it in an apply
         return body, target
 
@@ -941,7 +1016,6 @@ class Cluster(Closable):
             """Send the apply."""
             return await self._writes.write(
                 "PATCH",
-                target.path,
                 target,
                 body,
                 query=query,
@@ -950,7 +1024,7 @@ class Cluster(Closable):
                 is_due=is_due,
             )
 
-        if dry_run:
+        if dry_run or target.subresource:
             return (await send()).object
         identity = ApplyKey(target.resource, target.key, field_manager)
         with self._applied.applying(identity):
@@ -975,6 +1049,19 @@ def claim_loop(cluster: Cluster) -> None:
         cluster.connection.claim_loop()
 
 
+def _manager(field_manager: str | None) -> str:
+    """Return the owner of applied fields: without a name, the one that servers give other writes.
+
+    Raises:
+        InvalidArgumentError: the name is empty.
+    """
+    if field_manager is None:
+        return USER_AGENT_NAME
+    if not field_manager:
+        raise InvalidArgumentError("field_manager", "must not be empty: it owns these fields")
+    return field_manager
+
+
 def _check_request(method: str, path: str) -> None:
     """Raise if a request cannot be sent as it is.
 
@@ -988,6 +1075,7 @@ def _check_request(method: str, path: str) -> None:
     if not _is_quoted_path(path):
         reason = f"must begin with '/', be quoted, and have no query, got {path!r}"
         raise InvalidArgumentError("path", reason)
+    check_no_stream(path)
 
 
 def _owned(body: JSONObject, target: Target) -> JSONObject:

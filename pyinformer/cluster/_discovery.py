@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import GroupVersionResource, did_you_mean
+from pyinformer.apimachinery import GroupVersionResource, did_you_mean, near_names
 from pyinformer.cluster._catalogue import Catalogue, GroupVersions, merged, read_root
 from pyinformer.errors import (
     ForbiddenError,
@@ -43,6 +43,7 @@ _AGGREGATED: Final = (
 _MAX_ROOT_BYTES: Final = 8 << 20  # 3,000 kinds of custom resources take 2 MiB
 _MAX_TABLE_BYTES: Final = 2 << 20  # one version of one group; that of pods has 10 KiB
 _MAX_VERSIONS: Final = 2_000
+_SHOWN_SUBRESOURCES: Final = 20  # pods have eleven
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _IN_FULL: Final = "name the resource in full, such as v1/pods or apps/v1/deployments"
 
@@ -217,14 +218,43 @@ class Discovery:
         Cancellation:
             Safe.
         """
-        if error.names_object:
-            return
+        if not error.names_object:
+            await self._served_now(resource, error)
+
+    async def check_subresource(
+        self, resource: GroupVersionResource, subresource: str, error: NotFoundError
+    ) -> None:
+        """Raise an error with the existing names if a 404 came because of a subresource's name.
+
+        Args:
+            resource: the resource of the request.
+            subresource: the subresource of the request.
+            error: the answer. Servers name the object in it also where only the subresource is
+                unknown; nothing is read if that is known.
+
+        Raises:
+            NotFoundError: the server does not serve the resource, or not this subresource of it.
+
+        Cancellation:
+            Safe.
+        """
+        known = self.known(resource)
+        if known is None or subresource not in known.subresources:
+            known = await self._served_now(resource, error)
+        if known is not None and subresource not in known.subresources:
+            raise _no_subresource(known, subresource) from error
+
+    async def _served_now(
+        self, resource: GroupVersionResource, error: NotFoundError
+    ) -> APIResource | None:
+        """Describe the resource of a request that got a 404; None if discovery fails."""
         try:
-            await self.read_again(resource)
+            return await self.read_again(resource)
         except NotFoundError as unserved:
             raise unserved from error
         except InformerError as failure:  # the caller raises the answer to its request
             _log.debug("%s: discovery failed: %s", resource, failure)
+        return None
 
     def near(self, resource: GroupVersionResource) -> tuple[str, ...]:
         """Return resources with similar names, such as `v1/pods`, without a request."""
@@ -295,6 +325,20 @@ def _bounded(path: str, answer: bytes, limit: int) -> bytes:
         reason = f"a document of discovery of {len(answer)} bytes is not read; the limit is {limit}"
         raise ProtocolError(f"GET {path}", reason)
     return answer
+
+
+def _no_subresource(api: APIResource, subresource: str) -> NotFoundError:
+    known = ", ".join(sorted(api.subresources)[:_SHOWN_SUBRESOURCES]) or "none"
+    near = near_names(subresource, {one: one for one in api.subresources})
+    return NotFoundError(
+        status=_NOT_FOUND,
+        reason="NotFound",
+        message=(
+            f"the server does not serve the subresource {subresource!r} of {api.resource}; it has:"
+            f" {known}{_question(near)}"
+        ),
+        request=f"discover {api.resource}",
+    )
 
 
 def _question(near: tuple[str, ...]) -> str:

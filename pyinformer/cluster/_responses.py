@@ -50,22 +50,29 @@ class ResponseReader:
     """Decodes the responses of one server."""
 
     def __init__(self) -> None:
-        self._codecs: dict[GroupVersionResource, ObjectCodec[None]] = {}
+        # By resource and subresource: the Scale of a Deployment is not a Deployment.
+        self._codecs: dict[tuple[GroupVersionResource, str], ObjectCodec[None]] = {}
 
-    def read(self, resource: GroupVersionResource, raw: bytes, *, key: str = "") -> KubeObject:
+    def read(
+        self,
+        resource: GroupVersionResource,
+        raw: bytes,
+        *,
+        key: str = "",
+        subresource: str = "",
+    ) -> KubeObject:
         """Return the object of a response.
 
         Args:
             resource: the resource.
             raw: the response.
             key: the key of the request; empty if the server chooses the name.
+            subresource: the subresource of the request; empty for the object itself.
 
         Raises:
             InvalidObjectError: it is not an object of this resource, or has another key.
         """
-        codec = self._codecs.get(resource)
-        if codec is None:
-            codec = self._codecs[resource] = ObjectCodec(resource)
+        codec = self._codec_of(resource, subresource, raw)
         try:
             found = codec.decode(raw, 0, len(raw))
         except InvalidObjectError:
@@ -75,6 +82,15 @@ class ResponseReader:
             reason = f"the server answered with another object, {found.key!r}"
             raise InvalidObjectError(f"{resource} {key!r}", reason)
         return found
+
+    def _codec_of(
+        self, resource: GroupVersionResource, subresource: str, raw: bytes
+    ) -> ObjectCodec[None]:
+        known = self._codecs.get((resource, subresource))
+        expected = _expected(resource, subresource, raw) if subresource else resource
+        if known is None or known.resource != expected:
+            known = self._codecs[resource, subresource] = ObjectCodec(expected)
+        return known
 
     def read_list(self, resource: GroupVersionResource, raw: bytes) -> tuple[KubeObject, ...]:
         """Return the objects of a response to a deletecollection; empty if it is a Status.
@@ -91,7 +107,9 @@ class ResponseReader:
             splitter.finish()
         return tuple(found)
 
-    def read_created(self, resource: GroupVersionResource, raw: bytes) -> KubeObject:
+    def read_created(
+        self, resource: GroupVersionResource, raw: bytes, *, subresource: str = ""
+    ) -> KubeObject:
         """Return the object of a response to a create, which may have no name.
 
         A review is answered and not stored, and a Binding is answered by a Status: such an object
@@ -101,7 +119,7 @@ class ResponseReader:
             InvalidObjectError: the response is neither an object of this resource nor nameless.
         """
         try:
-            return self.read(resource, raw)
+            return self.read(resource, raw, subresource=subresource)
         except InvalidObjectError:
             nameless = _nameless(raw)
             if nameless is None:
@@ -115,7 +133,7 @@ class ResponseReader:
             InvalidObjectError: it is not an object of this resource as a server returns it.
         """
         found = ObjectCodec[None](resource).decode(raw, 0, len(raw))  # learns nothing from it
-        meta, known = found.metadata, self._codecs.get(resource)
+        meta, known = found.metadata, self._codecs.get((resource, ""))
         if known is not None and known.gvk not in {None, found.gvk}:
             raise InvalidObjectError(f"{resource} {found.key!r}", f"is a {found.gvk}")
         if not (meta.uid and meta.resource_version):
@@ -142,6 +160,17 @@ def deleted_uid(resource: GroupVersionResource, raw: bytes) -> str | None:
     if status.kind != "Status":
         return None
     return status.details.uid if status.details else ""
+
+
+def _expected(resource: GroupVersionResource, subresource: str, raw: bytes) -> GroupVersionResource:
+    """Return what an object of a subresource is decoded as: it may have a version of its own."""
+    try:
+        api_version = _decode_nameless(raw).api_version
+        if api_version == resource.api_version:
+            return resource
+        return GroupVersionResource.of(api_version, subresource)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidArgumentError):
+        return resource  # the codec says what is wrong
 
 
 def _nameless(raw: bytes) -> KubeObject | None:

@@ -7,8 +7,8 @@ and never a default: an object in the wrong namespace would not be found.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 from urllib.parse import quote
 
 from pyinformer.apimachinery import (
@@ -16,15 +16,19 @@ from pyinformer.apimachinery import (
     GroupVersionResource,
     JSONObject,
     JSONValue,
+    KubeObject,
     object_key,
 )
-from pyinformer.cluster._bodies import NO_UNICODE
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of
+from pyinformer.errors import ForbiddenError, InvalidArgumentError, NotFoundError
+from pyinformer.transport import APIResource
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import KubeObject, View
+    from pyinformer.apimachinery import View
     from pyinformer.cluster._discovery import Discovery
-    from pyinformer.transport import APIResource
+
+Parent: TypeAlias = Body | tuple[str, str, str]
+"""The object that a subresource belongs to: the object, or its apiVersion, plural and key."""
 
 _ANY: Final = "any"  # a resource, where only the version matters
 # A namespace has two subresources, whose paths look like those of resources inside it.
@@ -33,6 +37,24 @@ _OF_RESOURCE: Final = re.compile(
     r"/(?:namespaces/[^/]+/(?!(?:status|finalize)$))?(?P<plural>[^/]+)"
 ).match
 _UP: Final = frozenset({".", ".."})  # a proxy on the way may take them for directories
+_STREAMS: Final = (
+    "is a conversation over an upgraded connection, which this library does not have: run `kubectl"
+    " {0}`, or use kubernetes_asyncio.stream or kr8s"
+)
+_NOT_OBJECTS: Final = {
+    **{one: _STREAMS.format(one) for one in ("exec", "attach")},
+    "portforward": _STREAMS.format("port-forward"),
+    "log": "is text and not an object: read it with logs()",
+    "proxy": "has no objects: send the request with request()",
+}
+_OF_SUBRESOURCES: Final = {
+    "Eviction": ("eviction", "pod that is evicted"),
+    "Scale": ("scale", "object that is scaled"),
+    "TokenRequest": ("token", "service account"),
+}
+_stream_of_a_pod = re.compile(
+    r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward)/?"
+).fullmatch
 
 
 @final
@@ -43,6 +65,8 @@ class Target:
     api: APIResource
     namespace: str
     name: str
+    subresource: str = ""
+    """The part of the object that is read or written; empty for the object itself."""
 
     @property
     def resource(self) -> GroupVersionResource:
@@ -57,12 +81,12 @@ class Target:
     @property
     def path(self) -> str:
         """Its URL's path."""
-        return object_path(self.resource, self.key)
+        return object_path(self.resource, self.key, self.subresource)
 
     @property
-    def status_path(self) -> str:
-        """The path by which its status is written."""
-        return f"{self.path}/status" if self.api.has_status else self.path
+    def of_status(self) -> Target:
+        """The place where its status is written."""
+        return replace(self, subresource="status" if self.api.has_status else "")
 
     @property
     def collection_path(self) -> str:
@@ -94,7 +118,14 @@ async def target_of(
     if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
         raise InvalidArgumentError("obj", "must have apiVersion and kind")
     GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
-    api = await discovery.kind(api_version, kind)
+    try:
+        api = await discovery.kind(api_version, kind)
+    except NotFoundError as error:
+        subresource, parent = _OF_SUBRESOURCES.get(kind, ("", ""))
+        if not subresource:
+            raise
+        hint = f"pass subresource={subresource!r} and of=, the {parent}"
+        raise error.with_hint(hint) from error
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
         raise InvalidArgumentError("obj", f"a {kind} must have metadata")
@@ -114,6 +145,70 @@ async def target_of(
     if not api.namespaced and (own or namespace):
         raise InvalidArgumentError("namespace", f"{what} is cluster-scoped and must not have one")
     return Target(api=api, namespace=own or namespace or "", name=name)
+
+
+async def subresource_of(
+    discovery: Discovery, body: JSONObject, subresource: str, of: Parent | None
+) -> Target:
+    """Find out where a subresource of an object belongs.
+
+    Args:
+        discovery: the server's.
+        body: what is written.
+        subresource: such as `scale`.
+        of: the object; None if `body` is that object.
+
+    Raises:
+        InvalidArgumentError: it is not a subresource with objects; or the object lacks apiVersion,
+            kind, a name or a namespace.
+        NotFoundError: the server does not serve the resource.
+
+    Cancellation:
+        Safe.
+    """
+    check_subresource(subresource)
+    if isinstance(of, tuple):
+        target = await _target_at(discovery, *of)
+    elif isinstance(of, KubeObject):  # of metadata alone is enough
+        target = await target_of(discovery, identified(of, body_of(of, "of")))
+    else:
+        target = await target_of(discovery, body if of is None else body_of(of, "of"))
+    return replace(target, subresource=subresource)
+
+
+async def _target_at(discovery: Discovery, api_version: str, plural: str, key: str) -> Target:
+    """Return the place of an object; its kind is empty if discovery is forbidden."""
+    resource = GroupVersionResource.of(api_version, plural)
+    object_path(resource, key)  # refuses a malformed key
+    namespace, _, name = key.rpartition("/")
+    try:
+        api = await discovery.resource(resource)
+    except ForbiddenError:  # the server decides
+        api = APIResource(resource=resource, kind="", namespaced=bool(namespace))
+    check_scope(api, key)
+    return Target(api=api, namespace=namespace, name=name)
+
+
+def check_subresource(subresource: str) -> None:
+    """Refuse a subresource that is not an object.
+
+    Raises:
+        InvalidArgumentError: it is not; the message has the call for it.
+    """
+    reason = _NOT_OBJECTS.get(subresource)
+    if reason is not None:
+        raise InvalidArgumentError("subresource", f"{subresource!r} {reason}")
+
+
+def check_no_stream(path: str) -> None:
+    """Refuse the path of a request that cannot be one request and one response.
+
+    Raises:
+        InvalidArgumentError: it is; the message has alternatives.
+    """
+    found = _stream_of_a_pod(path)
+    if found is not None:
+        raise InvalidArgumentError("path", f"{found[1]!r} {_NOT_OBJECTS[found[1]]}")
 
 
 def is_metadata_alone(body: JSONObject) -> bool:
@@ -155,8 +250,8 @@ def check_scope(api: APIResource, key: str) -> None:
         raise InvalidArgumentError("key", reason)
 
 
-def object_path(resource: GroupVersionResource, key: str) -> str:
-    """Return the path of an object.
+def object_path(resource: GroupVersionResource, key: str, subresource: str = "") -> str:
+    """Return the path of an object, or of a subresource of it.
 
     Raises:
         InvalidArgumentError: the key is neither `namespace/name` nor `name`, or a part of it
@@ -165,7 +260,8 @@ def object_path(resource: GroupVersionResource, key: str) -> str:
     namespace, slash, name = key.rpartition("/")
     if not name or "/" in namespace or bool(slash) != bool(namespace):
         raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")
-    return f"{_collection_path(resource, namespace)}/{_quoted('key', name)}"
+    below = f"/{_quoted('subresource', subresource)}" if subresource else ""
+    return f"{_collection_path(resource, namespace)}/{_quoted('key', name)}{below}"
 
 
 def resource_of(path: str) -> GroupVersionResource | None:

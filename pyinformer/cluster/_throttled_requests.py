@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _MAX_RESPONSE_BYTES: Final = 64 << 20
+_BUDGET: Final = "DisruptionBudget"
 _DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver sends
 
 
@@ -176,7 +177,8 @@ class ThrottledRequests:
             attempt: sends the request once.
 
         Raises:
-            TooManyRequestsError: the server is still busy.
+            TooManyRequestsError: the server is still busy; or a disruption budget does not allow
+                an eviction, which is not sent again.
 
         Cancellation:
             That of `attempt`; while it waits, nothing is sent.
@@ -187,6 +189,10 @@ class ThrottledRequests:
             try:
                 return await attempt()
             except TooManyRequestsError as error:
+                if (
+                    _BUDGET in error.causes
+                ):  # the server is not busy, and the caller may wait longer
+                    raise
                 seconds = error.retry_after_seconds
                 seconds = _DEFAULT_RETRY_AFTER_SECONDS if seconds is None else seconds
                 left_seconds -= seconds

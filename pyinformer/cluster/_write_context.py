@@ -72,8 +72,8 @@ class WriteOutcomes:
         self._remember(hash((resource, key)), hash(after))
         _report(changed=True)
 
-    def deleted(self, resource: GroupVersionResource, key: str) -> None:
-        """Record a write that removed an object, which always is a change."""
+    def changed(self, resource: GroupVersionResource, key: str) -> None:
+        """Record a write that is a change, and after which the version is unknown: a deletion."""
         self._versions.pop(hash((resource, key)), None)
         _report(changed=True)
 

@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject
+from pyinformer.apimachinery import (
+    GroupVersionKind,
+    GroupVersionResource,
+    JSONObject,
+    KubeObject,
+)
 from pyinformer.cluster._bodies import NO_UNICODE, encode_body
 from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
 from pyinformer.cluster._targets import Target, check_scope, object_path, resource_of
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 
 _DRY_RUN: Final = ("dryRun", "All")
 _JSON: Final = "application/json"
+_STATUS: Final = GroupVersionKind("", "v1", "Status")
 
 
 class WriteResponse(NamedTuple):
@@ -68,7 +74,6 @@ class WritePath:
     async def write(
         self,
         method: str,
-        path: str,
         target: Target,
         body: JSONObject,
         *,
@@ -81,8 +86,7 @@ class WritePath:
 
         Args:
             method: POST, PUT or PATCH.
-            path: where to.
-            target: the object that is written.
+            target: the object that is written, or the subresource of one.
             body: the object, or the patch.
             query: what `query_of` returned, and more.
             content_type: the format of the body.
@@ -99,28 +103,56 @@ class WritePath:
         Cancellation:
             Unless it still waits for the rate limit, it may have been carried out or not.
         """
-        resource = target.resource
+        resource, is_create = target.resource, method == "POST"
         raw = await self._send(
-            resource, method, path, query=query, body=encode_body(body), content_type=content_type
+            resource,
+            method,
+            target.collection_path if is_create and not target.subresource else target.path,
+            query=query,
+            body=encode_body(body),
+            content_type=content_type,
+            subresource=target.subresource,
         )
-        is_create = method == "POST"
         with _carried_out(method, resource):
-            if is_create:
-                found = self.responses.read_created(resource, raw)
-            else:
-                found = self.responses.read(resource, raw, key=target.key)
-        if _DRY_RUN in query or not found.metadata.name:  # nothing was stored
-            return WriteResponse(found, raw)
-        after = found.metadata.resource_version
-        record_write(str(resource), "" if is_gone(found) else after)
-        self._report(resource, found, raw, is_gone=is_gone(found))
+            found = self._read(target, raw, is_create=is_create)
+        if _DRY_RUN not in query:
+            self._record(target, found, raw, is_create=is_create, version=version, is_due=is_due)
+        return WriteResponse(found, raw)
+
+    def _read(self, target: Target, raw: bytes, *, is_create: bool) -> KubeObject:
+        resource, subresource = target.resource, target.subresource
         if is_create:
+            return self.responses.read_created(resource, raw, subresource=subresource)
+        return self.responses.read(resource, raw, key=target.key, subresource=subresource)
+
+    def _record(
+        self,
+        target: Target,
+        found: KubeObject,
+        raw: bytes,
+        *,
+        is_create: bool,
+        version: str | None,
+        is_due: bool,
+    ) -> None:
+        """Report what the response to a write says about the object that was written."""
+        resource, after = target.resource, found.metadata.resource_version
+        if not found.metadata.name and found.gvk == _STATUS:  # of an eviction or a binding
+            record_write(str(resource), "")
+            self._outcomes.changed(resource, target.key)
+        if not (found.metadata.name and after):  # a review or a token, which are not stored
+            return
+        gone = is_gone(found)
+        record_write(str(resource), "" if gone else after)
+        # The version of a Scale is that of its object; its content is nothing for a cache.
+        if not target.subresource or found.gvk == target.api.gvk:
+            self._report(resource, found, raw, is_gone=gone)
+        if gone:
+            self._outcomes.changed(resource, found.key)
+        elif is_create and not target.subresource:
             self._outcomes.created(resource, found.key, after)
-        elif is_gone(found):
-            self._outcomes.deleted(resource, found.key)
         else:
             self._outcomes.wrote(resource, found.key, before=version, after=after, is_due=is_due)
-        return WriteResponse(found, raw)
 
     async def delete(
         self,
@@ -179,7 +211,7 @@ class WritePath:
             gone = named or uid
             self.observers.deleted(resource, key, gone, version if gone == uid else None)
         if left is None:
-            self._outcomes.deleted(resource, key)
+            self._outcomes.changed(resource, key)
         else:  # finalizers hold it
             after = left.metadata.resource_version
             self._outcomes.wrote(resource, key, before=version, after=after)
@@ -242,6 +274,7 @@ class WritePath:
         query: Query,
         body: bytes,
         content_type: str,
+        subresource: str = "",
     ) -> bytes:
         """Send a write and return the response; a 404 says whether the resource is served."""
         try:
@@ -250,6 +283,8 @@ class WritePath:
                     method, path, query=query, body=body, content_type=content_type
                 )
         except NotFoundError as error:
+            if subresource:
+                await self._discovery.check_subresource(resource, subresource, error)
             await self._discovery.check_served(resource, error)
             raise
 

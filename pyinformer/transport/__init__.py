@@ -45,6 +45,7 @@ from pyinformer.transport.config import (
 )
 from pyinformer.transport.http import (
     LEAST_BYTES_PER_SECOND,
+    USER_AGENT_NAME,
     Body,
     Connection,
     ConnectionOptions,
@@ -69,6 +70,7 @@ __all__ = [
     "MODIFIED",
     "MODIFIED_PREFIX",
     "NO_SERVER_BEHIND",
+    "USER_AGENT_NAME",
     "APIResource",
     "Body",
     "ClusterConfig",

@@ -50,3 +50,39 @@ async def test_a_request_for_a_group_that_is_not_served_is_a_typed_error(
     async with cluster_of(apiserver) as cluster:
         with pytest.raises(NotFoundError):
             await module_of(PAGE).node_metrics(cluster)
+
+
+async def test_the_page_scales_a_deployment(apiserver: APIServer) -> None:
+    meta = {"namespace": "shop", "name": "web"}
+    apiserver.create(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": {"replicas": 1}}
+    )
+    async with cluster_of(apiserver) as cluster:
+        await module_of(PAGE).scale(cluster, "shop/web", 3)
+    assert apiserver.get("apps/v1", "deployments", "web", "shop")["spec"]["replicas"] == 3
+
+
+async def test_the_page_evicts_a_pod_unless_a_budget_protects_it(apiserver: APIServer) -> None:
+    meta = {"namespace": "shop", "name": "a", "labels": {"app": "web"}}
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"phase": "Running", "conditions": ready}
+    apiserver.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status})
+    budget: JSONObject = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+    }
+    apiserver.create(budget)
+    async with cluster_of(apiserver) as cluster:
+        pod = await cluster.get("v1", "pods", "shop/a")
+        assert not await module_of(PAGE).evict(cluster, pod)
+        apiserver.delete("policy/v1", "poddisruptionbudgets", "web", "shop")
+        assert await module_of(PAGE).evict(cluster, pod)
+        with pytest.raises(NotFoundError):
+            await cluster.get("v1", "pods", "shop/a")
+
+
+async def test_the_page_asks_for_a_right(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster:
+        assert await module_of(PAGE).may_delete_pods(cluster, "shop")

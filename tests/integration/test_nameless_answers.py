@@ -13,7 +13,7 @@ from tests.integration.objects import NODES, PODS, unique
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
-    from tests.integration.servers import RealServer, Server
+    from tests.integration.servers import Server
 
 _GET_PODS: JSONObject = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
 
@@ -60,18 +60,9 @@ async def test_self_subject_reviews_are_answered(
         assert answer.at(field) is not None
 
 
-@pytest.fixture
-def real(kube_apiserver: object) -> RealServer:
-    from tests.integration.servers import RealServer
-
-    return RealServer(kube_apiserver)  # type: ignore[arg-type] # what the fixture returns
-
-
-@pytest.mark.real
-@pytest.mark.timeout(300)
-async def test_the_real_server_answers_other_reviews_and_bindings(real: RealServer) -> None:
-    namespace = real.namespace()
-    async with real.connect() as cluster:
+async def test_other_reviews_and_bindings_are_answered(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
         token = await cluster.create(review("TokenReview", "authentication.k8s.io", {"token": "x"}))
         assert token.at("status.error", str)
         local = await cluster.create(

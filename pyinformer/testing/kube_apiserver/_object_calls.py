@@ -29,6 +29,21 @@ _DEFINITIONS: Final = f"/apis/{_CRD_API_VERSION}/customresourcedefinitions"
 _DEFAULT_NAMESPACE: Final = "default"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _ANY_OBJECT: Final[JSONObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_SCALE: Final[JSONObject] = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
+_SCALABLE: Final[JSONObject] = {
+    **_ANY_OBJECT,
+    "properties": {
+        "spec": {**_ANY_OBJECT, "properties": {"replicas": {"type": "integer"}}},
+        "status": {
+            **_ANY_OBJECT,
+            "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}},
+        },
+    },
+}
 
 
 class ObjectCalls(ABC):
@@ -195,6 +210,7 @@ class ObjectCalls(ABC):
         namespaced: bool = True,
         has_status: bool = False,
         schema: JSONObject | None = None,
+        has_scale: bool = False,
     ) -> None:
         """Define a custom resource, and wait until it is served.
 
@@ -207,6 +223,8 @@ class ObjectCalls(ABC):
             namespaced: whether its objects are in namespaces.
             has_status: whether clients must write the status through its subresource.
             schema: a structural OpenAPI v3 schema; None allows any object.
+            has_scale: whether it has a scale subresource, of `spec.replicas`, `status.replicas`
+                and the text in `status.selector`; then `schema` must define these fields.
 
         Raises:
             KubeAPIServerError: it was not served in time.
@@ -214,7 +232,15 @@ class ObjectCalls(ABC):
         if plural in self._discover(api_version):
             return
         definition = _definition(
-            api_version, kind, plural, namespaced=namespaced, has_status=has_status, schema=schema
+            api_version,
+            kind,
+            plural,
+            namespaced=namespaced,
+            schema=schema or (_SCALABLE if has_scale else _ANY_OBJECT),
+            subresources={
+                **({"status": {}} if has_status else {}),
+                **({"scale": _SCALE} if has_scale else {}),
+            },
         )
         with contextlib.suppress(ConflictError):  # another thread or test has created it
             self.request("POST", _DEFINITIONS, body=definition)
@@ -333,8 +359,8 @@ def _definition(
     plural: str,
     *,
     namespaced: bool,
-    has_status: bool,
-    schema: JSONObject | None,
+    schema: JSONObject,
+    subresources: JSONObject,
 ) -> JSONObject:
     group, _, version = api_version.partition("/")
     names: JSONObject = {"plural": plural, "singular": kind.lower(), "kind": kind}
@@ -342,8 +368,8 @@ def _definition(
         "name": version,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": schema or _ANY_OBJECT},
-        "subresources": {"status": {}} if has_status else {},
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": subresources,
     }
     return {
         "apiVersion": _CRD_API_VERSION,

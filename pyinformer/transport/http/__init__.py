@@ -4,6 +4,7 @@ from pyinformer.transport.http._body import LEAST_BYTES_PER_SECOND, Body, PushBo
 from pyinformer.transport.http._connection import Connection, Query
 from pyinformer.transport.http._errors import network_errors
 from pyinformer.transport.http._options import ConnectionOptions
+from pyinformer.transport.http._session import USER_AGENT_NAME
 from pyinformer.transport.http._session_connection import (
     SessionConnection,
     SessionSource,
@@ -12,6 +13,7 @@ from pyinformer.transport.http._session_connection import (
 
 __all__ = [
     "LEAST_BYTES_PER_SECOND",
+    "USER_AGENT_NAME",
     "Body",
     "Connection",
     "ConnectionOptions",

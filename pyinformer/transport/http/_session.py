@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from pyinformer.transport.http._errors import reason_of
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from pyinformer.transport.config import ClusterConfig
     from pyinformer.transport.http._dialer import Dialer
+
+
+USER_AGENT_NAME: Final = "pyinformer"
+"""The name in the User-Agent header: to servers it owns the fields of writes that name no owner."""
 
 
 async def send_once(
@@ -95,6 +99,6 @@ def _user_agent() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return f"pyinformer/{version('pyinformer')}"
+        return f"{USER_AGENT_NAME}/{version('pyinformer')}"
     except PackageNotFoundError:  # run from a checkout
-        return "pyinformer/0"
+        return f"{USER_AGENT_NAME}/0"

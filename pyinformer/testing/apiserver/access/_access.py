@@ -140,15 +140,22 @@ class Access:
             raise Failure(400, f"requested {who} without impersonating a user name")
         return caller
 
+    def user_of(self, value: str, *, now: float) -> User | None:
+        """Return the user of a token; None if the token is not valid."""
+        with self._lock:
+            is_known = value in self._tokens
+        try:
+            return self._authenticate(f"Bearer {value}", now=now).user if is_known else None
+        except Failure:
+            return None
+
     def judge(self, caller: Caller | None, attributes: RequestAttributes) -> Verdict:
         """Return whether a caller may do something, and why."""
         if caller is None or (caller.token is not None and _grants(caller.token, attributes)):
             return Verdict(is_allowed=True)
         if self._read is not None:
             return _rbac.decide(caller.user, attributes, self._read)
-        return Verdict(
-            is_allowed=not attributes.plural
-        )  # without roles, every user may read discovery
+        return Verdict(is_allowed=bool(attributes.path))  # every user may read discovery
 
     def authorize(self, caller: Caller | None, attributes: RequestAttributes) -> None:
         """Raise if a caller may not do something.

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.access._access import Access, Caller, Token
 from pyinformer.testing.apiserver.access._rbac import (
     ANONYMOUS,
@@ -19,31 +19,46 @@ from pyinformer.testing.apiserver.access._rbac import (
     User,
     service_account,
 )
+from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import Record, Storage
 
 _TOKEN_SECONDS: Final = 3600
+_LEAST_TOKEN_SECONDS: Final = 600
 
 
 def review(
-    resource: ResourceType, body: JSONObject, caller: Caller | None, access: Access
+    resource: ResourceType,
+    body: JSONObject,
+    caller: Caller | None,
+    access: Access,
+    *,
+    namespace: str = "",
+    now: float = 0.0,
 ) -> JSONObject:
-    """Answer an access review.
+    """Answer a review of a token or of access.
 
     Args:
         resource: the virtual resource of the review.
         body: the review that a client creates.
         caller: the caller; None on a server without tokens and roles.
         access: decides.
+        namespace: the namespace of the URL; empty if the review has none.
+        now: monotonic seconds.
+
+    Raises:
+        Failure: 400 for a review without a token, 422 for a review of another namespace.
     """
     spec: JSONObject = body.get("spec") or {}
     answer: JSONObject = {
         "kind": resource.kind,
         "apiVersion": resource.api_version,
-        "metadata": {},
+        "metadata": {"namespace": namespace} if namespace else {},
         "spec": spec,
     }
     match resource.kind:
+        case "TokenReview":
+            return {**answer, "status": _token_status(str(spec.get("token") or ""), access, now)}
         case "SelfSubjectReview":
             user = User(ANONYMOUS.name, (MASTERS,)) if caller is None else caller.user
             info = {"username": user.name, "groups": list(user.groups)}
@@ -52,12 +67,32 @@ def review(
         case "SelfSubjectRulesReview":
             rules = access.rules(caller, str(spec.get("namespace") or ""))
             return {**answer, "spec": {}, "status": _rules(rules)}
-        case "SubjectAccessReview":
+        case "SubjectAccessReview" | "LocalSubjectAccessReview":
+            _check_namespace(spec, namespace)
             groups = tuple(map(str, spec.get("groups") or ()))
             caller = None if caller is None else Caller(User(str(spec.get("user")), groups))
     verdict = access.judge(caller, _attributes(spec))
     reason: JSONObject = {"reason": verdict.reason} if verdict.reason else {}
     return {**answer, "status": {"allowed": verdict.is_allowed, **reason}}
+
+
+def _token_status(token: str, access: Access, now: float) -> JSONObject:
+    if not token:
+        raise Failure(400, "token is required for TokenReview in authentication")
+    user = access.user_of(token, now=now)
+    if user is None:
+        return {"user": {}, "error": "invalid bearer token"}
+    info: JSONObject = {"username": user.name, "groups": list(user.groups)}
+    return {"authenticated": True, "user": info}
+
+
+def _check_namespace(spec: JSONObject, namespace: str) -> None:
+    """Refuse a LocalSubjectAccessReview of another namespace than its own."""
+    wanted = (spec.get("resourceAttributes") or {}).get("namespace", "")
+    if namespace and wanted != namespace:
+        sentence = f'Invalid value: "{wanted}": must match metadata.namespace'
+        cause = ("FieldValueInvalid", "spec.resourceAttributes.namespace", sentence)
+        raise failures.invalid("", "authorization.k8s.io", "", [cause])
 
 
 def account_token(
@@ -76,9 +111,13 @@ def account_token(
         access: stores the token.
         now: monotonic seconds.
         timestamp: returns the wall time after a number of seconds, as Kubernetes writes it.
+
+    Raises:
+        Failure: 422 for another name, or for less than ten minutes.
     """
     spec: JSONObject = body.get("spec") or {}
     seconds = int(spec.get("expirationSeconds") or _TOKEN_SECONDS)
+    _check_token(account.name, (body.get("metadata") or {}).get("name"), seconds)
     value = f"{account.namespace}.{account.name}.{secrets.token_urlsafe(24)}"
     user = service_account(account.namespace, account.name)
     token = Token(
@@ -88,10 +127,27 @@ def account_token(
     return {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {"name": account.name, "namespace": account.namespace, "uid": account.uid},
+        "metadata": {
+            "name": account.name,
+            "namespace": account.namespace,
+            "uid": account.uid,
+            "creationTimestamp": timestamp(0.0),
+        },
         "spec": {"audiences": spec.get("audiences") or [], "expirationSeconds": seconds},
         "status": {"token": value, "expirationTimestamp": timestamp(float(seconds))},
     }
+
+
+def _check_token(account: str, name: JSONValue, seconds: int) -> None:
+    kind, group = "TokenRequest", "authentication.k8s.io"
+    if name and name != account:
+        sentence = f'Invalid value: "{name}": must match the service account name if specified'
+        cause = ("FieldValueInvalid", "metadata.name", sentence)
+        raise failures.invalid(kind, group, account, [cause])
+    if seconds < _LEAST_TOKEN_SECONDS:
+        sentence = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
+        cause = ("FieldValueInvalid", "spec.expirationSeconds", sentence)
+        raise failures.invalid(kind, group, "", [cause])
 
 
 def read_objects(

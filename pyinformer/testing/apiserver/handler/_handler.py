@@ -176,6 +176,8 @@ class RequestHandler:
             await self._absent(route, reply)
         elif not _allows(resource, route):
             raise failures.no_such_method()
+        elif resource.qualified_name == "bindings":
+            await self._bind(call, route, query, reply)
         elif resource.is_virtual:
             await self._review(call, resource, route, caller, reply)
         elif route.subresource == "token":
@@ -197,6 +199,9 @@ class RequestHandler:
         return self._backend.storage.get(resource, key) is None
 
     async def _absent(self, route: Route, reply: Reply) -> None:
+        resource = self._backend.registry.find(route.group, route.version, route.plural)
+        if resource is not None and resource.list_shape == "custom" and route.subresource:
+            raise failures.not_found(resource, route.name)  # though the object may exist
         root, group = (*route.parts, "")[:2]
         known = {resource.group for resource in self._backend.registry.all()}
         if root == "api" or (root == "apis" and group in known):
@@ -300,8 +305,27 @@ class RequestHandler:
     ) -> None:
         if route.verb != "create":
             raise failures.no_such_method()
-        answer = review(resource, json_object(await call.read()), caller, self._backend.access)
+        backend = self._backend
+        answer = review(
+            resource,
+            json_object(await call.read()),
+            caller,
+            backend.access,
+            namespace=route.namespace,
+            now=backend.now(),
+        )
         await _send_json(reply, 201, msgspec.json.encode(answer))
+
+    async def _bind(
+        self, call: HandlerCall, route: Route, query: dict[str, str], reply: Reply
+    ) -> None:
+        """Assign the pod that a Binding names to a node."""
+        pods = self._backend.registry.find("", "v1", "pods")
+        if route.verb != "create" or pods is None:
+            raise failures.no_such_method()
+        metadata = json_object(await call.read()).get("metadata") or {}
+        named = replace(route, plural="pods", name=str(metadata.get("name", "")))
+        await self._write(call, pods, replace(named, subresource="binding"), query, reply)
 
     async def _token(
         self, call: HandlerCall, resource: ResourceType, route: Route, reply: Reply

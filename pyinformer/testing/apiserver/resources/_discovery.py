@@ -15,8 +15,16 @@ from pyinformer.testing.apiserver.resources._resource_types import ResourceType
 _HEALTH: Final = ("readyz", "livez", "healthz")
 _VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _CUSTOM_VERBS: Final = [*_VERBS[1:6], "create", *_VERBS[6:]]  # in the order of the real server
-_SUBRESOURCE_VERBS: Final = {"finalize": ["update"], "token": ["create"]}
+_SUBRESOURCE_VERBS: Final = {
+    "binding": ["create"],
+    "eviction": ["create"],
+    "finalize": ["update"],
+    "log": ["get"],
+    "token": ["create"],
+}
 _SUBRESOURCE_KINDS: Final = {
+    "binding": ("", "", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
     "scale": ("autoscaling", "v1", "Scale"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }

@@ -47,6 +47,7 @@ SHORT_NAMES: Final = {
     "events.events.k8s.io": ("ev",),
     "ingresses.networking.k8s.io": ("ing",),
     "networkpolicies.networking.k8s.io": ("netpol",),
+    "certificatesigningrequests.certificates.k8s.io": ("csr",),
     "poddisruptionbudgets.policy": ("pdb",),
     "priorityclasses.scheduling.k8s.io": ("pc",),
     "storageclasses.storage.k8s.io": ("sc",),
@@ -69,6 +70,14 @@ CATEGORIES: Final = {
     ),
     "customresourcedefinitions.apiextensions.k8s.io": ("api-extensions",),
 }
+SUBRESOURCES: Final = {
+    "certificatesigningrequests.certificates.k8s.io": ("approval",),
+    "namespaces": ("finalize",),
+    "pods": ("binding", "ephemeralcontainers", "eviction", "log"),
+    "serviceaccounts": ("token",),
+}
+"""The subresources besides status and scale."""
+
 SCALES: Final = dict.fromkeys(
     ("deployments.apps", "replicasets.apps", "statefulsets.apps", "replicationcontrollers"),
     ScalePaths(),

@@ -16,6 +16,7 @@ from pyinformer.testing.apiserver.resources._names import (
     CATEGORIES,
     SCALES,
     SHORT_NAMES,
+    SUBRESOURCES,
     ScalePaths,
 )
 
@@ -95,12 +96,10 @@ class ResourceType:
 
     @cached_property
     def subresources(self) -> tuple[str, ...]:
-        """The names of its subresources."""
-        finalize = ("finalize",) if self.qualified_name == "namespaces" else ()
+        """The names of its subresources, in the order of the real server."""
         scale = ("scale",) if self.scale else ()
         status = ("status",) if self.has_status else ()
-        token = ("token",) if self.qualified_name == "serviceaccounts" else ()
-        return (*finalize, *scale, *status, *token)
+        return tuple(sorted((*SUBRESOURCES.get(self.qualified_name, ()), *scale, *status)))
 
     @cached_property
     def list_kind(self) -> str:
@@ -199,6 +198,7 @@ def _core() -> tuple[ResourceType, ...]:
 _RBAC = "rbac.authorization.k8s.io"
 _REVIEWS = (
     ("authentication.k8s.io", "SelfSubjectReview"),
+    ("authentication.k8s.io", "TokenReview"),
     ("authorization.k8s.io", "SelfSubjectAccessReview"),
     ("authorization.k8s.io", "SelfSubjectRulesReview"),
     ("authorization.k8s.io", "SubjectAccessReview"),
@@ -251,6 +251,23 @@ _TYPES: tuple[ResourceType, ...] = (
         "customresourcedefinitions",
         namespaced=False,
         has_status=True,
+    ),
+    ResourceType(
+        "certificates.k8s.io",
+        "v1",
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        namespaced=False,
+        field_labels=("spec.signerName",),
+        has_status=True,
+    ),
+    ResourceType("", "v1", "Binding", "bindings", is_virtual=True),
+    ResourceType(
+        "authorization.k8s.io",
+        "v1",
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        is_virtual=True,
     ),
     *(
         ResourceType(group, "v1", kind, f"{kind.lower()}s", namespaced=False, is_virtual=True)

@@ -12,6 +12,7 @@ from pyinformer.testing.apiserver.managed_fields import Managed, field_managers
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import Record, key_of
+from pyinformer.testing.apiserver.writes._pods import with_debug_containers
 from pyinformer.testing.apiserver.writes._pruning import pruned
 
 _STALE = (
@@ -226,11 +227,13 @@ def replaced(
         resource: its resource.
         before: the stored object.
         body: the new object, with metadata checked by `identity`.
-        subresource: "", "status", "finalize" or "scale".
+        subresource: "", or the part that is written.
         whole: write the status with the rest.
     """
     if subresource in ("finalize", "scale"):
         return {**before, "spec": body["spec"]} if "spec" in body else before
+    if subresource == "ephemeralcontainers":
+        return with_debug_containers(before, body)
     if subresource:
         kept = STATUS_KEEPS.get(resource.qualified_name, ())
         metadata = before["metadata"]

@@ -13,7 +13,7 @@ from pyinformer.testing.apiserver.patches import Edit
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
 from pyinformer.testing.apiserver.storage import make_record
-from pyinformer.testing.apiserver.writes import _rules
+from pyinformer.testing.apiserver.writes import _apply_rules, _rules
 
 _SCALE: Final = ResourceType("autoscaling", "v1", "Scale", "scales")
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -69,6 +69,21 @@ def patch_scale(resource: ResourceType, name: str, change: Edit) -> Edit:
         return replace_scale(resource, name, change(scale_of(resource, body)))(body)
 
     return edit
+
+
+def applied_scale(
+    resource: ResourceType, namespace: str, name: str, wanted: JSONObject
+) -> JSONObject:
+    """Return the configuration of an object that sets what an applied Scale sets."""
+    metadata = _apply_rules.check_configuration(_SCALE, namespace, name, wanted)
+    identity = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+    }
+    if (wanted.get("spec") or {}).get("replicas") is None:
+        return identity
+    return _with(identity, _paths(resource).spec, _number(resource, name, wanted))
 
 
 def _paths(resource: ResourceType) -> ScalePaths:

@@ -28,11 +28,18 @@ from pyinformer.testing.apiserver.requests import (
 )
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import Record, Selection, Storage
-from pyinformer.testing.apiserver.writes._scaling import patch_scale, replace_scale, scale_of
+from pyinformer.testing.apiserver.writes._scaling import (
+    applied_scale,
+    patch_scale,
+    replace_scale,
+    scale_of,
+)
 from pyinformer.testing.apiserver.writes._writes import Writes
 
 _JSON = ("application/json", "application/octet-stream")
 _YAML = "application/yaml"
+_CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
+"""The answer to a binding and to an eviction."""
 _RETURNS_DELETED = ("pods", "serviceaccounts", "services")
 """Resources whose deletion returns the object; all others return a Status."""
 
@@ -65,6 +72,11 @@ class WriteCall:
         match self.route.verb, self.route.subresource:
             case (("update" | "patch"), "scale"):
                 return self._scale(writes)
+            case "create", "binding":
+                writes.bind(*self._place, self._object(), self._options())
+                return 201, _CREATED
+            case "create", "eviction":
+                return self._evict(writes)
             case (("create" | "delete"), subresource) if subresource:
                 raise failures.no_such_method()
             case "create", _:
@@ -98,11 +110,21 @@ class WriteCall:
         record = writes.patch(*self._place, edit, options, subresource=subresource)
         return 200, _line(record.full)
 
+    def _evict(self, writes: Writes) -> tuple[int, bytes]:
+        eviction = self._object()
+        options = self._options(eviction.get("deleteOptions") or {})
+        writes.evict(*self._place, eviction, options)
+        return 201, _CREATED
+
     def _scale(self, writes: Writes) -> tuple[int, bytes]:
-        resource, _, name = self._place
+        resource, namespace, name = self._place
+        if self.content_type == APPLY:
+            wanted = applied_scale(resource, namespace, name, parse_configuration(self.body))
+            record, _ = writes.apply(*self._place, wanted, self._options(), subresource="scale")
+            return 200, _line(msgspec.json.encode(scale_of(resource, record.to_dict())))
         if self.route.verb == "update":
             edit = replace_scale(resource, name, self._object())
-        else:  # kubectl and client-go do not apply scales
+        else:
             change = parse_patch(self.content_type, self.body, resource)
             edit = patch_scale(resource, name, change)
         record = writes.patch(*self._place, edit, self._options(), subresource="scale")

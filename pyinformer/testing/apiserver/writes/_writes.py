@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pyinformer.apimachinery import JSONObject, JSONValue
@@ -25,9 +25,18 @@ from pyinformer.testing.apiserver.storage import (
     key_of,
     make_record,
 )
-from pyinformer.testing.apiserver.writes import _apply_rules, _defaults, _rules, _validation
+from pyinformer.testing.apiserver.writes import (
+    _apply_rules,
+    _approvals,
+    _defaults,
+    _pods,
+    _rules,
+    _validation,
+)
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_SERVER = "kube-apiserver"  # the field manager of what the server itself changes
+_SCALE_VERSION = "autoscaling/v1"
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's alphabet, which cannot spell words
 _CREATED_BY_UPDATE = frozenset(
     (
@@ -163,7 +172,7 @@ class Writes:
             name: its name.
             body: the new object; a resourceVersion or uid in it is a precondition.
             options: the options; `whole` replaces spec and status together.
-            subresource: "", "status" or "finalize".
+            subresource: "", or the part that is written, such as "status".
 
         Returns:
             The stored object. If the update removed the last finalizer of an object that is being
@@ -180,6 +189,8 @@ class Writes:
             _rules.check_update(resource, old, metadata)
             before = old.to_dict()
             wanted = {**body, "metadata": metadata}
+            if subresource == "approval":
+                wanted = _approvals.approved(before, wanted, self._timestamp(0.0))
             after = _rules.replaced(resource, before, wanted, subresource, options.whole)
             if resource.qualified_name == "secrets":
                 _defaults.refill(resource, after)
@@ -225,7 +236,7 @@ class Writes:
             name: its name.
             wanted: the configuration; a resourceVersion or uid in it is a precondition.
             options: the options; `force` takes fields from their owners.
-            subresource: "" or "status".
+            subresource: "", "status" or "scale".
 
         Returns:
             The stored object, and whether it is new.
@@ -257,10 +268,7 @@ class Writes:
                 created = _rules.owned_by(created, outcome.managed)
                 return self._put(resource, created, options), True
             if outcome.conflicts and not options.force:
-                found = [
-                    (str(one.author), field_sets.path_text(one.path)) for one in outcome.conflicts
-                ]
-                raise failures.apply_conflict(found)
+                raise failures.apply_conflict(_owners_of(outcome.conflicts, subresource))
             _rules.check_uid(resource, old, metadata)
             _rules.check_update(resource, old, metadata)
             after = _rules.replaced(resource, before, outcome.content, subresource, options.whole)
@@ -314,6 +322,61 @@ class Writes:
                     return old, False
                 return self._put(resource, before, terms), False
             return self._put(resource, self._doomed(before, grace), terms), False
+
+    def bind(
+        self,
+        pods: ResourceType,
+        namespace: str,
+        name: str,
+        binding: JSONObject,
+        options: WriteParameters,
+    ) -> None:
+        """Assign a pod to a node.
+
+        Raises:
+            Failure: 400, 404, 409 or 500.
+        """
+        with self._storage.lock:
+            pod = self._existing(pods, namespace, name)
+            _pods.check_of_pod("Binding", binding, name)
+            after = _pods.bound(pod.to_dict(), binding, self._timestamp(0.0))
+            self._put(pods, after, options)
+
+    def evict(
+        self,
+        pods: ResourceType,
+        namespace: str,
+        name: str,
+        eviction: JSONObject,
+        options: WriteParameters,
+    ) -> None:
+        """Delete a pod, if the disruption budget that protects it allows that.
+
+        Raises:
+            Failure: 400, 404, 409, 429 or 500.
+        """
+        with self._storage.lock:
+            pod = self._existing(pods, namespace, name).to_dict()
+            _pods.check_of_pod("Eviction", eviction, name)
+            if _pods.counts_for_budgets(pod):
+                self._spend_budget(pod, namespace, options)
+            deletion = eviction.get("deleteOptions") or {}
+            self.delete(pods, namespace, name, deletion, dry_run=options.dry_run)
+
+    def _spend_budget(self, pod: JSONObject, namespace: str, options: WriteParameters) -> None:
+        resource = self._registry.find("policy", "v1", "poddisruptionbudgets")
+        if resource is None:
+            return
+        stored, _ = self._storage.state(resource)
+        bodies = [one.to_dict() for one in stored if one.namespace == namespace]
+        found = [one for one in bodies if _pods.protects(one, pod)]
+        _pods.check_budgets(found)
+        for budget in found:
+            if _pods.is_free(budget, pod):
+                continue
+            after = _pods.spent(budget, pod["metadata"]["name"], self._timestamp(0.0))
+            name, by_server = budget["metadata"]["name"], replace(options, manager=_SERVER)
+            self.update(resource, namespace, name, after, by_server, subresource="status")
 
     def delete_collection(
         self,
@@ -410,6 +473,7 @@ class Writes:
         if after == before:
             return old
         _rules.check_finalizers(resource, before, after)
+        _approvals.check_conditions(resource, before, after)
         if not options.whole:
             _validation.check_metadata(resource, old.name, before["metadata"], after["metadata"])
         if _rules.is_free_to_go(before, after):
@@ -480,3 +544,15 @@ class Writes:
             cause = ("FieldValueRequired", "metadata.name", sentence)
             raise failures.invalid(resource.kind, resource.group, "", [cause])
         return prefix + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))
+
+
+def _owners_of(
+    conflicts: Sequence[field_managers.Conflict], subresource: str
+) -> list[tuple[str, str]]:
+    """Return the owners and the fields of conflicts; those of a scale have its version."""
+    found: list[tuple[str, str]] = []
+    for one in conflicts:
+        version = _SCALE_VERSION if subresource == "scale" else one.author.api_version
+        owner = replace(one.author, api_version=version)
+        found.append((str(owner), field_sets.path_text(one.path)))
+    return found
