@@ -17,8 +17,10 @@ from pyinformer.reflector import RequestBudgetOptions
 from pyinformer.transport import (
     ClusterConfig,
     ConnectionOptions,
+    ForeignClient,
     KubeconfigPolicy,
     check_policy,
+    config_from_client,
     find_config,
 )
 
@@ -29,7 +31,7 @@ async def connect(
     *,
     context: str | None = None,
     server: str | None = None,
-    config: ClusterConfig | None = None,
+    config: ClusterConfig | ForeignClient | None = None,
     impersonate_user: str | None = None,
     impersonate_groups: Sequence[str] = (),
     kubeconfig_policy: KubeconfigPolicy = "trusted",
@@ -48,7 +50,9 @@ async def connect(
             `~/.kube/config`, else the service account of the pod this runs in.
         context: the context in the kubeconfig; None for its current one.
         server: the URL of a server that needs no credentials, instead of a kubeconfig.
-        config: a ready configuration, instead of a kubeconfig.
+        config: a ready configuration, instead of a kubeconfig; or the `Configuration` or
+            `ApiClient` of kubernetes_asyncio, kubernetes or kubernetes.aio, see
+            `config_from_client`.
         impersonate_user: the user to impersonate on every request, as kubectl's `--as`; the
             credentials need the right to `impersonate`. It replaces any impersonation in the
             kubeconfig or the config.
@@ -70,6 +74,8 @@ async def connect(
             is not an HTTP proxy.
         InvalidArgumentError: more than one of kubeconfig, server and config was given, or groups
             to impersonate without a user, or the policy `data-only` without a kubeconfig.
+        InvalidTypeError: `config` is neither a configuration nor a client that has one.
+        LifecycleError: the ApiClient is closed, or belongs to another event loop.
 
     Cancellation:
         Safe; the connection is closed.
@@ -112,7 +118,7 @@ async def _config_of(
     kubeconfig: str | PathLike[str] | None,
     context: str | None,
     server: str | None,
-    config: ClusterConfig | None,
+    config: ClusterConfig | ForeignClient | None,
     policy: KubeconfigPolicy,
 ) -> ClusterConfig:
     given = [value for value in (kubeconfig, server, config) if value is not None]
@@ -120,7 +126,7 @@ async def _config_of(
         reason = "pass one of kubeconfig (with its context), server and config"
         raise InvalidArgumentError("kubeconfig", reason)
     if config is not None:
-        return config
+        return config if isinstance(config, ClusterConfig) else config_from_client(config)
     if server is not None:
         return ClusterConfig(server=server, source="server=")
     path = None if kubeconfig is None else fspath(kubeconfig)

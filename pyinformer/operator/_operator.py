@@ -51,7 +51,7 @@ from pyinformer.operator._reconciler import (
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.sources import PredicateFunction, Request, check_plain
 from pyinformer.store import Indexer, IndexFunction, Lister
-from pyinformer.transport import ClusterConfig
+from pyinformer.transport import ClusterConfig, ForeignClient
 
 _log = get_logger(__name__)
 
@@ -583,7 +583,7 @@ class Operator:
         kubeconfig: str | PathLike[str] | None = None,
         context: str | None = None,
         server: str | None = None,
-        config: ClusterConfig | None = None,
+        config: ClusterConfig | ForeignClient | None = None,
         health_host: str = "127.0.0.1",
         health_port: int | None = _HEALTH_PORT,
     ) -> None:
@@ -594,7 +594,7 @@ class Operator:
             kubeconfig: as for `connect`; None finds it, or the service account of the pod.
             context: the context in the kubeconfig; None for the current one.
             server: the URL of a server without authentication, instead of a kubeconfig.
-            config: a configuration, instead of a kubeconfig.
+            config: a configuration, or the client of another library, instead of a kubeconfig.
             health_host: the address of `/healthz` and `/readyz`; `"0.0.0.0"` in a pod, where the
                 kubelet probes the pod's address.
             health_port: its port; 0 for a free one, None for no endpoint.

@@ -141,11 +141,14 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.config": [
         "Body",
+        "ClientConfiguration",
         "ClusterConfig",
         "ClusterPoolOptions",
+        "ConfiguredClient",
         "ConnectionOptions",
         "Credentials",
         "Discovery",
+        "ForeignClient",
         "KubeconfigPolicy",
         "RequestBudget",
         "RequestBudgetOptions",
@@ -154,6 +157,7 @@ PUBLIC: dict[str, list[str]] = {
         "SessionTimeouts",
         "WriteObserver",
         "WriteOptions",
+        "config_from_client",
     ],
     "pyinformer.crd": [
         "CustomResource",

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, assert_never, reveal_type
 
 from pyinformer import Controller, SharedInformer, create_or_update, retry_on_conflict
 from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
+from pyinformer.config import config_from_client
 from pyinformer.operator import Owns, Watches
 
 if TYPE_CHECKING:
+    from kubernetes_asyncio.client import ApiClient, Configuration
+
     from pyinformer import Cluster, Operator, Request, Result, SharedInformerFactory
     from pyinformer.apimachinery import Event, GroupVersionResource, ObjectKey
     from pyinformer.blocking import BlockingCluster, BlockingInformerFactory, Runner
@@ -113,6 +116,12 @@ def names(key: ObjectKey, resource: GroupVersionResource, meta: ObjectMeta) -> N
     reveal_type(meta.labels)  # Labels
     reveal_type(meta.finalizers)  # tuple[str, ...]
     reveal_type(meta.deletion_timestamp)  # str | None
+
+
+def foreign_clients(configuration: Configuration, client: ApiClient) -> None:
+    """The configuration and the client of another library are accepted."""
+    reveal_type(config_from_client(configuration))  # ClusterConfig
+    reveal_type(config_from_client(client))  # ClusterConfig
 
 
 def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:

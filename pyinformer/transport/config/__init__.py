@@ -12,20 +12,30 @@ from pyinformer.transport.config._credentials import (
     StaticCredentials,
     TokenFileCredentials,
 )
+from pyinformer.transport.config._foreign_client import (
+    ClientConfiguration,
+    ConfiguredClient,
+    ForeignClient,
+    config_from_client,
+)
 from pyinformer.transport.config._kubeconfig import KubeconfigPolicy
 from pyinformer.transport.config._proxy_environment import with_environment_proxy
 from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 
 __all__ = [
     "ClientCertificate",
+    "ClientConfiguration",
     "ClusterConfig",
+    "ConfiguredClient",
     "Credentials",
+    "ForeignClient",
     "KubeconfigPolicy",
     "NoCredentials",
     "RenewingCredentials",
     "StaticCredentials",
     "TokenFileCredentials",
     "check_policy",
+    "config_from_client",
     "find_config",
     "impersonation_headers",
     "in_cluster_config",

@@ -13,6 +13,17 @@ from pyinformer.transport.config._credentials import ClientCertificate, Credenti
 # What a header's name may consist of; other characters are percent-encoded (RFC 9110, 5.6.2).
 _HEADER_MARKS: Final = "!#$&'*+-.^_`|~"
 
+_OWN_HEADERS: Final = {
+    "accept": "each request sets it",
+    "accept-encoding": "each request sets it",
+    "authorization": "use credentials",
+    "connection": "each request sets it",
+    "content-length": "each request sets it",
+    "content-type": "each request sets it",
+    "host": "use server, and tls_server_name for the name in the certificate",
+    "transfer-encoding": "each request sets it",
+}
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +51,9 @@ class ClusterConfig:
     tls_server_name: str | None = None
     """The name that the server's certificate must have. None: the URL's host."""
 
+    check_hostname: bool = True
+    """False accepts a certificate for any name, if one of the authorities signed it."""
+
     proxy_url: str | None = field(default=None, repr=False)  # it may hold a password
     """An HTTP proxy. None: that of the environment, if `trust_env`."""
 
@@ -48,6 +62,10 @@ class ClusterConfig:
 
     credentials: Credentials = field(default_factory=NoCredentials, repr=False)
     """What authenticates requests beside a client certificate."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers of every request, for a gateway in front of the server, or a `User-Agent`.
+    Errors may quote them: secrets belong into the headers of `credentials`."""
 
     impersonate_user: str | None = None
     """The user as whom requests are made, if the credentials may `impersonate`; for a service
@@ -73,6 +91,7 @@ class ClusterConfig:
             _url_problem("server", self.server)
             or (self.proxy_url and _url_problem("proxy", self.proxy_url))
             or _impersonation_problem(self)
+            or _header_problem(self.headers)
         )
         if problem:
             raise ConfigurationError(self.source, problem)
@@ -101,6 +120,8 @@ class ClusterConfig:
         if not self.verify_tls:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
+        elif not self.check_hostname:
+            context.check_hostname = False
         self._load_client_certificate(context, certificate)
         return context
 
@@ -149,6 +170,25 @@ def _impersonation_problem(config: ClusterConfig) -> str:
         return "impersonate_groups, _uid and _extra need impersonate_user"
     if not all(value.isprintable() for _, value in impersonation_headers(config)):
         return "a name to impersonate must not have line ends or control characters"
+    return ""
+
+
+def is_own_header(name: str) -> bool:
+    """Return whether requests set this header themselves, or a setting of its own does."""
+    key = name.lower()
+    return key in _OWN_HEADERS or key.startswith("impersonate-")
+
+
+def _header_problem(headers: tuple[tuple[str, str], ...]) -> str:
+    """Return why further headers cannot be sent; empty if they can."""
+    for name, value in headers:
+        if not name or quote(name, safe=_HEADER_MARKS) != name:
+            return f"headers: {name!r} is not the name of a header"
+        if is_own_header(name):
+            how = _OWN_HEADERS.get(name.lower(), "use impersonate_user and its neighbours")
+            return f"headers: must not have {name}; {how}"
+        if not (value.isascii() and value.isprintable()):
+            return f"headers: {name} must not have line ends or special characters"
     return ""
 
 

@@ -52,15 +52,11 @@ def _environment_proxy(server: str, environment: Mapping[str, str]) -> tuple[str
     Source:
         golang.org/x/net/http/httpproxy 0.57, FromEnvironment and ProxyFunc.
     """
-    parts = urlsplit(server)
-    variable, value = _first(environment, f"{parts.scheme}_proxy")
-    if not value:
+    scheme = urlsplit(server).scheme
+    variable, value = _first(environment, f"{scheme}_proxy")
+    if not value or _is_loopback(server) or is_listed(server, _first(environment, "no_proxy")[1]):
         return "", ""
-    port = parts.port or _DEFAULT_PORTS[parts.scheme]
-    no_proxy = _first(environment, "no_proxy")[1]
-    if _is_direct(_ascii(parts.hostname or ""), port, no_proxy):
-        return "", ""
-    if parts.scheme == "http" and environment.get("REQUEST_METHOD"):
+    if scheme == "http" and environment.get("REQUEST_METHOD"):
         reason = (
             f"{variable} is not used in a CGI program (REQUEST_METHOD is set), since a client can"
             " set it with a header; pass trust_env=False or a proxy_url"
@@ -99,15 +95,20 @@ def _proxy_url(variable: str, value: str) -> str:
     return url
 
 
-def _is_direct(host: str, port: int, no_proxy: str) -> bool:
-    """Say whether a server is reached without a proxy."""
-    if host == "localhost":
-        return True
-    address = _address(host.partition("%")[0])  # without the zone of a link-local address
-    if address is not None and address.is_loopback:
-        return True
+def is_listed(server: str, no_proxy: str) -> bool:
+    """Say whether a list like that of NO_PROXY has an entry for a server."""
+    parts = urlsplit(server)
+    host = _ascii(parts.hostname or "")
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+    address = _address(host)
     entries = (entry.strip().lower() for entry in no_proxy.split(","))
     return any(_matches(entry, host, address, port) for entry in entries if entry)
+
+
+def _is_loopback(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def _matches(entry: str, host: str, address: IPv4Address | IPv6Address | None, port: int) -> bool:
@@ -151,7 +152,7 @@ def _split_port(entry: str) -> tuple[str, str]:
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     """Return the address that a text is, as IPv4 if it is one in IPv6's form; None for a name."""
     try:
-        address = ip_address(text)
+        address = ip_address(text.partition("%")[0])  # without the zone of a link-local address
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address

@@ -59,6 +59,8 @@ class RenewingCredentials:
     Args:
         log_in: logs in; raises ConfigurationError if that fails.
         first: a login that has been made; None to log in when credentials are first needed.
+        each_request: log in before every request, since only `log_in` knows what has expired;
+            requests that wait at the same time share a login.
         wall_clock: returns the Unix time in seconds; logins expire by that clock.
     """
 
@@ -67,9 +69,11 @@ class RenewingCredentials:
         log_in: Callable[[], Awaitable[Login]],
         *,
         first: Login | None = None,
+        each_request: bool = False,
         wall_clock: Callable[[], float] = wall_time,
     ) -> None:
         self._log_in = log_in
+        self._each_request = each_request
         self._wall_clock = wall_clock
         self._login: Login | None = None
         self._due_at: float | None = None
@@ -108,10 +112,13 @@ class RenewingCredentials:
             attempts = self._attempts
             lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
             is_valid = not self._is_refused and self._valid_until() is not None
-            if self._login is not None and lock.locked() and is_valid:
+            in_time = is_valid and not self._each_request
+            if self._login is not None and lock.locked() and in_time:
                 return self._login.headers  # another task is renewing it in time
             async with lock:
-                if self._login is None or self._is_due():  # else done by the task before this one
+                is_shared = self._each_request and attempts != self._attempts
+                # Else done by the task before this one.
+                if self._login is None or (self._is_due() and not is_shared):
                     self._raise_if_failed_since(attempts)
                     await self._renew()
         return {} if self._login is None else self._login.headers
@@ -180,7 +187,9 @@ class RenewingCredentials:
         now = self._wall_clock()
         self._login, self._due_at = login, None
         self._is_refused = self._is_invalid = False
-        if login.expires_at is not None:
+        if self._each_request:
+            self._due_at = -math.inf
+        elif login.expires_at is not None:
             life = login.expires_at - now
             margin = min(_MARGIN_SECONDS, max(life, 0.0) * _MARGIN_SHARE)
             self._due_at = max(login.expires_at - margin, now + _LEAST_SECONDS)

@@ -122,7 +122,10 @@ class Connection:
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: set[WatchResponse] = set()
         self._pending = PendingRequests()
-        self._headers = (*common_headers().items(), *impersonation_headers(config))
+        self._headers = (
+            *common_headers(config.headers).items(),
+            *impersonation_headers(config),
+        )
         # Proxies, and passwords in the URL, are left to aiohttp.
         parts = urlsplit(self._server)
         self._reads_watches_itself = (

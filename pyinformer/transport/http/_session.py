@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from pyinformer.transport.http._errors import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import aiohttp
 
@@ -75,14 +75,21 @@ def new_session(
     )
 
 
-def common_headers() -> dict[str, str]:
-    """Return the headers of every request."""
+def common_headers(further: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
+    """Return the headers of every request.
+
+    Args:
+        further: headers to add, or to send instead.
+    """
     # Compressed watches lose events in many clients, and gzip costs more than decoding.
-    return {
+    common = {
         "Accept": "application/json",
         "Accept-Encoding": "identity",
         "User-Agent": _user_agent(),  # browsers and curl get indented responses
     }
+    instead = {name.lower() for name, _ in further}
+    kept = {name: value for name, value in common.items() if name.lower() not in instead}
+    return {**kept, **dict(further)}
 
 
 def proxy_login(config: ClusterConfig) -> dict[str, str]:

@@ -1,0 +1,256 @@
+"""Reach a server as another Kubernetes client does: read its Configuration or its ApiClient.
+
+kubernetes_asyncio, the official kubernetes package and its kubernetes.aio are recognized by their
+attributes, and none of them is imported. Only their settings are shared: connections are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import ssl
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from urllib.parse import unquote
+
+from pyinformer.errors import ConfigurationError, InvalidTypeError, LifecycleError
+from pyinformer.transport.config._cluster_config import ClusterConfig, is_own_header
+from pyinformer.transport.config._credentials import StaticCredentials
+from pyinformer.transport.config._proxy_environment import is_listed
+from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_BEARER: Final = "BearerToken"
+_GENERATED: Final = "OpenAPI-Generator/"  # how the User-Agent begins that a program did not set
+_IMPERSONATE_EXTRA: Final = "impersonate-extra-"
+
+
+class ClientConfiguration(Protocol):
+    """The `Configuration` of kubernetes_asyncio, kubernetes or kubernetes.aio."""
+
+    @property
+    def host(self) -> str:
+        """The server's URL."""
+        ...
+
+    def auth_settings(self) -> object:
+        """Return what authenticates a request, renewed if that is due."""
+        ...
+
+
+class ConfiguredClient(Protocol):
+    """An `ApiClient` or a `DynamicClient` of kubernetes_asyncio, kubernetes or kubernetes.aio."""
+
+    @property
+    def configuration(self) -> ClientConfiguration:
+        """Its configuration."""
+        ...
+
+
+ForeignClient: TypeAlias = ClientConfiguration | ConfiguredClient
+"""A client of another library, or its configuration."""
+
+
+def config_from_client(client: ForeignClient) -> ClusterConfig:
+    """Return the configuration that reaches a server as another client does.
+
+    The address, certificates, proxy, headers and impersonation are read now; what authenticates is
+    asked for before each request, so `refresh_api_key_hook` and changes of `api_key` apply. A hook
+    of the official package blocks, and is called in a thread.
+
+    Args:
+        client: the `Configuration` of kubernetes_asyncio, kubernetes or kubernetes.aio, or a client
+            made with one; of a client, its default headers are taken over too.
+
+    Raises:
+        ConfigurationError: the configuration has no host, or a setting that cannot be taken over.
+        InvalidTypeError: this is not such a client or configuration.
+        LifecycleError: the client is closed, or belongs to another event loop.
+    """
+    configuration = _configuration_of(client)
+    source = f"the Configuration of {_package(configuration)}"
+    _check_session(client)
+    if problem := _problem(configuration):
+        raise ConfigurationError(source, problem)
+    headers = _default_headers(client)
+    config = ClusterConfig(
+        server=configuration.host,
+        ca_file=configuration.ssl_ca_cert or None,
+        ca_data=_pem(getattr(configuration, "ca_cert_data", None)),
+        client_certificate_file=configuration.cert_file or None,
+        client_key_file=configuration.key_file or None,
+        verify_tls=bool(configuration.verify_ssl),
+        check_hostname=configuration.assert_hostname is not False,
+        tls_server_name=_server_name(configuration),
+        proxy_url=configuration.proxy or None,
+        # With a `no_proxy`, it has read the environment itself when it was made.
+        trust_env=not hasattr(configuration, "no_proxy"),
+        headers=tuple(_further(headers)),
+        credentials=RenewingCredentials(
+            partial(_log_in, client, configuration, source), each_request=True
+        ),
+        source=source,
+        **_impersonation(headers),
+    )
+    if is_listed(config.server, getattr(configuration, "no_proxy", None) or ""):
+        config = replace(config, proxy_url=None)
+    return config
+
+
+def _default_headers(client: object) -> dict[str, str]:
+    """Return the headers that a client sends with every request; a configuration has none."""
+    return {
+        name.lower(): str(value) for name, value in getattr(client, "default_headers", {}).items()
+    }
+
+
+def _configuration_of(client: object) -> Any:  # noqa: ANN401 - its attributes are checked
+    """Return the configuration of a client, or what is one itself.
+
+    Raises:
+        InvalidTypeError: it is neither.
+    """
+    for found in (client, getattr(client, "configuration", None)):
+        is_instance = found is not None and not isinstance(found, type)
+        if is_instance and callable(getattr(type(found), "auth_settings", None)):
+            return found
+    given = f"the class {client.__name__}" if isinstance(client, type) else type(client).__name__
+    reason = (
+        "must be a ClusterConfig, or a Configuration or an ApiClient of kubernetes_asyncio or"
+        f" kubernetes, not {given}; for other clients, connect() reads the same kubeconfig"
+    )
+    raise InvalidTypeError("config", reason)
+
+
+def _package(configuration: object) -> str:
+    return type(configuration).__module__.partition(".client")[0]
+
+
+def _check_session(client: object) -> None:
+    """Refuse a client whose session cannot be used here any more: its hooks could not be either.
+
+    Raises:
+        LifecycleError: as described.
+    """
+    session = getattr(getattr(client, "rest_client", None), "pool_manager", None)
+    loop = getattr(session, "_loop", None)
+    how = "pass its configuration instead: connect(config=client.configuration)"
+    if getattr(session, "closed", False) is True:
+        raise LifecycleError(f"config: the ApiClient is closed; {how}")
+    if loop is None:
+        return
+    if loop.is_closed():
+        raise LifecycleError(f"config: the ApiClient belongs to a closed event loop; {how}")
+    if loop is not _running():
+        raise LifecycleError(f"config: the ApiClient belongs to another event loop; {how}")
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _problem(configuration: Any) -> str:  # noqa: ANN401
+    """Return which setting cannot be taken over, and what to do; empty if all can."""
+    if not configuration.host:
+        return (
+            "host is not set; load a kubeconfig into it first, such as"
+            " `load_kube_config(client_configuration=configuration)`, or set `configuration.host`"
+        )
+    if configuration.proxy and configuration.proxy_headers:
+        return (
+            "proxy_headers cannot be taken over; put a name and a password into the URL:"
+            " http://name:password@host:port"
+        )
+    keys = configuration.api_key
+    if keys and not {_BEARER, "authorization"} & {*keys}:
+        return f"api_key must have {_BEARER!r}, got {', '.join(map(repr, keys))}"
+    expected, name = configuration.assert_hostname, configuration.tls_server_name
+    if isinstance(expected, str) and name and expected != name:
+        return f"assert_hostname {expected!r} and tls_server_name {name!r} must be the same"
+    return ""
+
+
+def _pem(data: str | bytes | None) -> str | None:
+    """Return certificate authorities as PEM text; bytes may also be DER."""
+    if not data or isinstance(data, str):
+        return data or None
+    if b"-----BEGIN" in data:
+        return data.decode("ascii", "replace")
+    return ssl.DER_cert_to_PEM_cert(data)
+
+
+def _server_name(configuration: Any) -> str | None:  # noqa: ANN401
+    expected = configuration.assert_hostname
+    return (expected if isinstance(expected, str) else configuration.tls_server_name) or None
+
+
+def _further(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the default headers that requests of any client should have."""
+    for name, value in headers.items():
+        is_generated = name == "user-agent" and value.startswith(_GENERATED)
+        if not is_generated and not is_own_header(name) and name != "cookie":
+            yield name, value
+
+
+def _impersonation(headers: Mapping[str, str]) -> dict[str, Any]:
+    group = headers.get("impersonate-group")
+    return {
+        "impersonate_user": headers.get("impersonate-user"),
+        "impersonate_groups": (group,) if group else (),
+        "impersonate_uid": headers.get("impersonate-uid"),
+        "impersonate_extra": tuple(
+            (unquote(name.removeprefix(_IMPERSONATE_EXTRA)), value)
+            for name, value in headers.items()
+            if name.startswith(_IMPERSONATE_EXTRA)
+        ),
+    }
+
+
+async def _log_in(client: object, configuration: Any, source: str) -> Login:  # noqa: ANN401
+    """Return what the other client would authenticate its next request with.
+
+    Raises:
+        ConfigurationError: the hook failed, or gave what a header cannot carry.
+
+    Cancellation:
+        Safe; a hook in a thread ends on its own.
+    """
+    defaults = _default_headers(client)
+    value = await _api_key(configuration, source) or defaults.get("authorization")
+    if not value and configuration.username:
+        value = configuration.get_basic_auth_token()
+    cookie = getattr(client, "cookie", None) or defaults.get("cookie")
+    headers = StaticCredentials(value.strip()).headers_nowait() if value else {}
+    return Login({**headers, "Cookie": cookie} if cookie else headers)
+
+
+async def _api_key(configuration: Any, source: str) -> str | None:  # noqa: ANN401
+    """Return the value of the Authorization header; None if the configuration has none.
+
+    Raises:
+        ConfigurationError: the hook failed.
+
+    Cancellation:
+        Safe; a hook in a thread ends on its own.
+    """
+    import anyio.to_thread
+
+    ask = configuration.auth_settings
+    try:
+        if inspect.iscoroutinefunction(ask):
+            found = await ask()
+        elif configuration.refresh_api_key_hook is None:
+            found = ask()
+        else:  # it may run a command
+            found = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+    except Exception as error:  # a hook is code of the program
+        kind = type(error).__name__
+        raise ConfigurationError(source, f"refresh_api_key_hook failed: {kind}: {error}") from error
+    value: str | None = found.get(_BEARER, {}).get("value")
+    return value
