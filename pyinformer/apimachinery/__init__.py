@@ -30,7 +30,7 @@ from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelecto
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._models import check_model, decode_model
 from pyinformer.apimachinery._near import did_you_mean, near_names
-from pyinformer.apimachinery._object import KubeObject, V, stored_bytes
+from pyinformer.apimachinery._object import KubeObject, V, converts_itself, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
 from pyinformer.apimachinery._redact import REDACTED, redacted, redacted_change, redacted_words
 from pyinformer.apimachinery._resource_version import (
@@ -94,6 +94,7 @@ __all__ = [
     "check_seconds",
     "check_view",
     "compare_resource_versions",
+    "converts_itself",
     "decode_model",
     "decode_object",
     "did_you_mean",

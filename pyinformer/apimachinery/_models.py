@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pyinformer.apimachinery._object import KubeObject
+from pyinformer.apimachinery._object import KubeObject, converts_itself
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import InvalidObjectError, InvalidTypeError, ModelMismatchError
 
@@ -32,7 +32,8 @@ def check_model(model: type[object]) -> None:
         InvalidTypeError: it is neither a msgspec Struct, a dataclass, a TypedDict, a pydantic model
             nor a model of a Kubernetes client.
     """
-    if hasattr(model, "model_validate_json") or hasattr(model, "openapi_types"):
+    is_generated = hasattr(model, "model_validate_json") or hasattr(model, "openapi_types")
+    if is_generated or converts_itself(model):
         return
     try:
         is_object = isinstance(msgspec.inspect.type_info(model), _OBJECTS)

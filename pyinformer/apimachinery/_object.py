@@ -153,8 +153,9 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         Typed decodes drop unknown fields: to write an object back, start from `to_dict()`.
 
         Args:
-            model: a msgspec Struct, a dataclass, a TypedDict, a pydantic model, or a model of
-                the kubernetes_asyncio or kubernetes client.
+            model: a msgspec Struct, a dataclass, a TypedDict, a pydantic model, a model of
+                kubernetes_asyncio, kubernetes or kubernetes.aio, or a class with `from_dict` and
+                `to_dict`, such as those of lightkube.
 
         Raises:
             InvalidObjectError: the object does not fit the model.
@@ -304,8 +305,17 @@ def _reason_of(error: Exception) -> str:
     return complaint_of(error)
 
 
+def converts_itself(model: object) -> bool:
+    """Return whether a model has `from_dict` and `to_dict` of its own, as those of lightkube."""
+    return all(callable(getattr(model, name, None)) for name in ("from_dict", "to_dict"))
+
+
 @lru_cache(maxsize=256)  # models are classes of the program; bounded for those made on the fly
 def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model
+    # Before pydantic: models of the official client forbid fields that are newer than they are,
+    # but their `from_dict` leaves them out.
+    if converts_itself(model):
+        return lambda raw: model.from_dict(msgspec.json.decode(raw))
     if hasattr(model, "model_validate_json"):
         return cast("Callable[[bytes], object]", model.model_validate_json)
     if hasattr(model, "openapi_types"):
@@ -315,8 +325,8 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
 
 def _client_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a generated class
     """Return the decoder of the generated client that the model comes from."""
-    package = model.__module__.partition(".")[0]
-    client = importlib.import_module(f"{package}.client").ApiClient
+    package = model.__module__.partition(".models")[0]
+    client = importlib.import_module(package).ApiClient
     bare = client.__new__(client)  # its constructor would open a connection pool
 
     def decode(raw: bytes) -> object:

@@ -1,7 +1,8 @@
 """Converts what the caller passes to be written into a fresh dict of plain JSON values.
 
-It takes a dict, a KubeObject or a model (a msgspec Struct, a dataclass, a pydantic model, or one of
-the Kubernetes client's). In a model None means absent, at every depth; in a dict it means null.
+It takes a dict, a KubeObject, a model (a msgspec Struct, a dataclass, a pydantic model, or one of a
+Kubernetes client's), or the object of another library with `to_dict()`. In a model None means
+absent, at every depth; elsewhere it means null.
 Errors name types and places and never values.
 """
 
@@ -16,7 +17,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct
 
-from pyinformer.apimachinery import JSONObject, JSONValue, KubeObject, View
+from pyinformer.apimachinery import JSONObject, JSONValue, KubeObject, View, converts_itself
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 
@@ -35,10 +36,10 @@ class PydanticModel(Protocol):
 
 
 class ClientModel(Protocol):
-    """A model of the kubernetes_asyncio or the kubernetes client."""
+    """A model or a dynamic object of kubernetes_asyncio, kubernetes, kr8s or lightkube."""
 
-    def to_dict(self, serialize: bool = ...) -> dict[str, Any]:  # noqa: FBT001 - theirs
-        """Return the model as a dict."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dict."""
         ...
 
 
@@ -80,7 +81,7 @@ def whole_body_of(model: Body, argument: str) -> JSONObject:
 
 def is_model(body: object) -> bool:
     """Return whether this is a typed object, which may not know all of its fields."""
-    return not isinstance(body, Mapping | KubeObject)
+    return not isinstance(body, Mapping | KubeObject) and not _is_dynamic(body)
 
 
 def encode_body(body: JSONValue) -> bytes:
@@ -92,7 +93,7 @@ def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:
     if isinstance(body, KubeObject):
         return body.to_dict()
     try:
-        found = _json(body, omit_defaults=omit_defaults, keep_nulls=isinstance(body, Mapping))
+        found = _json(body, omit_defaults=omit_defaults, keep_nulls=not is_model(body))
     except TypeError as error:
         reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
         raise InvalidTypeError(argument, reason) from error
@@ -158,19 +159,35 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
         return None
     if isinstance(value, KubeObject):
         return value.to_dict()
-    if hasattr(value, "model_dump"):
+    kind = type(value)  # dynamic objects of clients seem to have every attribute
+    if hasattr(kind, "model_dump"):
         dumped: Mapping[str, object] = value.model_dump(mode="json", by_alias=True)
         return dumped
-    if hasattr(value, "openapi_types"):
+    if hasattr(kind, "openapi_types"):
         return {value.attribute_map[name]: getattr(value, name) for name in value.openapi_types}
     if isinstance(value, Struct):
         if omit_defaults or value.__struct_config__.array_like:
             found = msgspec.to_builtins(value, str_keys=True, order="deterministic")
             return found if isinstance(found, dict) else None
         return dict(_struct_fields(value))
+    if converts_itself(kind) or _is_dynamic(value):
+        converted: Mapping[str, object] = value.to_dict()
+        return converted
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return None
+
+
+def _is_dynamic(value: object) -> bool:
+    """Return whether this is another library's object of any kind, of kr8s for example.
+
+    Its `to_dict` gives the names in JSON, which that of a model may not.
+    """
+    kind = type(value)
+    is_typed = isinstance(value, Struct) or any(
+        hasattr(kind, name) for name in ("openapi_types", "model_dump", "__dataclass_fields__")
+    )
+    return callable(getattr(kind, "to_dict", None)) and not is_typed and not converts_itself(kind)
 
 
 def _struct_fields(value: Struct) -> Iterator[tuple[str, object]]:
