@@ -49,7 +49,7 @@ class DeliveryOwner(Protocol):
         """
         ...
 
-    def has_noted(self, obj: KubeObject[None]) -> bool:
+    def is_in_initial_scan(self, obj: KubeObject[None]) -> bool:
         """Return whether kopf had seen an object before it began to watch.
 
         It scans the resources and fetches the namespaces first.
@@ -189,7 +189,7 @@ class Delivery:
         """Return a type only for news: after each, kopf scans, or checks all namespaces."""
         if was is not None:
             return "MODIFIED"
-        return None if not self.has_listed and self._owner.has_noted(obj) else "ADDED"
+        return None if not self.has_listed and self._owner.is_in_initial_scan(obj) else "ADDED"
 
     def _is_same(self, was: KubeObject[None] | None, obj: KubeObject[None]) -> bool:
         if was is None or was is obj:

@@ -61,10 +61,10 @@ def install(
     try:
         from pyinformer.kopf._installation import put_in
     except (ImportError, AttributeError) as error:  # another kopf, or none
-        problem = f"its inside is not the one that is known ({error}): install a newer pyinformer"
+        problem = f"its internal modules have changed ({error}): install a newer pyinformer"
         if strict:
             raise ConfigurationError("kopf", problem) from error
-        _log.warning("kopf stays as it is, without pyinformer: %s", problem)
+        _log.warning("kopf runs unchanged, without pyinformer: %s", problem)
         return
     put_in(options, strict=strict)
 

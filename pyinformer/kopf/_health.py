@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kopf._cogs.configs.configuration import OperatorSettings
     from kopf._core.intents.registries import OperatorRegistry
 
-    from pyinformer.kopf._operators import Operator
+    from pyinformer.kopf._operators import KopfOperator
     from pyinformer.kopf._options import Options
 
     class _Processor(Protocol):
@@ -84,7 +84,9 @@ def orchestrator_hook(
     return orchestrator
 
 
-def _record(known: Mapping[str, object], settings: OperatorSettings, paused: ToggleSet) -> Operator:
+def _record(
+    known: Mapping[str, object], settings: OperatorSettings, paused: ToggleSet
+) -> KopfOperator:
     registry = cast("OperatorRegistry", known["registry"])
     operator = register(settings, registry)
     operator.gate.paused = paused
@@ -111,7 +113,7 @@ def take_back() -> None:
 
 async def _orchestrate(
     original: Callable[..., Coroutine[Any, Any, None]],
-    operator: Operator,
+    operator: KopfOperator,
     arguments: dict[str, object],
     options: Options,
 ) -> None:
@@ -188,7 +190,7 @@ async def _probe(**_: object) -> dict[str, int]:
     }
 
 
-def _problems(operator: Operator, now: float) -> list[str]:
+def _problems(operator: KopfOperator, now: float) -> list[str]:
     patience = patience_seconds(operator.settings.networking)
     problems = [
         f"{stream.name}: {stream.last_error}"

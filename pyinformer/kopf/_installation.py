@@ -76,7 +76,7 @@ def put_in(options: Options, *, strict: bool) -> None:
         if problem := _problem_of_kopf():
             if strict:
                 raise ConfigurationError("kopf", problem)
-            _log.warning("kopf stays as it is, without pyinformer: %s", problem)
+            _log.warning("kopf runs unchanged, without pyinformer: %s", problem)
             return
         _replace(_replacements(options, strict=strict))
         PROBES.addFilter(is_noteworthy)

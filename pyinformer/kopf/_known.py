@@ -53,7 +53,7 @@ class Known(Protocol):
 
 
 @final
-class KnownKeys:
+class CachedKeys:
     """Keeps uid and resource version of each object, 0.2 KB with the key.
 
     Args:
@@ -105,7 +105,7 @@ class KnownKeys:
 
 
 @final
-class KnownObjects:
+class CachedObjects:
     """Keeps each object as the reflector made it, in a cache that listers read."""
 
     has_bodies = True

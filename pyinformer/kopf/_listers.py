@@ -12,7 +12,7 @@ from pyinformer.errors import (
     LifecycleError,
     NotCachedError,
 )
-from pyinformer.kopf._known import KnownObjects
+from pyinformer.kopf._known import CachedObjects
 from pyinformer.store import Indexer, JointIndexer, Lister
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _Cache:
 
     def join(self, stream: Stream) -> None:
         """Read the objects of a stream as well."""
-        if isinstance(stream.known, KnownObjects):
+        if isinstance(stream.known, CachedObjects):
             for name, by in self._indexes.items():
                 stream.known.indexer.add_index(name, by)
         self._streams = {**self._streams, stream.namespace or "": stream}
@@ -156,7 +156,7 @@ class _Cache:
         caches = {
             name: stream.known.indexer
             for name, stream in self._streams.items()
-            if isinstance(stream.known, KnownObjects)
+            if isinstance(stream.known, CachedObjects)
         }
         if set(caches) == {""}:
             self.lister.read_from_nowait(caches[""])
@@ -191,7 +191,7 @@ class _Cache:
         if namespace is not None and "" not in streams and namespace not in streams:
             raise NotCachedError(informer=str(self._resource), namespace=namespace)
         for stream in streams.values():
-            if not isinstance(stream.known, KnownObjects):
+            if not isinstance(stream.known, CachedObjects):
                 reason = f"{stream.name} keeps no bodies: request the lister in"
                 raise LifecycleError(f"{reason} @kopf.on.startup(), or install(bodies=True)")
             if not stream.has_listed:

@@ -17,8 +17,8 @@ from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._forbidden import RefusedRequests
 from pyinformer.kopf._gate import Gate
+from pyinformer.kopf._initial_scan import InitialScan
 from pyinformer.kopf._listers import Informers, StreamCaches
-from pyinformer.kopf._noted import Noted
 from pyinformer.kopf._scans import SharedScans
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.transport import SessionConnection
@@ -36,7 +36,7 @@ _BUDGET: Final = RequestBudgetOptions(max_lists=32, attempts_per_second=1000.0, 
 
 
 @final
-class Operator:
+class KopfOperator:
     """One kopf operator.
 
     Args:
@@ -64,7 +64,7 @@ class Operator:
         """What its handlers wait for before they begin."""
         self.plain: int = 0
         """How many streams are plain kopf."""
-        self.noted: Noted = Noted()
+        self.initial_scan: InitialScan = InitialScan()
         """What kopf saw of resources and namespaces before it watched them."""
         self.has_scanned: bool = False
         """Whether the first scan of the server's resources has succeeded."""
@@ -98,12 +98,12 @@ class Operator:
         return any(each.has_handlers(resource=resource) for each in handlers)
 
 
-_operators: Final[WeakKeyDictionary[Vault, Operator]] = WeakKeyDictionary()
+_operators: Final[WeakKeyDictionary[Vault, KopfOperator]] = WeakKeyDictionary()
 _refused: Final[WeakSet[Vault]] = WeakSet()
 _lock: Final = threading.Lock()  # operators may run in several threads
 
 
-def register(settings: OperatorSettings, registry: OperatorRegistry) -> Operator:
+def register(settings: OperatorSettings, registry: OperatorRegistry) -> KopfOperator:
     """Record the operator that begins in this context, and return it.
 
     A vault may be used again by an operator in another event loop, which shares nothing.
@@ -111,14 +111,14 @@ def register(settings: OperatorSettings, registry: OperatorRegistry) -> Operator
     Raises:
         LookupError: no operator begins in this context.
     """
-    operator, vault = Operator(settings, registry), auth.vault_var.get()
+    operator, vault = KopfOperator(settings, registry), auth.vault_var.get()
     with _lock:
         _operators[vault] = operator
         _refused.discard(vault)
     return operator
 
 
-def operator_of(settings: OperatorSettings) -> Operator:
+def operator_of(settings: OperatorSettings) -> KopfOperator:
     """Return the operator of this context.
 
     Raises:
@@ -128,7 +128,7 @@ def operator_of(settings: OperatorSettings) -> Operator:
         vault = auth.vault_var.get()
         found = _operators.get(vault)
         if found is None:
-            found = _operators[vault] = Operator(settings, None)
+            found = _operators[vault] = KopfOperator(settings, None)
         return found
 
 
@@ -150,7 +150,7 @@ def is_refused() -> bool:
         return vault is not None and vault in _refused
 
 
-def current_operator() -> Operator | None:
+def current_operator() -> KopfOperator | None:
     """Return the operator of this context, or None."""
     vault = auth.vault_var.get(None)
     with _lock:
@@ -162,7 +162,7 @@ def _current_caches() -> StreamCaches | None:
     return None if operator is None else operator.caches
 
 
-def operator_for_handlers() -> Operator:
+def operator_for_handlers() -> KopfOperator:
     """Return the operator of this context, for a function that handlers call.
 
     Raises:

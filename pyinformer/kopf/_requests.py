@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.bodies import RawBody
     from kopf._cogs.structs.references import Namespace, Resource
 
-    from pyinformer.kopf._operators import Operator
+    from pyinformer.kopf._operators import KopfOperator
     from pyinformer.kopf._options import Options
 
     KeepAlive = Callable[..., Coroutine[Any, Any, NoReturn]]
@@ -75,7 +75,7 @@ def keepalive_hook(original: KeepAlive, options: Options) -> KeepAlive:
     return keepalive
 
 
-async def _keep_alive(operator: Operator, touch: Callable[..., Awaitable[None]]) -> NoReturn:
+async def _keep_alive(operator: KopfOperator, touch: Callable[..., Awaitable[None]]) -> NoReturn:
     """Report that an operator is alive, until cancelled.
 
     Args:
@@ -130,7 +130,7 @@ def scan_hook(original: Scan, options: Options) -> Scan:
             )
         found = await scan()
         operator.has_scanned = True
-        operator.noted.scanned(groups, found)
+        operator.initial_scan.on_scan(groups, found)
         return found
 
     return scan_resources
@@ -159,7 +159,7 @@ def fetch_hook(original: Fetch, options: Options) -> Fetch:
             while True:
                 try:
                     async for chunk in fetch():
-                        operator.noted.fetched(resource, chunk[0])
+                        operator.initial_scan.on_fetch(resource, chunk[0])
                         yield chunk
                 except _transient() as error:
                     if not operator.has_fetched or isinstance(error, errors.APIForbiddenError):
@@ -172,7 +172,9 @@ def fetch_hook(original: Fetch, options: Options) -> Fetch:
     return fetch_objs
 
 
-async def _until_it_works(operator: Operator, what: str, send: Callable[[], Awaitable[_T]]) -> _T:
+async def _until_it_works(
+    operator: KopfOperator, what: str, send: Callable[[], Awaitable[_T]]
+) -> _T:
     with _Repeated(operator, what) as request:
         while True:
             try:
@@ -193,7 +195,7 @@ class _Repeated:
         what: the request, for people.
     """
 
-    def __init__(self, operator: Operator, what: str) -> None:
+    def __init__(self, operator: KopfOperator, what: str) -> None:
         self._operator = operator
         self._what = what
         self._backoff = ExponentialBackoff()

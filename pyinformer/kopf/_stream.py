@@ -21,7 +21,7 @@ from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource
 from pyinformer.errors import ConnectionEndedError
 from pyinformer.kopf._delivery import Delivery
 from pyinformer.kopf._forbidden import Refusal
-from pyinformer.kopf._known import KnownKeys, KnownObjects
+from pyinformer.kopf._known import CachedKeys, CachedObjects
 from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
 from pyinformer.reflector import Reflector, ReflectorState
 from pyinformer.tasks import Host, error_text
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import KubeObject
     from pyinformer.errors import InformerError
-    from pyinformer.kopf._operators import Operator
+    from pyinformer.kopf._operators import KopfOperator
     from pyinformer.reflector import ReflectorOptions
 
 _log = get_logger(__name__)
@@ -61,7 +61,7 @@ class Stream:
 
     def __init__(
         self,
-        operator: Operator,
+        operator: KopfOperator,
         *,
         settings: OperatorSettings,
         resource: Resource,
@@ -81,7 +81,9 @@ class Stream:
         self._paused = paused
         self._stays_warm = stays_warm and keeps_bodies
         kind = GroupVersionKind(resource.group, resource.version, resource.kind or "")
-        self.known: KnownKeys | KnownObjects = KnownObjects() if keeps_bodies else KnownKeys(kind)
+        self.known: CachedKeys | CachedObjects = (
+            CachedObjects() if keeps_bodies else CachedKeys(kind)
+        )
         """The objects that were reported."""
         self._delivery = Delivery(self.known, self, is_observer=paused is None)
         self._reflector: Reflector[None] | None = None
@@ -132,9 +134,9 @@ class Stream:
         """Whether the list that is applied now is of another history; for the delivery."""
         return self._reflector is not None and self._reflector.is_resetting
 
-    def has_noted(self, obj: KubeObject[None]) -> bool:
+    def is_in_initial_scan(self, obj: KubeObject[None]) -> bool:
         """Return whether kopf had seen an object before it watched; for the delivery."""
-        return self._operator.noted.has(self.resource, obj)
+        return self._operator.initial_scan.includes(self.resource, obj)
 
     def wake(self) -> None:
         """Wake the reader: there is an event, a new state, a pause or an end."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kopf._cogs.structs.bodies import RawEvent
     from kopf._cogs.structs.references import Namespace, Resource
 
-    from pyinformer.kopf._operators import Operator
+    from pyinformer.kopf._operators import KopfOperator
     from pyinformer.kopf._options import Options
 
     Watch = Callable[..., AsyncIterator[Bookmark | RawEvent]]
@@ -131,7 +131,7 @@ def _leave_to_kopf(resource: Resource, why: str) -> None:
 
 
 def _new_stream(
-    operator: Operator,
+    operator: KopfOperator,
     options: Options,
     settings: OperatorSettings,
     resource: Resource,

@@ -21,7 +21,7 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.kopf._delivery import Delivery
-from pyinformer.kopf._known import Known, KnownKeys, KnownObjects
+from pyinformer.kopf._known import CachedKeys, CachedObjects, Known
 
 POD = GroupVersionKind("", "v1", "Pod")
 CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "pods"))
@@ -47,11 +47,11 @@ class Owner:
 
     is_resetting: bool = False
     woken: int = 0
-    noted: tuple[str, ...] = ()
+    scanned: tuple[str, ...] = ()
 
-    def has_noted(self, obj: KubeObject[None]) -> bool:
+    def is_in_initial_scan(self, obj: KubeObject[None]) -> bool:
         """Return whether the test has said so."""
-        return obj.metadata.name in self.noted
+        return obj.metadata.name in self.scanned
 
     def wake(self) -> None:
         """Count."""
@@ -64,7 +64,7 @@ class Owner:
 
 def delivery_of(known: Known | None = None, *, is_observer: bool = False) -> Delivery:
     """Return a delivery of handlers, or of an observer."""
-    kept = KnownKeys(POD) if known is None else known
+    kept = CachedKeys(POD) if known is None else known
     return Delivery(kept, Owner(), is_observer=is_observer)
 
 
@@ -88,10 +88,10 @@ def taken(delivery: Delivery) -> list[Any]:
     ]
 
 
-@pytest.fixture(params=[KnownKeys, KnownObjects])
+@pytest.fixture(params=[CachedKeys, CachedObjects])
 def known(request: pytest.FixtureRequest) -> Known:
     """Keys alone, or objects."""
-    kept: Known = KnownKeys(POD) if request.param is KnownKeys else KnownObjects()
+    kept: Known = CachedKeys(POD) if request.param is CachedKeys else CachedObjects()
     return kept
 
 
@@ -113,7 +113,7 @@ def test_observers_receive_known_objects_without_a_type(known: Known) -> None:
     delivery = delivery_of(known, is_observer=True)
     owner = delivery._owner
     assert isinstance(owner, Owner)
-    owner.noted = ("a", "b")
+    owner.scanned = ("a", "b")
     listing(delivery, pod("a", 1), pod("gap", 2))
     assert taken(delivery) == [(None, "a", "1"), ("ADDED", "gap", "2"), "LISTED"]
     listing(delivery, pod("a", 3), pod("b", 4), pod("gap", 2))
@@ -207,7 +207,7 @@ def test_every_body_is_what_kopf_would_decode(spec: object) -> None:
 
 
 def test_a_missed_deletion_has_the_last_known_body_and_a_deletion_timestamp() -> None:
-    delivery = delivery_of(KnownObjects())
+    delivery = delivery_of(CachedObjects())
     listing(delivery, pod("a", 1))
     taken(delivery)
     listing(delivery)
@@ -220,7 +220,7 @@ def test_a_missed_deletion_has_the_last_known_body_and_a_deletion_timestamp() ->
 
 
 def test_without_bodies_a_missed_deletion_has_the_identity() -> None:
-    delivery = delivery_of(KnownKeys(POD))
+    delivery = delivery_of(CachedKeys(POD))
     listing(delivery, pod("a", 1))
     taken(delivery)
     old = delivery.get("default/a")
@@ -271,7 +271,7 @@ def test_deletions_wait_for_the_end_of_a_pause_and_all_else_is_listed_again(know
 
 
 def test_a_warm_stream_replays_what_it_knows() -> None:
-    delivery = delivery_of(KnownObjects())
+    delivery = delivery_of(CachedObjects())
     assert not delivery.can_replay
     listing(delivery, pod("a", 1), pod("b", 2))
     taken(delivery)
@@ -290,7 +290,7 @@ def test_a_warm_stream_replays_what_it_knows() -> None:
 
 
 def test_a_list_that_is_under_way_cannot_be_replayed() -> None:
-    delivery = delivery_of(KnownObjects())
+    delivery = delivery_of(CachedObjects())
     listing(delivery, pod("a", 1))
     steps = iter(delivery.replace_nowait({"default/a": pod("a", 2)}, "100"))
     next(steps)
@@ -298,7 +298,7 @@ def test_a_list_that_is_under_way_cannot_be_replayed() -> None:
     for _ in steps:
         pass
     assert delivery.can_replay
-    assert not delivery_of(KnownKeys(POD)).can_replay
+    assert not delivery_of(CachedKeys(POD)).can_replay
 
 
 def test_readers_are_woken_for_each_event() -> None:
@@ -356,7 +356,7 @@ def _lives(steps: list[tuple[str, dict[str, tuple[int, int]], int]]) -> list[set
 def test_after_any_lists_and_pauses_kopf_knows_what_exists(
     steps: list[tuple[str, dict[str, tuple[int, int]], int]], *, bodies: bool, is_observer: bool
 ) -> None:
-    delivery = delivery_of(KnownObjects() if bodies else KnownKeys(POD), is_observer=is_observer)
+    delivery = delivery_of(CachedObjects() if bodies else CachedKeys(POD), is_observer=is_observer)
     reader = Reader()
     state: dict[str, tuple[int, int]] = {}
     for number, (what, state, most) in enumerate(steps):

@@ -180,7 +180,9 @@ def test_a_kopf_with_other_internals_is_not_patched() -> None:
     command = [sys.executable, "-c", _PROGRAM]
     output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     warning, plain, error = output.splitlines()
-    assert warning.startswith("WARNING kopf stays as it is, without pyinformer: its inside is not")
+    assert warning.startswith(
+        "WARNING kopf runs unchanged, without pyinformer: its internal modules"
+    )
     assert plain == "plain"
     assert "install a newer pyinformer" in error
 

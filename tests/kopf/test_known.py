@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import KubeObject, ObjectMeta
-from pyinformer.kopf._known import KnownKeys, KnownObjects
+from pyinformer.kopf._known import CachedKeys, CachedObjects
 from tests.kopf.test_delivery import POD, pod
 
 TEXTS = st.one_of(
@@ -21,7 +21,7 @@ TEXTS = st.one_of(
 
 @given(uid=TEXTS, version=TEXTS)
 def test_keys_restore_every_uid_and_version(uid: str, version: str) -> None:
-    known = KnownKeys(POD)
+    known = CachedKeys(POD)
     known.put(KubeObject("ns/a", ObjectMeta("ns", "a", uid, version), None, b"{}", POD))
     found = known.get("ns/a")
     assert found is not None
@@ -30,7 +30,7 @@ def test_keys_restore_every_uid_and_version(uid: str, version: str) -> None:
 
 
 def test_a_usual_identity_takes_24_bytes() -> None:
-    known = KnownKeys(POD)
+    known = CachedKeys(POD)
     uid = "a2b1d9c4-1111-4222-8333-444455556666"
     known.put(KubeObject("ns/a", ObjectMeta("ns", "a", uid, "123456789"), None, b"{}", POD))
     (packed,) = known._items.values()
@@ -38,7 +38,7 @@ def test_a_usual_identity_takes_24_bytes() -> None:
 
 
 def test_both_forget_replace_and_list_alike() -> None:
-    for known in (KnownKeys(POD), KnownObjects()):
+    for known in (CachedKeys(POD), CachedObjects()):
         known.put(pod("a", 1))
         known.put(pod("a", 2))
         known.put(pod("b", 3))
@@ -55,6 +55,6 @@ def test_both_forget_replace_and_list_alike() -> None:
 
 def test_a_large_list_is_taken_in_steps() -> None:
     objects = {f"default/{number}": pod(str(number), number) for number in range(1, 2000)}
-    for known in (KnownKeys(POD), KnownObjects()):
+    for known in (CachedKeys(POD), CachedObjects()):
         assert len(list(known.replace(objects, "2000"))) > 2
         assert len(known) == 1999

@@ -26,8 +26,8 @@ from pyinformer.errors import (
     NotCachedError,
 )
 from pyinformer.kopf import _health
-from pyinformer.kopf._known import KnownKeys, KnownObjects
-from pyinformer.kopf._operators import Operator, current_operator
+from pyinformer.kopf._known import CachedKeys, CachedObjects
+from pyinformer.kopf._operators import KopfOperator, current_operator
 from pyinformer.testing import APIServer, Fault
 from pyinformer.testing._polling import poll
 from tests.kopf.operators import (
@@ -62,9 +62,9 @@ def _installed() -> Iterator[None]:
     pyinformer.kopf.uninstall()
 
 
-def captured(registry: kopf.OperatorRegistry) -> list[Operator]:
+def captured(registry: kopf.OperatorRegistry) -> list[KopfOperator]:
     """Return a list that gets the operator when it starts."""
-    found: list[Operator] = []
+    found: list[KopfOperator] = []
 
     @kopf.on.startup(registry=registry)
     async def capture(**_: Any) -> None:
@@ -75,7 +75,7 @@ def captured(registry: kopf.OperatorRegistry) -> list[Operator]:
     return found
 
 
-def known_of(operator: Operator) -> dict[str, object]:
+def known_of(operator: KopfOperator) -> dict[str, object]:
     """Return what each stream keeps, by resource."""
     return {one.resource.plural: one.known for one in operator.streams}
 
@@ -167,9 +167,9 @@ async def test_bodies_are_kept_where_a_missed_deletion_needs_one(server: APIServ
     async with operating(registry):
         await until(lambda: found and len(found[0].streams) >= 5)
         known = known_of(found[0])
-    assert isinstance(known["configmaps"], KnownKeys)
+    assert isinstance(known["configmaps"], CachedKeys)
     for plural in ("pods", "services", "secrets", "customresourcedefinitions"):
-        assert isinstance(known[plural], KnownObjects), plural
+        assert isinstance(known[plural], CachedObjects), plural
 
 
 @pytest.mark.parametrize("bodies", [True, False])
@@ -181,8 +181,8 @@ async def test_the_kept_state_can_be_configured(server: APIServer, *, bodies: bo
     async with operating(registry):
         await until(lambda: found and len(found[0].streams) == 2)
         known = known_of(found[0])
-    assert isinstance(known["pods"], KnownObjects) is bodies
-    assert isinstance(known["customresourcedefinitions"], KnownObjects)
+    assert isinstance(known["pods"], CachedObjects) is bodies
+    assert isinstance(known["customresourcedefinitions"], CachedObjects)
 
 
 async def test_handlers_have_listers_with_indexes(server: APIServer) -> None:
@@ -393,7 +393,7 @@ async def test_an_operator_that_is_switched_off_has_kopfs_endpoint_and_gate(
         assert not any("gate" in task.get_name() for task in asyncio.all_tasks())
 
 
-def _red(operator: Operator) -> list[str]:
+def _red(operator: KopfOperator) -> list[str]:
     return _health._problems(operator, asyncio.get_running_loop().time())
 
 

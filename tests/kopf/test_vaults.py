@@ -11,7 +11,7 @@ from kopf._cogs.structs.credentials import Vault
 
 import kopf
 from pyinformer.kopf._operators import (
-    Operator,
+    KopfOperator,
     current_operator,
     is_refused,
     operator_of,
@@ -36,7 +36,7 @@ def within(vault: Vault, call: Callable[[], T]) -> T:
     return copy_context().run(run)
 
 
-def registered() -> Operator:
+def registered() -> KopfOperator:
     """Register an operator."""
     return register(settings_of(), kopf.OperatorRegistry())
 

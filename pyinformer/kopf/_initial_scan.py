@@ -43,7 +43,7 @@ _decode: Final = msgspec.json.Decoder(_Definition).decode
 
 
 @final
-class Noted:
+class InitialScan:
     """What the first scan and the fetch of one operator have shown."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Noted:
         self._resources: frozenset[tuple[str, str, str]] = frozenset()
         self._namespaces: set[str] = set()
 
-    def scanned(self, groups: Collection[str] | None, found: Iterable[Resource]) -> None:
+    def on_scan(self, groups: Collection[str] | None, found: Iterable[Resource]) -> None:
         """Record the result of the first scan.
 
         Args:
@@ -63,13 +63,13 @@ class Noted:
         self._groups = None if groups is None else frozenset(groups)
         self._resources = frozenset((one.group, one.version, one.plural) for one in found)
 
-    def fetched(self, resource: Resource, found: Iterable[RawBody]) -> None:
+    def on_fetch(self, resource: Resource, found: Iterable[RawBody]) -> None:
         """Record a page of a fetch; only namespaces count."""
         if NAMESPACES.check(resource):
             self._namespaces.update(one["metadata"].get("uid", "") for one in found)
 
-    def has(self, resource: Resource, obj: KubeObject[None]) -> bool:
-        """Return whether kopf knew already what an object of the first list shows."""
+    def includes(self, resource: Resource, obj: KubeObject[None]) -> bool:
+        """Return whether kopf had seen an object of the first list before it watched."""
         if obj.metadata.deletion_timestamp is not None:
             return False
         if NAMESPACES.check(resource):

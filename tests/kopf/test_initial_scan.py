@@ -9,7 +9,7 @@ import pytest
 from kopf._cogs.structs.references import Resource
 
 from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec
-from pyinformer.kopf._noted import Noted
+from pyinformer.kopf._initial_scan import InitialScan
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
@@ -41,41 +41,43 @@ def definition(group: str = "kopf.dev", **versions: bool) -> KubeObject[None]:
     return found
 
 
-def test_only_fetched_namespaces_are_noted() -> None:
-    noted = Noted()
+def test_only_fetched_namespaces_are_in_the_initial_scan() -> None:
+    scan = InitialScan()
     fetched: list[Any] = [{"metadata": {"name": "a", "uid": "uid-of-a"}}, {"metadata": {}}]
-    noted.fetched(NAMESPACES, fetched)
-    noted.fetched(PODS, [{"metadata": {"uid": "uid-of-b"}}])
-    assert noted.has(NAMESPACES, decoded(NAMESPACES, "a"))
-    assert not noted.has(NAMESPACES, decoded(NAMESPACES, "b"))
-    assert not noted.has(NAMESPACES, decoded(NAMESPACES, "a", uid="of-its-successor"))
+    scan.on_fetch(NAMESPACES, fetched)
+    scan.on_fetch(PODS, [{"metadata": {"uid": "uid-of-b"}}])
+    assert scan.includes(NAMESPACES, decoded(NAMESPACES, "a"))
+    assert not scan.includes(NAMESPACES, decoded(NAMESPACES, "b"))
+    assert not scan.includes(NAMESPACES, decoded(NAMESPACES, "a", uid="of-its-successor"))
     gone = decoded(NAMESPACES, "a", deletionTimestamp="2026-01-01T00:00:00Z")
-    assert not noted.has(NAMESPACES, gone)
-    assert not noted.has(PODS, decoded(PODS, "a"))
+    assert not scan.includes(NAMESPACES, gone)
+    assert not scan.includes(PODS, decoded(PODS, "a"))
 
 
 @pytest.mark.parametrize("groups", [None, {"kopf.dev"}])
-def test_only_definitions_whose_versions_were_found_are_noted(groups: set[str] | None) -> None:
-    noted = Noted()
-    noted.scanned(groups, [PODS, EXAMPLES])
-    assert noted.has(CRDS, definition(v1=True))
-    assert noted.has(CRDS, definition(v1=True, v2=False))
-    assert not noted.has(CRDS, definition(v1=True, v2=True))
-    assert not noted.has(CRDS, decoded(CRDS, "odd", {"group": 1}))
+def test_only_definitions_whose_versions_were_found_are_in_the_initial_scan(
+    groups: set[str] | None,
+) -> None:
+    scan = InitialScan()
+    scan.on_scan(groups, [PODS, EXAMPLES])
+    assert scan.includes(CRDS, definition(v1=True))
+    assert scan.includes(CRDS, definition(v1=True, v2=False))
+    assert not scan.includes(CRDS, definition(v1=True, v2=True))
+    assert not scan.includes(CRDS, decoded(CRDS, "odd", {"group": 1}))
 
 
 def test_definitions_of_groups_without_handlers_are_not_news() -> None:
-    noted = Noted()
-    noted.scanned({"kopf.dev"}, [PODS])
-    assert noted.has(CRDS, definition("other.dev", v1=True))
-    assert not noted.has(CRDS, definition("kopf.dev", v1=True))
-    noted.scanned(None, [PODS])
-    assert not noted.has(CRDS, definition("other.dev", v1=True))
+    scan = InitialScan()
+    scan.on_scan({"kopf.dev"}, [PODS])
+    assert scan.includes(CRDS, definition("other.dev", v1=True))
+    assert not scan.includes(CRDS, definition("kopf.dev", v1=True))
+    scan.on_scan(None, [PODS])
+    assert not scan.includes(CRDS, definition("other.dev", v1=True))
 
 
 def test_before_the_first_scan_everything_is_news() -> None:
-    noted = Noted()
-    assert not noted.has(CRDS, definition(v1=True))
-    noted.scanned({"kopf.dev"}, [])
-    assert noted.has(CRDS, definition("other.dev", v1=True))
-    assert not noted.has(CRDS, definition("kopf.dev", v1=True))
+    scan = InitialScan()
+    assert not scan.includes(CRDS, definition(v1=True))
+    scan.on_scan({"kopf.dev"}, [])
+    assert scan.includes(CRDS, definition("other.dev", v1=True))
+    assert not scan.includes(CRDS, definition("kopf.dev", v1=True))
