@@ -79,7 +79,7 @@ def test_temporary_trees_are_removed_and_the_repository_is_unchanged(repository:
 
 
 @pytest.mark.parametrize("against", ["no-such-commit", "--help", ""])
-def test_what_is_neither_a_commit_nor_a_checkout_is_refused(
+def test_a_name_of_neither_a_commit_nor_a_checkout_is_refused(
     repository: Path, against: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(repository.parent)

@@ -59,7 +59,7 @@ def test_every_public_name_has_a_description(public_names: ModuleType) -> None:
     assert silent == []
 
 
-def test_what_a_class_inherits_from_a_private_base_is_shown(public_names: ModuleType) -> None:
+def test_members_inherited_from_a_private_base_are_shown(public_names: ModuleType) -> None:
     pages = public_names.pages()
     (informer,) = re.findall(
         r"^\.\. autoclass:: pyinformer\.SharedInformer\n((?: .*\n)+)",

@@ -57,7 +57,9 @@ async def test_the_program_of_the_page_on_views_prints_images_by_node(
     assert capsys.readouterr().out == ""
 
 
-async def test_what_the_page_on_small_pods_leaves_out_is_not_cached(apiserver: APIServer) -> None:
+async def test_fields_left_out_by_the_page_on_small_pods_are_not_cached(
+    apiserver: APIServer,
+) -> None:
     shown = pages.module_of(_SMALL_POD)
     containers = [{"name": "main", "env": [{"name": "A", "value": "1"}]}]
     apiserver.create({**pod("a"), "spec": {"nodeName": "node-1", "containers": containers}})

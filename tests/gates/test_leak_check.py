@@ -65,7 +65,7 @@ def test_a_leak_fails_the_test_that_leaks(tmp_path: Path) -> None:
     assert "unclosed <socket" in output
 
 
-def test_what_a_shared_fixture_holds_open_is_its_own(tmp_path: Path) -> None:
+def test_a_socket_of_a_shared_fixture_is_not_a_leak(tmp_path: Path) -> None:
     output = run_pytest(
         tmp_path,
         "@pytest.fixture(scope='module')\n"

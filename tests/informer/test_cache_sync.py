@@ -63,7 +63,7 @@ async def test_the_error_names_the_problem_of_each_informer(apiserver: APIServer
     assert isinstance(error, TimeoutError)
 
 
-async def test_what_is_required_and_not_served_names_the_cure(apiserver: APIServer) -> None:
+async def test_a_required_resource_that_is_not_served_names_the_cure(apiserver: APIServer) -> None:
     async with (
         cluster_of(apiserver) as cluster,
         SharedInformer(cluster, "acme.io/v1", "gadgets", absent="require") as informer,

@@ -65,7 +65,7 @@ async def rest(stream: EventStream) -> list[Event]:
     return [event async for event in stream]
 
 
-async def test_what_exists_comes_first_and_then_every_event_unmerged() -> None:
+async def test_existing_objects_come_first_and_then_every_event_unmerged() -> None:
     source = Source(A1, B1)
     async with source.events() as events:
         source.put(Updated(A1, A2), Deleted(A2), Added(A1))

@@ -369,7 +369,7 @@ def test_one_copy_of_the_cache_serves_all_waiting_handlers() -> None:
     assert len(one.given) == 10_000
 
 
-def test_what_a_relist_replaces_is_freed_in_short_steps() -> None:
+def test_objects_that_a_relist_replaces_are_freed_in_short_steps() -> None:
     """A hundred thousand objects that die at once would stop the event loop."""
     bodies = [b'{"metadata":{"name":"p%d"}}' % number for number in range(3_000)]
     bench = Bench()

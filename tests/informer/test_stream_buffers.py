@@ -63,7 +63,7 @@ def test_a_deletion_that_was_taken_leaves_the_addition_behind_it_first_in_line()
     assert drain(buffer) == [Added(B1)]
 
 
-def test_what_happens_to_the_initial_list_before_its_turn_is_merged_into_it() -> None:
+def test_events_before_the_turn_of_the_initial_list_are_merged_into_it() -> None:
     buffer: Mailbox[None] = Mailbox(merges_at_once=True)
     buffer.preload_nowait([A1, B1])
     buffer.put_nowait(Updated(A1, A2))

@@ -158,7 +158,7 @@ async def test_a_page_that_was_cancelled_is_requested_again(server: Server) -> N
         assert _names([*first, *rest]) == [f"c{number}" for number in range(_COUNT)]
 
 
-async def test_what_is_not_served_names_similar_resources(server: Server) -> None:
+async def test_a_resource_that_is_not_served_names_similar_resources(server: Server) -> None:
     async with server.connect() as cluster:
         with pytest.raises(NotFoundError, match="configmaps"):
             await anext(cluster.list("v1", "configmap"))

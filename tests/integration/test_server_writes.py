@@ -401,7 +401,7 @@ class TestApply:
         left = place.applied(path, config_map({}), "one")
         assert left["data"] == {"x": "1"}, "the other still wants it"
 
-    def test_what_a_manager_no_longer_applies_is_removed(self, place: Place) -> None:
+    def test_fields_that_a_manager_no_longer_applies_are_removed(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.applied(path, config_map({"x": "1", "y": "2"}, labels={"l": "1"}), "one")
         place.patched(path, {"data": {"z": "3"}}, fieldManager="other")

@@ -161,7 +161,7 @@ def test_where_kopf_gives_up_the_waits_grow_from_a_second(error: InformerError) 
     assert delays(error, 7, error_backoffs=(0.5, 3))[1:] == [0.5, 3, 1, 2, 4, 8]
 
 
-def test_what_kopf_does_not_retry_has_no_limit() -> None:
+def test_errors_that_kopf_does_not_retry_have_no_limit() -> None:
     assert set(delays(ProtocolError("x", "y"), 5)) == {math.inf}
 
 

@@ -849,7 +849,7 @@ def test_a_callback_that_raises_is_logged_and_nothing_is_skipped(
     assert "ValueError" in caplog.text
 
 
-def test_what_cancelled_work_raises_is_logged(
+def test_an_error_of_cancelled_work_is_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

@@ -131,7 +131,7 @@ def test_a_release_names_a_bounded_number_of_resources(count: int, *, is_named: 
     assert (WRITTEN_ANNOTATION in body["metadata"]["annotations"]) == is_named
 
 
-def test_what_an_earlier_term_wrote_does_not_count() -> None:
+def test_versions_of_an_earlier_term_do_not_count() -> None:
     written = WrittenVersions(transitions=2, versions={})
     body = released(read_lease(_BODY), at=0.0, written=written)
     assert written_in(read_lease(body)) is None

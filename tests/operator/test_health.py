@@ -155,7 +155,7 @@ def test_a_crash_is_neither_alive_nor_ready(informer: InformerStatus) -> None:
         pytest.param({"state": ReflectorState.FORBIDDEN, "age_seconds": 1e6}, False, id="403"),
     ],
 )
-def test_what_each_state_means_for_readiness(
+def test_each_state_is_ready_or_not(
     informer: InformerStatus, changes: dict[str, Any], is_ready: bool
 ) -> None:
     health = Health(Told(replace(informer, **changes)))

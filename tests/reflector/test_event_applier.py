@@ -331,7 +331,7 @@ def test_a_verify_adds_what_was_not_known() -> None:
 
 
 @pytest.mark.parametrize("selective", [False, True])
-def test_what_a_verify_does_not_find_may_still_exist_behind_a_selector(selective: bool) -> None:
+def test_an_object_missing_from_a_verify_may_exist_behind_a_selector(selective: bool) -> None:
     seen: list[Event[None]] = []
 
     class Listening(DictSink):

@@ -45,7 +45,7 @@ def test_the_deletion_of_another_object_names_its_key(r: str) -> None:
         pytest.param(None, "100", Decision.REMOVE_UNSEEN, id="gone"),
     ],
 )
-def test_what_a_verify_shows_is_applied_and_the_position_stays(
+def test_a_verified_object_is_applied_and_the_position_stays(
     found: str | None, cached: str | None, verdict: Decision
 ) -> None:
     guard = guard_at("150")
@@ -115,7 +115,7 @@ def test_an_object_of_a_verification_proves_no_rewind_before_the_stream() -> Non
     assert guard.proves_rewind(KEY, meta("170", "u1"), cached)
 
 
-def test_what_was_cached_already_proves_a_rewind_though_a_verify_showed_it_too() -> None:
+def test_an_object_cached_before_proves_a_rewind_though_a_verify_showed_it_too() -> None:
     guard = guard_at("150")
     verify(guard, meta("100", "u1"), meta("100", "u1"))
     assert guard.proves_rewind(KEY, meta("90", "u1"), meta("100", "u1"))

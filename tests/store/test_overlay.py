@@ -199,7 +199,7 @@ def test_a_recreated_object_is_seen_and_its_predecessor_never_again(cache: Cache
     assert not cache.overlay.entries
 
 
-def test_what_had_the_name_before_a_deleted_object_stays_hidden(cache: Cache) -> None:
+def test_the_namesake_of_a_deleted_object_stays_hidden(cache: Cache) -> None:
     cache.overlay.put(record(A, "2", 105))
     cache.overlay.put_tombstone(A, "2")
     assert A not in cache.lister
@@ -246,7 +246,7 @@ def test_own_writes_outside_of_the_selector_are_hidden() -> None:
     assert version_of(cache.lister.get(A)) == 103
 
 
-def test_what_left_the_selector_and_came_back_can_be_deleted() -> None:
+def test_an_object_that_left_the_selector_and_came_back_can_be_deleted() -> None:
     cache = Cache(selective=True)
     cache.list(100, record(A, "1", 90))
     cache.hear(Deleted(record(A, "1", 101), may_still_exist=True))

@@ -111,7 +111,7 @@ def test_every_class_of_a_chain_is_shown() -> None:
     assert causes_text(ValueError()) == ""
 
 
-def test_what_was_being_handled_is_shown_unless_it_was_suppressed() -> None:
+def test_a_context_is_shown_unless_it_is_suppressed() -> None:
     error = ValueError(_SECRET)
     error.__context__ = KeyError(_SECRET)
     assert error_text(error) == "ValueError; while handling KeyError"

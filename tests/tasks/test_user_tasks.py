@@ -46,7 +46,7 @@ async def test_a_task_that_ends_is_not_abandoned() -> None:
     assert now() == 0.0
 
 
-async def test_what_a_task_does_in_its_finally_is_awaited() -> None:
+async def test_the_finally_block_of_a_task_is_awaited() -> None:
     steps: list[str] = []
 
     async def run() -> None:

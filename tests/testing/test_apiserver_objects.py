@@ -284,7 +284,9 @@ def test_a_delete_precondition_that_fails_is_409(server: APIServer, wire: Wire, 
     assert wire.request("DELETE", f"{PODS}/a", fitting).status == 200
 
 
-def test_what_is_being_deleted_takes_no_new_finalizer(server: APIServer, wire: Wire) -> None:
+def test_an_object_that_is_being_deleted_takes_no_new_finalizer(
+    server: APIServer, wire: Wire
+) -> None:
     server.create(pod(finalizers=["example.com/hold"]))
     wire.request("DELETE", f"{PODS}/a")
     patch = {"metadata": {"finalizers": ["example.com/hold", "example.com/late"]}}

@@ -39,7 +39,7 @@ def test_a_replica_that_is_not_held_shows_everything(server: APIServer, wire: Wi
     assert "default" in wire.get("/api/v1/namespaces", resourceVersion="0").names
 
 
-def test_what_is_written_to_a_replica_is_written(server: APIServer, wire: Wire) -> None:
+def test_a_write_to_a_replica_is_stored(server: APIServer, wire: Wire) -> None:
     assert wire.request("POST", PODS, pod("a")).status == 201
     assert [one["metadata"]["name"] for one in server.list("v1", "pods")] == ["a"]
 

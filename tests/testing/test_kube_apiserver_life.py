@@ -212,7 +212,7 @@ def test_restored_data_is_what_was_saved_and_both_programs_are_new(server: KubeA
     assert server.pid != pid
 
 
-def test_what_cannot_be_restored_is_refused_and_the_server_stays(server: KubeAPIServer) -> None:
+def test_an_impossible_restore_is_refused_and_the_server_stays(server: KubeAPIServer) -> None:
     """The replacements have no etcdutl, as folders of other tools."""
     saved = server.save()
     pid = server.pid

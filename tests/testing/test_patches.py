@@ -67,7 +67,7 @@ def test_any_member_can_be_named(body: JSONObject) -> None:
         ({"a": [1]}, {"op": "move", "from": "/b", "path": "/a/0"}),
     ],
 )
-def test_what_does_not_fit_is_refused(body: JSONObject, operation: JSONObject) -> None:
+def test_an_operation_that_does_not_fit_is_refused(body: JSONObject, operation: JSONObject) -> None:
     before = str(body)
     with pytest.raises(PatchError):
         json_patch(body, [{"op": "add", "path": "/new", "value": 1}, operation])

@@ -130,7 +130,7 @@ def test_a_field_of_a_newer_client_is_passed_over() -> None:
         pytest.param(envelope("example.com/v1", "Widget", b""), 415, id="custom-resource"),
     ],
 )
-def test_what_cannot_be_read_is_refused(body: bytes, code: int) -> None:
+def test_a_body_that_cannot_be_read_is_refused(body: bytes, code: int) -> None:
     with pytest.raises(Failure) as caught:
         json_of(body)
     assert caught.value.code == code

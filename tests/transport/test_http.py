@@ -284,7 +284,7 @@ async def test_headers_cut_off_are_a_transport_error(cut: int) -> None:
             await connection.request("PUT", "/a", body=b"{}")
 
 
-async def test_what_is_not_http_is_a_protocol_error() -> None:
+async def test_an_answer_that_is_not_http_is_a_protocol_error() -> None:
     async with (
         serving(always(b"SSH-2.0-OpenSSH\r\n\r\n")) as server,
         connected(server.url) as connection,
@@ -293,7 +293,7 @@ async def test_what_is_not_http_is_a_protocol_error() -> None:
             await connection.request("GET", "/a")
 
 
-async def test_what_is_not_http_is_quoted_in_part() -> None:
+async def test_an_answer_that_is_not_http_is_quoted_in_part() -> None:
     garbage = always(b"\x00" * 8_000 + b"\r\n\r\n")
     async with serving(garbage) as server, connected(server.url) as connection:
         with pytest.raises(ProtocolError, match="not HTTP") as caught:

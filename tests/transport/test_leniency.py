@@ -190,7 +190,7 @@ async def test_a_connection_remembers_that_watches_are_compressed_and_warns_once
 
 @pytest.mark.parametrize(("client", "watch"), WAYS)
 @pytest.mark.parametrize("encoding", [b"gzip", b"br"])
-async def test_what_cannot_be_decompressed_is_an_error_that_names_the_encoding(
+async def test_a_body_that_cannot_be_decompressed_is_an_error_that_names_the_encoding(
     encoding: bytes, client: Literal["direct", "aiohttp"], watch: bool
 ) -> None:
     answer = with_header(b"Content-Encoding: " + encoding) + chunk(EVENTS[0]) + END
