@@ -104,7 +104,7 @@ test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproj
 	@$(BIN)/python -m tests.packaging.pythons --lowest
 
 soak: $(READY_TO_TEST)  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
-	@echo "== properties with fifty times the examples, storms of full size"
+	@echo "== properties with a hundred times the examples, storms of full size"
 	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "(hypothesis or soak) and not real and not upstream" \
 	  --timeout 3600 \
 	  $(PARALLEL) $(PYTEST_ARGS)

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ _UNMEASURED = ("exhaustive", "hypothesis", "soak")
 # The programs that these folders start run nothing that the tests in this process do not.
 _UNMEASURED_PROGRAMS = {"benchmarks", "docs", "gates"}
 _OPEN_FILES = "/proc/self/fd"
+_COLLECT_AFTER = 10_000  # new objects
 _SETTLE_SECONDS = 1.0  # a server in another thread closes its end a moment after the client
 _POLL_SECONDS = 0.01
 _shared_sockets: set[str] = set()
@@ -71,10 +73,13 @@ def pytest_configure() -> None:
     # So does nohup with SIGHUP, which shall not end these tests and shall end programs under test.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
-    # asyncio's debug mode records where each callback and task was created. Ten frames of that are
-    # half of the time of the tests; PYTHONASYNCIODEBUG=1 still records them.
+    # asyncio's debug mode records where each callback, task and future was created: ten frames, and
+    # of a future all. That is half of the time of the tests; PYTHONASYNCIODEBUG=1 records it.
     if not os.environ.get("PYTHONASYNCIODEBUG"):
-        asyncio.constants.DEBUG_STACK_DEPTH = 1  # type: ignore[misc]  # final to typeshed only
+        asyncio.constants.DEBUG_STACK_DEPTH = 0  # type: ignore[misc]  # final to typeshed only
+        traceback.extract_stack.__defaults__ = (None, 0)  # futures pass no limit
+    # By default, collections of the youngest objects alone take 15 s of all tests.
+    gc.set_threshold(_COLLECT_AFTER, 10, 10)
     # asyncio warns of slow steps by the names of tests; tests of logs would count that.
     logging.getLogger("asyncio").addFilter(
         lambda record: not str(record.msg).startswith("Executing ")
@@ -83,10 +88,14 @@ def pytest_configure() -> None:
     busy = (HealthCheck.too_slow,)
     # The same examples each time: a change must not fail by a rare find in code that it left alone.
     # `make soak` searches at random.
-    settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=busy)
     settings.register_profile(
-        "soak", settings.get_profile("tests"), derandomize=False, max_examples=examples(100)
+        "tests",
+        deadline=None,
+        derandomize=True,
+        max_examples=examples(50),
+        suppress_health_check=busy,
     )
+    settings.register_profile("soak", settings.get_profile("tests"), derandomize=False)
     settings.load_profile("soak" if IS_SOAK else "tests")
 
 

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 IS_SOAK: Final = bool(os.environ.get("PYINFORMER_SOAK"))
 """Whether this is `make soak`."""
 
-_MORE_EXAMPLES: Final = 50
+_MORE_EXAMPLES: Final = 100
 
 SizeT = TypeVar("SizeT")
 

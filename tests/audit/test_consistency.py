@@ -115,7 +115,7 @@ _identities = st.dictionaries(
 )
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(held=_identities, listed=_identities, now=_identities)
 def test_only_a_difference_that_lasts_is_reported(
     held: Identities, listed: Identities, now: Identities

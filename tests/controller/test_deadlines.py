@@ -105,7 +105,7 @@ async def test_a_single_reconcile_beside_a_pending_grace_ends_at_its_deadline() 
 _EIGHTHS = st.integers(0, 80).map(lambda eighths: eighths / 8)
 
 
-@settings(deadline=None, max_examples=examples(50))
+@settings(deadline=None, max_examples=examples(25))
 @given(
     plans=st.lists(st.tuples(_EIGHTHS, _EIGHTHS), min_size=1, max_size=6),
     timeout_seconds=st.integers(1, 80).map(lambda eighths: eighths / 8),

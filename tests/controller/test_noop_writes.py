@@ -127,7 +127,7 @@ _writes = st.lists(st.tuples(st.floats(0.0, 30.0), st.booleans()), max_size=300)
 
 
 @given(_writes)
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 def test_counts_are_those_of_a_plain_recount_and_storms_alternate(
     steps: list[tuple[float, bool]],
 ) -> None:
@@ -269,7 +269,7 @@ class _Queue:
 
 
 @given(_steps)
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 def test_whatever_happens_no_request_is_lost_and_tries_keep_their_distance(
     steps: list[tuple[str, RequestId, float]],
 ) -> None:

@@ -221,4 +221,4 @@ class OutcomesAgainstAModel(RuleBasedStateMachine):
 
 
 TestOutcomesAgainstAModel = OutcomesAgainstAModel.TestCase
-TestOutcomesAgainstAModel.settings = settings(deadline=None, max_examples=examples(100))
+TestOutcomesAgainstAModel.settings = settings(deadline=None, max_examples=examples(50))

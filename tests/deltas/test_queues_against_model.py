@@ -179,5 +179,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.has_synced is self.has_list
 
 
-QueueMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40)
+QueueMachine.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=40)
 TestQueuesAgainstModel = QueueMachine.TestCase

@@ -38,6 +38,7 @@ def symbols() -> dict[str, list[str]]:
     return listed
 
 
+@cache
 def rows(package: str) -> list[tuple[str, str]]:
     """Return the first two cells of each row of a package's tables."""
     part = re.split(r"^## ", _PAGE, flags=re.MULTILINE)
@@ -58,6 +59,7 @@ def covered(package: str, cell: str) -> list[str]:
     return found
 
 
+@cache
 def exists(name: str) -> bool:
     """Say whether a name of ours exists: of the package, or of a module that it names."""
     parts = name.removeprefix("pyinformer.").split(".")
@@ -110,7 +112,12 @@ def test_a_name_that_is_not_ours_is_found() -> None:
 def _is_set_by(found: object, name: str) -> bool:
     """Say whether a class or one that it extends sets an attribute where it is made."""
     classes = [one for one in getattr(found, "__mro__", ()) if one.__module__.startswith("pyinf")]
-    return any(f"self.{name}: " in inspect.getsource(one) for one in classes)
+    return any(f"self.{name}: " in _source(one) for one in classes)
+
+
+@cache
+def _source(found: type) -> str:
+    return inspect.getsource(found)
 
 
 def _names(cell: str) -> list[str]:

@@ -8,40 +8,53 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.gates.test_exports import PUBLIC
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _EXTENSIONS = Path(__file__).parents[2] / "docs/_extensions"
 _DIRECTIVE = re.compile(r"^\.\. (?:autoclass|autofunction|py:data):: (\S+)$", re.MULTILINE)
 
 
-@pytest.fixture
-def public_names(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+@pytest.fixture(scope="module")
+def public_names() -> Iterator[ModuleType]:
     """The part of the documentation's build that needs no Sphinx."""
-    monkeypatch.syspath_prepend(str(_EXTENSIONS))
-    monkeypatch.delitem(sys.modules, "public_names", raising=False)
-    return importlib.import_module("public_names")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(_EXTENSIONS))
+        patch.delitem(sys.modules, "public_names", raising=False)
+        yield importlib.import_module("public_names")
 
 
-def shown(public_names: ModuleType) -> list[str]:
-    """Return the names that the pages show."""
-    return [path for text in public_names.pages().values() for path in _DIRECTIVE.findall(text)]
+@pytest.fixture(scope="module")
+def pages(public_names: ModuleType) -> dict[str, str]:
+    """The text of each page."""
+    made: dict[str, str] = public_names.pages()
+    return made
+
+
+@pytest.fixture(scope="module")
+def shown(pages: dict[str, str]) -> list[str]:
+    """The names that the pages show."""
+    return [path for text in pages.values() for path in _DIRECTIVE.findall(text)]
 
 
 @pytest.mark.parametrize("namespace", PUBLIC)
-def test_every_name_of_a_namespace_is_shown(public_names: ModuleType, namespace: str) -> None:
+def test_every_name_of_a_namespace_is_shown(
+    public_names: ModuleType, shown: list[str], namespace: str
+) -> None:
     module = importlib.import_module(namespace)
-    found = {id(public_names.find(path)) for path in shown(public_names)}
+    found = {id(public_names.find(path)) for path in shown}
 
     assert [name for name in module.__all__ if id(getattr(module, name)) not in found] == []
 
 
-def test_every_name_is_shown_once(public_names: ModuleType) -> None:
-    paths = shown(public_names)
-
-    assert sorted(paths) == sorted(set(paths))
+def test_every_name_is_shown_once(shown: list[str]) -> None:
+    assert sorted(shown) == sorted(set(shown))
 
 
 def test_every_public_name_has_a_description(public_names: ModuleType) -> None:
@@ -59,8 +72,7 @@ def test_every_public_name_has_a_description(public_names: ModuleType) -> None:
     assert silent == []
 
 
-def test_members_inherited_from_a_private_base_are_shown(public_names: ModuleType) -> None:
-    pages = public_names.pages()
+def test_members_inherited_from_a_private_base_are_shown(pages: dict[str, str]) -> None:
     (informer,) = re.findall(
         r"^\.\. autoclass:: pyinformer\.SharedInformer\n((?: .*\n)+)",
         pages["pyinformer"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ _ROW: Final = re.compile(r"^\| `(pyinformer\.\w+)` \| .+ \|$", re.MULTILINE)
 
 def logger_names(source: str) -> list[str]:
     """Return how a module names its loggers: `_log = get_logger(__name__)` is the only way."""
+    if "get_logger(" not in source:
+        return []
     return [
         ast.unparse(node)
         for node in ast.walk(ast.parse(source))
@@ -31,6 +34,7 @@ def logger_names(source: str) -> list[str]:
     ]
 
 
+@cache
 def modules_that_log() -> dict[str, list[str]]:
     """Return how each module of the package names its loggers, by the module's name."""
     found = {

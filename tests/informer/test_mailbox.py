@@ -629,6 +629,6 @@ class MergingMachine(RuleBasedStateMachine):
 
 
 TestMailboxMachine = MailboxMachine.TestCase
-TestMailboxMachine.settings = settings(max_examples=examples(100), stateful_step_count=40)
+TestMailboxMachine.settings = settings(max_examples=examples(50), stateful_step_count=40)
 TestMergingMachine = MergingMachine.TestCase
-TestMergingMachine.settings = settings(max_examples=examples(100), stateful_step_count=40)
+TestMergingMachine.settings = settings(max_examples=examples(50), stateful_step_count=40)

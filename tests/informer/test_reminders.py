@@ -129,7 +129,7 @@ def test_a_resync_waits_for_a_list_in_delivery(leaves_after: int | None) -> None
         assert len(notes.mirror) == (400 if leaves_after is None else 0)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(
     before=_numbers,
     after=_numbers,

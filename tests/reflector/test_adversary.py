@@ -62,7 +62,7 @@ def test_events_of_an_adversary_break_no_invariant() -> None:
         seed += 1
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(st.lists(st.tuples(st.sampled_from(sorted(ACTIONS)), st.integers(0, 2**16)), max_size=60))
 def test_no_short_script_breaks_an_invariant(actions: list[tuple[str, int]]) -> None:
     """The same in small: what fails here is shrunk to its cause."""

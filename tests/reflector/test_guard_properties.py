@@ -218,5 +218,5 @@ class Wire(RuleBasedStateMachine):
         self.settle()
 
 
-Wire.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=50)
+Wire.TestCase.settings = settings(max_examples=examples(75), stateful_step_count=50)
 TestTheWire = Wire.TestCase

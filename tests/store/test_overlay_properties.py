@@ -390,4 +390,4 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_reported() -> None:
 
 
 TestReads = Reads.TestCase
-TestReads.settings = settings(max_examples=examples(150), stateful_step_count=40)
+TestReads.settings = settings(max_examples=examples(75), stateful_step_count=40)

@@ -216,7 +216,7 @@ _IS_JOINT = pytest.mark.parametrize(
 @_IS_JOINT
 @given(steps=st.lists(_STEPS, max_size=8), last=_STEPS)
 @example(steps=[("write", "a/x", "n1")], last=("replace", "a/y", "n2"))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 def test_within_a_change_all_reads_show_the_state_before_it_or_all_the_one_after(
     steps: list[Step], last: Step, *, is_joint: bool
 ) -> None:
@@ -239,7 +239,7 @@ def test_within_a_change_all_reads_show_the_state_before_it_or_all_the_one_after
     steps=st.lists(_STEPS, max_size=6),
     meanwhile=st.lists(st.tuples(st.integers(0, 60), _STEPS), min_size=1, max_size=12),
 )
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25))
 def test_a_read_returns_a_state_that_existed_during_the_read(
     steps: list[Step], meanwhile: list[tuple[int, Step]], name: str, *, is_joint: bool
 ) -> None:

@@ -135,4 +135,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCache = CacheMachine.TestCase
-TestCache.settings = settings(max_examples=examples(60), stateful_step_count=25, derandomize=True)
+TestCache.settings = settings(max_examples=examples(30), stateful_step_count=25, derandomize=True)

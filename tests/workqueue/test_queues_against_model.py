@@ -309,5 +309,5 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.queue.taken == {}
 
 
-QueueMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=50)
+QueueMachine.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=50)
 TestQueuesAgainstModel = QueueMachine.TestCase
