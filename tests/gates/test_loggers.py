@@ -18,7 +18,9 @@ from pyinformer._logging import get_logger
 
 _ROOT: Final = Path(__file__).parents[2]
 _PAGE: Final = _ROOT / "docs/reference/logging.md"
-_ROW: Final = re.compile(r"^\| `(pyinformer\.\w+)` \| .+ \|$", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| `(pyinformer\.\w+)` \| ([A-Z, to]+) \| .+ \|$", re.MULTILINE)
+_FIELD_ROW: Final = re.compile(r"^\| ((?:`\w+`(?:, )?)+) \| [a-z, ]+ \| .+ \|$", re.MULTILINE)
+_LEVELS: Final = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 
 def logger_names(source: str) -> list[str]:
@@ -57,7 +59,56 @@ def test_every_logger_is_named_after_its_folder() -> None:
 def test_the_page_lists_every_logger() -> None:
     loggers = {get_logger(module).logger.name for module in modules_that_log()}
 
-    assert sorted(loggers) == _ROW.findall(_PAGE.read_text(encoding="utf-8"))
+    shown = [name for name, _ in _ROW.findall(_PAGE.read_text(encoding="utf-8"))]
+
+    assert sorted(loggers) == shown
+
+
+def log_calls() -> dict[str, list[ast.Call]]:
+    """Return the calls of `_log` in the package, by the logger's name."""
+    found: dict[str, list[ast.Call]] = {}
+    for path in sorted((_ROOT / "pyinformer").rglob("*.py")):
+        logger = ".".join(path.relative_to(_ROOT).with_suffix("").parts[:2])
+        calls = [
+            node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("_log.")
+        ]
+        found[logger] = [*found.get(logger, []), *calls]
+    return {logger: calls for logger, calls in found.items() if calls}
+
+
+def levels_of(text: str) -> list[str]:
+    """Return the levels that a cell of the page names: `DEBUG to ERROR`, `WARNING, ERROR`."""
+    first, _, last = text.partition(" to ")
+    if not last:
+        return text.split(", ")
+    return _LEVELS[_LEVELS.index(first) : _LEVELS.index(last) + 1]
+
+
+def test_the_page_has_the_levels_of_every_logger() -> None:
+    shown = dict(_ROW.findall(_PAGE.read_text(encoding="utf-8")))
+    for logger, calls in log_calls().items():
+        used = {ast.unparse(call.func).removeprefix("_log.").upper() for call in calls}
+
+        assert used & set(_LEVELS) <= set(levels_of(shown[logger])), logger
+
+
+def test_the_page_lists_every_field_that_is_written_in_place() -> None:
+    rows = _FIELD_ROW.findall(_PAGE.read_text(encoding="utf-8"))
+    shown = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    used = {
+        key.value
+        for calls in log_calls().values()
+        for call in calls
+        for keyword in call.keywords
+        if keyword.arg == "extra" and isinstance(keyword.value, ast.Dict)
+        for key in keyword.value.keys
+        if isinstance(key, ast.Constant)
+    }
+
+    assert used - shown == set()
+    assert used
 
 
 @pytest.mark.parametrize(
