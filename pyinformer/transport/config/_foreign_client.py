@@ -32,7 +32,7 @@ class ClientConfiguration(Protocol):
     """The `Configuration` of kubernetes_asyncio, kubernetes or kubernetes.aio."""
 
     @property
-    def host(self) -> str:
+    def host(self) -> str | None:
         """The server's URL."""
         ...
 
