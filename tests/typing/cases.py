@@ -274,7 +274,6 @@ async def writes(cluster: Cluster, plain: KubeObject, viewed: KubeObject[PodView
     upserted = await create_or_update(cluster, plain)
     reveal_type(upserted.object)  # KubeObject[None]
     await cluster.replace(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await cluster.apply({})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def blocking(runner: Runner, cluster: BlockingCluster, factory: BlockingInformerFactory) -> None:
@@ -290,7 +289,6 @@ def blocking(runner: Runner, cluster: BlockingCluster, factory: BlockingInformer
     reveal_type(cluster.delete("v1", "pods", "default/a"))  # KubeObject[None] | None
     reveal_type(cluster.delete({}, check_uid=False))  # KubeObject[None] | None
     cluster.delete("v1", 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
-    cluster.apply({})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     with cluster.informer_factory(grace_seconds=1.0) as made:
         reveal_type(made)  # BlockingInformerFactory
     cluster.informer_factory(grace="1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
