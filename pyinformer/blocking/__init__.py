@@ -11,6 +11,7 @@ from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
 from pyinformer.blocking._object_list import BlockingObjectList
 from pyinformer.blocking._runner import Runner, run_in_thread
+from pyinformer.blocking._task_calls import run_with_cluster as run_with_cluster
 
 __all__ = [
     "BlockingCluster",

@@ -98,6 +98,11 @@ class Call:
         """Whether the work has ended without an error."""
         return self._has_ended and self._error is None
 
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the work was cancelled."""
+        return isinstance(self._error, asyncio.CancelledError)
+
     def result(self) -> object:
         """Return the result of the work, or raise its error; call it after the end.
 

@@ -16,7 +16,7 @@ from pyinformer.apimachinery import Event, V
 from pyinformer.errors import LifecycleError
 
 if TYPE_CHECKING:
-    from pyinformer.blocking._loop_thread import LoopThread
+    from pyinformer.blocking._proxy import LoopCalls
     from pyinformer.informer import EventStream
 
 AT_A_TIME: Final = 128  # a call to the loop costs fifty times as much as taking an event
@@ -38,7 +38,7 @@ class BlockingEventStream(Generic[V]):
     """
 
     def __init__(
-        self, thread: LoopThread, stream: EventStream[V], *, is_coalesced: bool = False
+        self, thread: LoopCalls, stream: EventStream[V], *, is_coalesced: bool = False
     ) -> None:
         self._thread = thread
         self._at_a_time = 1 if is_coalesced else AT_A_TIME

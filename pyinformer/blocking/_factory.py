@@ -23,7 +23,7 @@ from pyinformer.blocking._proxy import (
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 
 if TYPE_CHECKING:
-    from pyinformer.blocking._loop_thread import LoopThread
+    from pyinformer.blocking._proxy import LoopCalls
 
 P = ParamSpec("P")
 
@@ -60,7 +60,7 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         asynchronous: the factory on that loop.
     """
 
-    def __init__(self, thread: LoopThread, asynchronous: SharedInformerFactory) -> None:
+    def __init__(self, thread: LoopCalls, asynchronous: SharedInformerFactory) -> None:
         super().__init__(thread, asynchronous)
         self._proxies: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -75,6 +75,11 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
     def informers(self) -> tuple[BlockingInformer[Any], ...]:
         """The informers that are not closed."""
         return tuple(self._proxy_of(informer) for informer in self.asynchronous.informers)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed, or is being closed."""
+        return self.asynchronous.is_closed
 
     start: Final = synchronous(SharedInformerFactory.start)
     """Start every informer; those that are requested later start at once."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, final
 
 if TYPE_CHECKING:
-    from pyinformer.blocking._loop_thread import LoopThread
+    from pyinformer.blocking._proxy import LoopCalls
     from pyinformer.cluster import ObjectList
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class BlockingObjectList(Generic[T]):
         asynchronous: the list on that loop.
     """
 
-    def __init__(self, thread: LoopThread, asynchronous: ObjectList[T]) -> None:
+    def __init__(self, thread: LoopCalls, asynchronous: ObjectList[T]) -> None:
         self._thread = thread
         self.asynchronous: ObjectList[T] = asynchronous
         """The list, for use on the event loop."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
-
-if TYPE_CHECKING:
-    from pyinformer.blocking._loop_thread import LoopThread
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -24,15 +23,60 @@ _CANCELLATION = re.compile(r"\n\nCancellation:\n(?: .*(?:\n|$)|\n(?= ))*")
 _AWAITS = re.compile(r"\bawait (?=[a-z_.]+\()|\basync (?=with |for )")  # in examples
 
 
+class LoopCalls(Protocol):
+    """The calls from threads to an event loop, as a LoopThread or a TaskCalls makes them."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no call is accepted any more."""
+        ...
+
+    def call(
+        self, work: Callable[[], Awaitable[R]], *, undo: Callable[[], object] | None = None
+    ) -> R:
+        """Run an asynchronous function on the loop and wait for its result."""
+        ...
+
+    def do(self, step: Callable[[], R]) -> R:
+        """Run a synchronous function on the loop and wait for its result."""
+        ...
+
+    def enter(self, lifetime: AbstractAsyncContextManager[R]) -> R:
+        """Enter an asynchronous context manager; it is exited with the calls' owner at last."""
+        ...
+
+    def adopt(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
+        """Close this with the calls' owner, unless it was closed before. On the loop."""
+        ...
+
+    def leave(
+        self,
+        lifetime: AbstractAsyncContextManager[object],
+        exc_type: type[BaseException] | None = None,
+        exc: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Exit what was entered; do nothing if the owner is closed."""
+        ...
+
+    def close_on_exit(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
+        """Close what was adopted; do nothing if the owner is closed."""
+        ...
+
+    def refuse_other_process(self) -> None:
+        """Raise in a forked child."""
+        ...
+
+
 class SyncProxy(Generic[T_co]):
-    """The base of blocking twins: an asynchronous object, and the thread that runs its loop.
+    """The base of blocking twins: an asynchronous object, and the way to its event loop.
 
     Args:
-        thread: runs the event loop of the asynchronous object.
+        thread: makes the calls to the event loop of the asynchronous object.
         asynchronous: the object whose methods are called.
     """
 
-    def __init__(self, thread: LoopThread, asynchronous: T_co) -> None:
+    def __init__(self, thread: LoopCalls, asynchronous: T_co) -> None:
         self._thread = thread
         self.asynchronous: T_co = asynchronous
         """The asynchronous object, for use on the event loop: by `runner.call`, for example."""

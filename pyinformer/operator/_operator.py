@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Protocol, TypeVar, final
+from typing import Any, Protocol, TypeVar, final, overload
 
 import typing_extensions
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, Selector, V, View
+from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster, connect
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.errors import (
@@ -56,7 +57,8 @@ from pyinformer.transport import ClusterConfig, ForeignClient
 _log = get_logger(__name__)
 
 M = typing_extensions.TypeVar("M", default=KubeObject)
-_R = TypeVar("_R", bound=Awaitable[Result | None] | Result | None)
+_A = TypeVar("_A", bound=Awaitable[Result | None])
+_R = TypeVar("_R", bound=Result | None)
 
 _HEALTH_PORT = 8081  # the port of probes in controller-runtime's operators
 
@@ -64,11 +66,14 @@ _HEALTH_PORT = 8081  # the port of probes in controller-runtime's operators
 class Register(Protocol[M]):
     """What `Operator.reconcile` returns: a decorator that returns the same function."""
 
+    @overload
     def __call__(
-        self, function: Callable[[Request, M | None, Cluster], _R], /
-    ) -> Callable[[Request, M | None, Cluster], _R]:
-        """Register the function."""
-        ...
+        self, function: Callable[[Request, M | None, Cluster], _A], /
+    ) -> Callable[[Request, M | None, Cluster], _A]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[Request, M | None, BlockingCluster], _R], /
+    ) -> Callable[[Request, M | None, BlockingCluster], _R]: ...
 
 
 @final
@@ -141,8 +146,9 @@ class Operator:
         The object is None if it is gone. What the function returns and raises counts as for a
         Controller: None or a `Result` is success, an error is retried with backoff, `RetryAfter` at
         its time, `TerminalError` not until something changes. Two calls for one object never run at
-        once. A plain function is called in a thread; it can read caches but not write, since the
-        coroutines of the cluster belong to the event loop.
+        once. A plain function is called in a thread, with a `BlockingCluster` in place of the
+        Cluster: the same methods, which block. If the reconcile is cancelled, because of its
+        deadline or at the end, its blocking call raises LifecycleError.
 
         Args:
             api_version: `v1`, or `group/version`.
@@ -163,8 +169,8 @@ class Operator:
             predicate: drops changes that do not matter, `generation_changed` for one.
             workers: how many objects are reconciled at once.
             options: deadlines, backoff, limits.
-            on_unreadable: `(request, object, cluster, error)`, async or plain as the function;
-                called in its place, with the cached KubeObject, for an object that does not fit the
+            on_unreadable: `(request, object, cluster, error)`, async or plain; called in place of
+                the function, with the cached KubeObject, for an object that does not fit the
                 model: to remove a finalizer, or to set a condition. It returns and raises as the
                 function does.
             name: the controller's name in logs and metrics; None for the plural name.
@@ -183,9 +189,9 @@ class Operator:
         check_terms(workers, predicate, options)
         check_selectors(resource, label_selector, field_selector)
 
-        def register(function: Callable[[Request, Any, Cluster], _R], /) -> Any:  # noqa: ANN401
+        def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are Register's
             check_function(function)
-            check_unreadable(on_unreadable, function, checked)
+            check_unreadable(on_unreadable, checked)
             if chosen in self._reconcilers:
                 reason = f"{chosen!r} is registered already: give this one a name= of its own"
                 raise InvalidArgumentError("name", reason)
@@ -311,7 +317,7 @@ class Operator:
         label_selector: Selector = None,
         field_selector: Selector = None,
         projection: type[V] | None = None,
-        cluster: Cluster | str | None = None,
+        cluster: Cluster | BlockingCluster | str | None = None,
     ) -> Lister[V]:
         """Return the lister of a resource that the operator follows, for reads without requests.
 
@@ -337,6 +343,8 @@ class Operator:
             InvalidSelectorError: a selector cannot be parsed.
             LifecycleError: the operator does not run.
         """
+        if isinstance(cluster, BlockingCluster):
+            cluster = cluster.asynchronous
         return self._builder(cluster).listers.lister(
             api_version,
             plural,

@@ -5,11 +5,10 @@ Arguments are checked when the decorator is called, so the traceback shows the u
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast, final
+from typing import Any, TypeAlias, TypeVar, final
 
 from pyinformer.apimachinery import (
     GroupVersionResource,
@@ -19,27 +18,31 @@ from pyinformer.apimachinery import (
     check_model,
     decode_model,
 )
+from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster
 from pyinformer.controller import ControllerOptions, Reconcile, Result
-from pyinformer.errors import InvalidArgumentError, ModelMismatchError, invalid_handler
+from pyinformer.errors import InvalidArgumentError, ModelMismatchError
 from pyinformer.informer import Scope
 from pyinformer.operator._caches import Declaration
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._declarations import Owns, Watches, scope_of
+from pyinformer.operator._functions import ClusterFunction
 from pyinformer.sources import PredicateFunction, Request, check_plain
-from pyinformer.tasks import check_callable, name_of
+from pyinformer.tasks import check_callable
 
 M = TypeVar("M")
 
-ReconcileFunction: TypeAlias = Callable[
-    [Request, M | None, Cluster], Awaitable[Result | None] | Result | None
-]
+ReconcileFunction: TypeAlias = (
+    Callable[[Request, M | None, Cluster], Awaitable[Result | None]]
+    | Callable[[Request, M | None, BlockingCluster], Result | None]
+)
 """A user's reconcile: it gets the request, the object or None if it is gone, and the cluster. A
-plain function runs in a thread."""
+plain function runs in a thread, and gets the blocking face of the cluster."""
 
-UnreadableFunction: TypeAlias = Callable[
-    [Request, KubeObject, Cluster, ModelMismatchError], Awaitable[Result | None] | Result | None
-]
+UnreadableFunction: TypeAlias = (
+    Callable[[Request, KubeObject, Cluster, ModelMismatchError], Awaitable[Result | None]]
+    | Callable[[Request, KubeObject, BlockingCluster, ModelMismatchError], Result | None]
+)
 """Called in place of a reconcile for an object that does not fit the model."""
 
 DecodedObjects: TypeAlias = dict[int, tuple[object, KubeObject]]
@@ -94,49 +97,28 @@ class Reconciler:
 
     def bound_to(self, cluster: Cluster) -> Reconcile[None]:
         """Return the function for a Controller, async or plain as the registered one."""
-        function = self.function
+        function, unreadable = self.function, self.on_unreadable
+        calling = ClusterFunction(function, cluster)
+        calling_unreadable = ClusterFunction(unreadable or function, cluster)
 
-        async def reconcile_async(request: Request, obj: KubeObject | None) -> Result | None:
+        async def reconcile(request: Request, obj: KubeObject | None) -> Result | None:
             """Call the function with the model."""
             try:
                 given = self._decode(obj)
             except ModelMismatchError as error:
-                returned = self._unreadable(request, obj, cluster, error)
-                return await cast("Awaitable[Result | None]", returned)
+                if unreadable is None or obj is None:
+                    raise
+                mismatch = error
+                return await calling_unreadable(
+                    lambda given_cluster: unreadable(request, obj, given_cluster, mismatch)
+                )
             with self._remembered(given, obj):
-                return await cast("Awaitable[Result | None]", function(request, given, cluster))
+                return await calling(lambda given_cluster: function(request, given, given_cluster))
 
-        def reconcile(
-            request: Request, obj: KubeObject | None
-        ) -> Awaitable[Result | None] | Result | None:
-            try:
-                given = self._decode(obj)
-            except ModelMismatchError as error:
-                return self._unreadable(request, obj, cluster, error)
-            with self._remembered(given, obj):
-                return function(request, given, cluster)
-
-        chosen: Any = reconcile_async if _is_async(function) else reconcile
         for attribute in ("__module__", "__qualname__"):  # shown in logs
             if hasattr(function, attribute):
-                setattr(chosen, attribute, getattr(function, attribute))
-        return cast("Reconcile[None]", chosen)
-
-    def _unreadable(
-        self,
-        request: Request,
-        obj: KubeObject | None,
-        cluster: Cluster,
-        error: ModelMismatchError,
-    ) -> Awaitable[Result | None] | Result | None:
-        """Call `on_unreadable` for an object that does not fit the model.
-
-        Raises:
-            ModelMismatchError: there is no `on_unreadable`.
-        """
-        if self.on_unreadable is None or obj is None:
-            raise error
-        return self.on_unreadable(request, obj, cluster, error)
+                setattr(reconcile, attribute, getattr(function, attribute))
+        return reconcile
 
     def _decode(self, obj: KubeObject | None) -> object:
         """Return the function's argument: a model, the object, or None."""
@@ -155,11 +137,6 @@ class Reconciler:
             del self.decoded[id(given)]
 
 
-def _is_async(function: object) -> bool:
-    call = getattr(function, "__call__", None)  # noqa: B004 - an instance whose call is async
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-
-
 def check_function(function: object) -> None:
     """Refuse a function that cannot be called as a reconcile.
 
@@ -169,7 +146,7 @@ def check_function(function: object) -> None:
     check_callable(function, "reconcile(request, object, cluster)", 3)
 
 
-def check_unreadable(hook: UnreadableFunction | None, function: object, model: type | None) -> None:
+def check_unreadable(hook: UnreadableFunction | None, model: type | None) -> None:
     """Refuse a function that cannot be called as `on_unreadable`.
 
     Raises:
@@ -181,10 +158,6 @@ def check_unreadable(hook: UnreadableFunction | None, function: object, model: t
     if model is None:
         raise InvalidArgumentError("on_unreadable", "needs a model=, which an object may not fit")
     check_callable(hook, "on_unreadable(request, object, cluster, error)", 4)
-    if _is_async(hook) != _is_async(function):
-        kind = "async" if _is_async(function) else "plain"
-        reason = f"it must be {kind}, as the reconcile {name_of(function)} is"
-        raise invalid_handler(name_of(hook), reason)
 
 
 def checked_model(model: type | None, resource: GroupVersionResource) -> type | None:

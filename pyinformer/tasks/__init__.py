@@ -17,7 +17,7 @@ from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
 from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
 from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
-from pyinformer.tasks._worker_threads import WorkerThreads, run_in_daemon
+from pyinformer.tasks._worker_threads import WorkerThreads, released_time, run_in_daemon
 
 __all__ = [
     "BUDGET_SECONDS",
@@ -44,6 +44,7 @@ __all__ = [
     "name_of",
     "on_sigusr1",
     "place_of",
+    "released_time",
     "repeats_text",
     "run_in_daemon",
     "spread",

@@ -38,8 +38,14 @@ class WorkerThreads:
         self._lock = threading.Lock()
         self._idle: list[queue.SimpleQueue[_Job]] = []
 
-    async def run(self, call: Callable[[], _R]) -> _R:
+    async def run(
+        self, call: Callable[[], _R], *, on_cancelled: Callable[[], None] = lambda: None
+    ) -> _R:
         """Run a call in a thread and wait for its result.
+
+        Args:
+            call: the function to run.
+            on_cancelled: called once, if the caller is cancelled while the function runs.
 
         Cancellation:
             The call cannot be interrupted: it is awaited, its result is dropped, then the
@@ -60,6 +66,7 @@ class WorkerThreads:
                 await asyncio.wait((future,))
             except asyncio.CancelledError:
                 if not future.done():
+                    on_cancelled()
                     await asyncio.wait((future,))
                 raise
         return future.result()
@@ -129,6 +136,13 @@ def _held_time(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
     hold: Callable[[], AbstractContextManager[None]]
     hold = getattr(loop, "hold_time", contextlib.nullcontext)
     return hold()
+
+
+def released_time(loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
+    """Let the clock of a loop with virtual time run while a thread waits for the loop."""
+    release: Callable[[], AbstractContextManager[None]]
+    release = getattr(loop, "release_time", contextlib.nullcontext)
+    return release()
 
 
 def _set_result(future: asyncio.Future[_R], result: _R) -> None:

@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import pyinformer
+from pyinformer.testing import World
 from tests.docs import pages
 from tests.programs import running
 
@@ -47,6 +48,16 @@ def example(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_plain_reconcile_of_the_page_on_threads_writes() -> None:
+    app = shown("threads.md")["app"]
+    metadata = {"namespace": "default", "name": "c", "labels": {"backup": "yes"}}
+    found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}
+    with World([found]) as world:
+        (maps,) = app.controllers(world.cluster, world.factory)
+        assert world.reconcile(maps, "default/c").error is None
+        assert world.get("v1", "configmaps", "c-backup")["data"] == {"a": "1"}
 
 
 def test_the_page_on_threads_reads_waits_and_writes(apiserver: APIServer) -> None:

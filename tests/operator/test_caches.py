@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer import KubeObject, Operator, Request, View
+from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster
 from pyinformer.errors import (
     IndexNotFoundError,
@@ -96,7 +97,7 @@ def test_reconciles_and_mappings_read_every_cache_of_the_operator(world: World) 
         read("async")
 
     @app.reconcile("v1", "configmaps", name="plain")
-    def plain(request: Request, obj: KubeObject | None, cluster: Cluster) -> None:
+    def plain(request: Request, obj: KubeObject | None, cluster: BlockingCluster) -> None:
         read("plain")
 
     app.index("v1", "pods", "node", "spec.nodeName")

@@ -168,14 +168,22 @@ async def operators(app: Operator, cluster: Cluster, model: Model, request: Requ
         return None
 
     @app.reconcile("v1", "pods")  # a plain one, in a thread
-    def untyped(request: Request, found: KubeObject | None, cluster: Cluster) -> None:
+    def untyped(request: Request, found: KubeObject | None, cluster: BlockingCluster) -> None:
+        reveal_type(cluster.get("v1", "pods", request.key))  # KubeObject[None]
+
+    @app.reconcile("v1", "pods")  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    def of_the_loop(request: Request, found: KubeObject | None, cluster: Cluster) -> None:
         return None
 
-    @app.reconcile("acme.io/v1", "models", model=Model)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @app.reconcile("v1", "pods")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    async def blocking(request: Request, found: object, cluster: BlockingCluster) -> None:
+        return None
+
+    @app.reconcile("acme.io/v1", "models", model=Model)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
     async def never_gone(request: Request, found: Model, cluster: Cluster) -> None:
         return None
 
-    @app.reconcile("acme.io/v1", "models", model=Model)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    @app.reconcile("acme.io/v1", "models", model=Model)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
     async def of_another(request: Request, found: PodView | None, cluster: Cluster) -> None:
         return None
 

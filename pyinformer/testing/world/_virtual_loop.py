@@ -76,6 +76,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._working -= 1
             self._set()
 
+    @contextmanager
+    def release_time(self) -> Iterator[None]:
+        """Let the clock run inside the block, while a thread waits for the loop."""
+        self._working -= 1
+        self._set()
+        try:
+            yield
+        finally:
+            self._working += 1
+            self._set()
+
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*_Ts], _T], *args: *_Ts
     ) -> asyncio.Future[_T]:

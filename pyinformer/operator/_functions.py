@@ -1,0 +1,63 @@
+"""The functions of users that get a cluster: async ones on the loop, plain ones in a thread.
+
+A plain function gets the blocking face of the cluster, so it writes as an async one does.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, cast, final
+
+from pyinformer.blocking import run_with_cluster
+from pyinformer.cluster import Cluster
+from pyinformer.controller import Result
+from pyinformer.errors import InvalidTypeError
+from pyinformer.tasks import WorkerThreads, name_of
+
+
+def is_async(function: object) -> bool:
+    """Return whether a function is a coroutine function, or an instance whose call is one."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - an instance whose call is async
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+@final
+class ClusterFunction:
+    """Calls a user's function with a cluster of the kind that it needs.
+
+    Args:
+        function: the function.
+        cluster: the cluster, on the loop of the calls.
+    """
+
+    def __init__(self, function: Callable[..., Any], cluster: Cluster) -> None:
+        self._name = name_of(function)
+        self._cluster = cluster
+        self._threads = None if is_async(function) else WorkerThreads(self._name)
+
+    async def __call__(self, call: Callable[[Any], object]) -> Result | None:
+        """Call the function once.
+
+        Args:
+            call: calls the function with a Cluster, or with a BlockingCluster if it is plain.
+
+        Raises:
+            BaseException: what the function raised.
+            InvalidTypeError: a plain function returned an awaitable.
+
+        Cancellation:
+            Reaches an async function. The blocking calls of a plain one are cancelled, and it is
+            waited for.
+        """
+        if self._threads is None:
+            return await cast("Awaitable[Result | None]", call(self._cluster))
+        returned = await run_with_cluster(self._threads, call, self._cluster)
+        if isinstance(returned, Awaitable):
+            if inspect.iscoroutine(returned):
+                returned.close()
+            reason = (
+                f"{self._name} is a plain function and returned an awaitable; make it `async def`"
+            )
+            raise InvalidTypeError("result", reason)
+        return cast("Result | None", returned)

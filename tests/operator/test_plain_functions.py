@@ -1,0 +1,321 @@
+"""Plain functions of an operator: they write as async ones do, and end as those do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.blocking import BlockingCluster, run_with_cluster, timeout
+from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.controller import ControllerOptions
+from pyinformer.errors import FencedError, LifecycleError
+from pyinformer.operator import Operator
+from pyinformer.sources import Request
+from pyinformer.tasks import WorkerThreads
+from pyinformer.testing import APIServer, Fault, World
+from pyinformer.transport import CURRENT_GUARD
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from pyinformer.apimachinery import JSONObject
+
+_KEY = "default/made"
+
+
+@pytest.fixture
+def api() -> Iterator[APIServer]:
+    """A server with one ConfigMap."""
+    with APIServer() as server:
+        server.create(config_map("a"))
+        yield server
+
+
+def config_map(name: str) -> JSONObject:
+    """Return a ConfigMap."""
+    metadata = {"namespace": "default", "name": name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}
+
+
+def operator(work: Callable[[BlockingCluster], object], **options: Any) -> Operator:
+    """Return an operator whose plain function does this for the ConfigMap."""
+    app = Operator("test")
+
+    @app.reconcile("v1", "configmaps", predicate=_is_a, options=ControllerOptions(**options))
+    def reconcile(request: Request, obj: object, cluster: BlockingCluster) -> None:
+        work(cluster)
+
+    return app
+
+
+def _is_a(_old: object, new: pyinformer.KubeObject | None) -> bool:
+    return new is not None and new.metadata.name == "a"
+
+
+@asynccontextmanager
+async def running(api: APIServer, app: Operator) -> AsyncIterator[pyinformer.OperatorRun]:
+    """Run an operator on the server."""
+    async with pyinformer.connect(server=api.url) as cluster, app.running(cluster) as run:
+        yield run
+
+
+async def call(api: APIServer, function: Callable[[BlockingCluster], Any]) -> Any:
+    """Run one function with a cluster, as the reconcile of an operator is run."""
+    async with pyinformer.connect(server=api.url) as cluster:
+        return await run_with_cluster(WorkerThreads("test"), function, cluster)
+
+
+async def test_a_plain_function_writes_and_reads_its_own_write_at_once(api: APIServer) -> None:
+    seen: list[Any] = []
+
+    def work(cluster: BlockingCluster) -> None:
+        seen.append(threading.get_ident() != main)
+        cluster.create(config_map("made"))
+        seen.append(app.lister("v1", "configmaps", cluster=cluster).get(_KEY))
+        seen.append(sorted(one.metadata.name for one in cluster.list("v1", "configmaps")))
+
+    main = threading.get_ident()
+    app = operator(work)
+    async with running(api, app) as run:
+        (maps,) = run.controllers
+        await until(lambda: maps.status().outcomes["success"])
+    is_in_thread, own, names = seen
+    assert is_in_thread
+    assert own is not None, "its own write is in the cache before the watch delivers it"
+    assert names == ["a", "made"]
+
+
+async def test_a_write_that_changes_nothing_is_counted_for_its_controller(api: APIServer) -> None:
+    def work(cluster: BlockingCluster) -> None:
+        for _ in range(3):
+            cluster.apply(config_map("made"), field_manager="test")
+
+    async with running(api, operator(work)) as run:
+        (maps,) = run.controllers
+        await until(lambda: maps.status().outcomes["success"])
+        assert run.cluster.write_statistics().unchanged_by == {"configmaps": 2}
+
+
+async def test_the_guard_of_a_term_holds_in_every_thread(api: APIServer) -> None:
+    refused: list[type[Exception]] = []
+
+    def write(cluster: BlockingCluster) -> None:
+        with pytest.raises(FencedError) as caught:
+            cluster.create(config_map("made"))
+        refused.append(caught.type)
+
+    def work(cluster: BlockingCluster) -> None:
+        write(cluster)
+        with ThreadPoolExecutor(1) as pool:  # its thread has no context of the reconcile
+            pool.submit(write, cluster).result()
+        assert cluster.get("v1", "configmaps", "default/a").metadata.name == "a"
+
+    token = CURRENT_GUARD.set(_Deposed())
+    try:
+        await call(api, work)
+    finally:
+        CURRENT_GUARD.reset(token)
+    assert len(refused) == 2
+
+
+class _Deposed:
+    """The guard of a term that has ended."""
+
+    def check(self) -> None:
+        """Refuse."""
+        raise FencedError(lease="default/test", reason="its term has ended")
+
+    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
+        """Take it back by doing nothing: nothing leaves."""
+        return lambda: None
+
+    def record_write(self, resource: str, resource_version: str) -> None:
+        """Record nothing."""
+
+
+class _Hanging:
+    """A function that writes to a server which does not answer, and keeps its errors."""
+
+    def __init__(self, api: APIServer) -> None:
+        api.faults.add(Fault(verb="create", hang=True, times=1))
+        self._api = api
+        self.errors: list[Exception] = []
+        self.cleaned_up = False
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the write has arrived."""
+        return self._api.faults.held > 0
+
+    def __call__(self, cluster: BlockingCluster) -> None:
+        """Write, and clean up after an error."""
+        try:
+            cluster.create(config_map("made"))
+        except Exception as error:
+            self.errors.append(error)
+            raise
+        finally:
+            cluster.create(config_map("cleaned-up"))
+            self.cleaned_up = True
+
+
+async def test_a_blocked_write_ends_when_the_operator_stops_past_its_drain(api: APIServer) -> None:
+    hanging = _Hanging(api)
+    async with running(api, operator(hanging, drain_timeout_seconds=0.0, grace_seconds=100.0)):
+        await until(lambda: hanging.hangs)
+    (error,) = hanging.errors
+    assert isinstance(error, LifecycleError)
+    assert "is being closed" in str(error)
+    assert hanging.cleaned_up, "the cancellation is delivered once, as to an async function"
+
+
+async def test_a_blocked_write_ends_at_the_deadline_of_the_reconcile(api: APIServer) -> None:
+    hanging = _Hanging(api)
+    app = operator(hanging, reconcile_timeout_seconds=0.5, grace_seconds=100.0)
+    async with running(api, app) as run:
+        (maps,) = run.controllers
+        await until(lambda: maps.status().outcomes["timeout"])
+        assert not maps.status().stuck
+        await until(lambda: maps.status().outcomes["error"])
+    assert isinstance(hanging.errors[0], LifecycleError)
+
+
+async def test_a_cancellation_between_two_calls_ends_the_next_one(api: APIServer) -> None:
+    began, proceed = threading.Event(), threading.Event()
+    errors: list[Exception] = []
+
+    def work(cluster: BlockingCluster) -> None:
+        began.set()
+        proceed.wait()
+        try:
+            cluster.create(config_map("made"))
+        except LifecycleError as error:
+            errors.append(error)
+        cluster.create(config_map("second"))
+
+    task = asyncio.create_task(call(api, work))
+    await until(began.is_set)
+    task.cancel()
+    await asyncio.sleep(0)  # the cancellation is delivered
+    proceed.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(errors) == 1
+    names = {one["metadata"]["name"] for one in api.list("v1", "configmaps", "default")}
+    assert names == {"a", "second"}
+
+
+async def test_after_its_end_no_thread_may_use_the_cluster(api: APIServer) -> None:
+    kept: list[BlockingCluster] = []
+    await call(api, kept.append)
+    with pytest.raises(LifecycleError, match="has returned"):
+        await asyncio.to_thread(kept[0].get, "v1", "configmaps", "default/a")
+
+
+async def test_the_call_of_a_thread_that_was_left_behind_ends_with_the_function(
+    api: APIServer,
+) -> None:
+    hanging, pool = _Hanging(api), ThreadPoolExecutor(1)
+
+    def work(cluster: BlockingCluster) -> Any:
+        left = pool.submit(cluster.create, config_map("made"))
+        while not hanging.hangs:
+            assert not left.done()
+        return left
+
+    left = await call(api, work)
+    with pytest.raises(LifecycleError, match="has returned"):
+        left.result()
+    pool.shutdown()
+
+
+async def test_what_a_function_leaves_open_is_closed_when_it_returns(api: APIServer) -> None:
+    def work(cluster: BlockingCluster) -> Any:
+        factory = cluster.informer_factory()
+        maps = factory.informer("v1", "configmaps", namespaces="default")
+        factory.start()
+        factory.wait_for_cache_sync(timeout_seconds=100)
+        with cluster.informer_factory() as closed:
+            assert closed.informers == ()
+        return maps.asynchronous
+
+    maps = await call(api, work)
+    assert not maps.is_running
+
+
+async def test_a_timeout_block_bounds_the_calls_of_a_function(api: APIServer) -> None:
+    hanging = _Hanging(api)
+
+    def work(cluster: BlockingCluster) -> None:
+        with pytest.raises(TimeoutError), timeout(0.5):
+            cluster.create(config_map("made"))
+        with pytest.raises(TimeoutError), timeout(0.0):
+            cluster.create(config_map("made"))
+        cluster.create(config_map("later"))
+
+    await call(api, work)
+    assert not hanging.errors
+    assert api.get("v1", "configmaps", "later", "default")
+
+
+async def test_the_loops_own_thread_cannot_make_a_blocking_call(api: APIServer) -> None:
+    kept: list[BlockingCluster] = []
+    proceed = threading.Event()
+
+    def work(cluster: BlockingCluster) -> None:
+        kept.append(cluster)
+        proceed.wait()
+
+    task = asyncio.create_task(call(api, work))
+    await until(lambda: kept)
+    with pytest.raises(LifecycleError, match="make the function `async def`"):
+        kept[0].get("v1", "configmaps", "default/a")
+    proceed.set()
+    await task
+
+
+async def test_a_plain_function_that_returns_a_coroutine_is_told_so(
+    api: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def later() -> None: ...
+
+    app = Operator("test")
+    wrapped: Any = lambda *_: later()  # noqa: E731 - as a decorator without wraps() makes it
+    app.reconcile("v1", "configmaps")(wrapped)
+    async with running(api, app):
+        await until(lambda: "returned an awaitable; make it `async def`" in caplog.text)
+
+
+def test_a_world_reconciles_by_a_plain_function() -> None:
+    app = operator(lambda cluster: cluster.create(config_map("made")))
+    with World([config_map("a")]) as world:
+        (maps,) = app.controllers(world.cluster, world.factory)
+
+        assert world.reconcile(maps, "default/a").error is None
+
+        assert world.get("v1", "configmaps", "made")
+
+
+def test_virtual_time_passes_while_a_thread_waits_for_a_write() -> None:
+    async def scenario() -> float:
+        write_options = WriteOptions(retry_limit=1)
+        cluster = Cluster(
+            world.cluster.config, write_options=write_options, connection=world.cluster.connection
+        )
+        await run_with_cluster(
+            WorkerThreads("test"), lambda given: given.create(config_map("made")), cluster
+        )
+        return asyncio.get_running_loop().time()
+
+    with World([config_map("a")], virtual_time=True) as world:
+        world.fail_on("configmaps", status=429, retry_after_seconds=3)
+        assert world.run(scenario) >= 3
+        assert world.get("v1", "configmaps", "made")
