@@ -23,6 +23,7 @@ from pyinformer.apimachinery._keys import (
     GroupVersionKind,
     GroupVersionResource,
     ObjectKey,
+    guess_plural,
     is_object_name,
     object_key,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "did_you_mean",
     "diff",
     "fields_of",
+    "guess_plural",
     "identity_in",
     "is_object_name",
     "key_in",

@@ -45,6 +45,14 @@ def object_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
+def guess_plural(kind: str) -> str:
+    """Return the likely plural name of a kind: its English plural, in lower case."""
+    word = kind.lower()
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
+
+
 def is_object_name(text: str) -> bool:
     """Return whether an object or a namespace can have this name.
 

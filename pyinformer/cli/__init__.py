@@ -1,4 +1,4 @@
-"""The command line: `pyinformer watch`, `get`, `demo`, `serve`, `scenes`, `crd` and `fence`.
+"""The command line: `pyinformer watch`, `get`, `demo`, `serve`, `scenes`, `init` and others.
 
 Nothing is loaded before `main()` is called. Without the extra `cli`, it prints what to install.
 """

@@ -372,6 +372,72 @@ def rbac(
 
 
 @app.command()
+def init(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The operator's name: database-operator.")
+    ],
+    *,
+    group: Annotated[str, typer.Option(help="The group of its resource, such as acme.io.")],
+    kind: Annotated[str, typer.Option(help="The kind of its objects, such as Database.")],
+    plural: Annotated[
+        str, typer.Option(help="The plural name, such as databases; made from the kind if absent.")
+    ] = "",
+    version: Annotated[str, typer.Option(help="The version of the resource.")] = "v1alpha1",
+    directory: Annotated[
+        Path | None, typer.Option(help="The new folder; the operator's name if absent.")
+    ] = None,
+    replicas: Annotated[
+        int, typer.Option(min=1, help="How many replicas; several have leader election.")
+    ] = 1,
+) -> None:
+    """Write a project: an operator with its tests, its image, its manifests and a workflow.
+
+    The folder is created as a whole, and nothing that exists is changed.
+    """
+    from pyinformer.cli.project import ProjectNames, init_project
+    from pyinformer.errors import InvalidArgumentError
+
+    try:
+        names = ProjectNames(name=name, group=group, kind=kind, version=version, plural=plural)
+    except InvalidArgumentError as error:
+        option = "NAME" if error.argument == "name" else f"--{error.argument}"
+        raise typer.BadParameter(error.reason, param_hint=option) from None
+    with _exit_status_of_signals():
+        raise typer.Exit(
+            init_project(
+                names,
+                Path(name) if directory is None else directory,
+                replicas=replicas,
+                output=sys.stdout,
+                errors=sys.stderr,
+            )
+        )
+
+
+@app.command()
+def manifests(
+    target: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="An Operator.")],
+    *,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Write nothing: print how the files differ; exit status 1."),
+    ] = False,
+) -> None:
+    """Write the manifests of an Operator into `deploy` and `chart` of the current folder.
+
+    They are made from its code and from the table tool.pyinformer of pyproject.toml.
+    """
+    from pyinformer.cli.project import update_manifests
+
+    with _exit_status_of_signals():
+        raise typer.Exit(
+            update_manifests(
+                target, check=check, folder=Path.cwd(), output=sys.stdout, errors=sys.stderr
+            )
+        )
+
+
+@app.command()
 def fence(
     *,
     lease: Annotated[

@@ -115,7 +115,7 @@ class Operator:
         if leader_election is not None and leader_election.name is None:
             leader_election = replace(leader_election, name=name)
         self.name: str = name
-        self._leader_election = leader_election
+        self.leader_election: LeaderElection | None = leader_election
         self._writes = checked_writes(writes)
         self._metrics = metrics
         self._reconcilers: dict[str, Reconciler] = {}
@@ -446,7 +446,7 @@ class Operator:
             followed=[one.scope for one in self._caches()],
             writes=self._writes,
             namespaces=None if namespaces is None else frozenset(namespaces),
-            election=self._leader_election,
+            election=self.leader_election,
         )
 
     def controllers(
@@ -530,7 +530,7 @@ class Operator:
             health_host=health_host,
             health_port=health_port,
             metrics=self._metrics,
-            leader_election=self._leader_election,
+            leader_election=self.leader_election,
             is_program=is_program,
             rights=self._rights(checked),
         )

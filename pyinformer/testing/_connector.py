@@ -40,6 +40,7 @@ class Connector:
         server: APIServer | KubeAPIServer | None = None,
         *,
         token: str | None = None,
+        namespace: str = "default",
         name: str = "",
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
@@ -49,6 +50,8 @@ class Connector:
         Args:
             server: the server; None is the embedded one of this test, which is started if needed.
             token: the user's bearer token; None is the first of the server, the administrator's.
+            namespace: that of the connection, as the pod's in a cluster: where the Lease of a
+                leader election is.
             name: the name of the cluster, if there are several.
             options: the limits of the connection.
             write_options: the rate limit and the retries of writes.
@@ -62,6 +65,7 @@ class Connector:
             server=chosen.url,
             ca_file=None if chosen.ca_file is None else str(chosen.ca_file),
             credentials=StaticCredentials.bearer(value) if value else NoCredentials(),
+            namespace=namespace,
             source="the cluster fixture",
         )
         return connect(config=config, name=name, options=options, write_options=write_options)

@@ -35,6 +35,7 @@ from tests.packaging.environments import (
 
 _IN_WHEEL = {
     "pyinformer/py.typed",
+    "pyinformer/cli/project/templates/Dockerfile.template",
     "pyinformer/testing/kube_apiserver/go.mod",
     "pyinformer/testing/kube_apiserver/go.sum",
     "pyinformer/testing/pytest_plugin.py",

@@ -182,6 +182,11 @@ async def test_cluster_connects_to_the_server_and_as_the_user_that_is_asked_for(
                 await user.get("v1", "namespaces", "default")
 
 
+async def test_cluster_has_the_namespace_that_is_asked_for(cluster: Connector) -> None:
+    async with cluster(namespace="ops") as connected:
+        assert connected.config.namespace == "ops"
+
+
 @pytest.mark.real
 async def test_cluster_connects_to_the_real_server(
     cluster: Connector, kube_apiserver: KubeAPIServer

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import JSONObject, KubeObject, check_seconds
+from pyinformer.apimachinery import JSONObject, KubeObject, check_seconds, guess_plural
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import SharedInformerFactory
@@ -457,7 +457,7 @@ class World(ObjectTestAPI):
     def _register_kind_of(self, obj: JSONObject) -> None:
         api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
         if api_version and kind and self._registry.find_kind(api_version, kind) is None:
-            self.register(api_version, kind, _plural_of(kind), has_status=True)
+            self.register(api_version, kind, guess_plural(kind), has_status=True)
 
     @property
     def _backend(self) -> Backend:
@@ -522,11 +522,3 @@ _TAKEN: Final = (
 async def _close(factory: SharedInformerFactory, cluster: Cluster) -> None:
     await factory.aclose()
     await cluster.aclose()
-
-
-def _plural_of(kind: str) -> str:
-    """Guess the lower-case English plural of a kind."""
-    word = kind.lower()
-    if word.endswith("y") and word[-2:-1] not in "aeiou":
-        return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"

@@ -1,0 +1,79 @@
+"""`pyinformer manifests`: write the manifests of an operator, or compare them with the files."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from pyinformer.cli._exit_status import FAILED, OK
+from pyinformer.cli._target import load_target
+from pyinformer.cli.project._manifests import manifests_of
+from pyinformer.cli.project._settings import read_settings
+from pyinformer.errors import InformerError, InvalidArgumentError
+from pyinformer.operator import Operator
+
+
+def update_manifests(
+    target: str, *, check: bool, folder: Path, output: TextIO, errors: TextIO
+) -> int:
+    """Write the manifests that differ, or print how they differ.
+
+    Everything is made before the first file is written.
+
+    Args:
+        target: `module:name` of the Operator.
+        check: write nothing; print a unified diff.
+        folder: the project.
+        output: receives the diff, or the paths of the written files.
+        errors: receives one line if something is invalid.
+
+    Returns:
+        The exit status; with `check`, 1 if a file differs.
+    """
+    try:
+        app = load_target(target)
+        if not isinstance(app, Operator):
+            reason = f"must be an Operator, got a {type(app).__name__}"
+            raise InvalidArgumentError(target, reason)
+        files = manifests_of(app, *read_settings(folder))
+        changes = dict(_changes(folder, files))
+        for path, text in changes.items():
+            if not check:
+                replace(folder / path, text)
+            print(_diff(folder, path, text) if check else path, file=output)
+    except (InformerError, OSError) as error:
+        print(f"cannot write manifests: {error}", file=errors)
+        return FAILED
+    return FAILED if check and changes else OK
+
+
+def _changes(folder: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for path, text in files.items():
+        if _text(folder / path) != text:
+            yield path, text
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; empty if it does not exist."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _diff(folder: Path, path: str, text: str) -> str:
+    old, new = _text(folder / path).splitlines(), text.splitlines()
+    return "\n".join(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm=""))
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file as a whole; remove it if the text is empty."""
+    if not text:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)

@@ -1,0 +1,231 @@
+"""`pyinformer manifests`: files that follow the code, a diff, or an error and no change."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.cli.command_line import here
+from tests.cli.projects import PLAIN, files_of, forget, init
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+_PACKAGE = "database_operator"
+_TARGET = f"{_PACKAGE}.operator:app"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new project, which is the current folder."""
+    made = init(tmp_path / "project", *PLAIN)
+    monkeypatch.chdir(made)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return made
+
+
+def manifests(*options: str, target: str = _TARGET) -> Result:
+    """Run the command, as a new process would."""
+    try:
+        return here("manifests", target, *options)
+    finally:
+        forget(_PACKAGE)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replace text in a file."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_the_manifests_of_a_new_project_are_those_of_its_code(project: Path) -> None:
+    before = files_of(project)
+
+    checked, written = manifests("--check"), manifests()
+
+    assert (checked.exit_code, checked.output) == (0, "")
+    assert (written.exit_code, written.output) == (0, "")
+    assert files_of(project) == before
+
+
+def test_a_change_of_the_code_is_a_diff_and_then_written(project: Path) -> None:
+    edit(
+        project / _PACKAGE / "model.py",
+        "    replicas: int = 0\n",
+        "    replicas: int = 0\n    zone: str = ''\n",
+    )
+    edit(
+        project / _PACKAGE / "operator.py",
+        '"database-operator"',
+        '"database-operator", writes=[("v1", "secrets")]',
+    )
+    before = files_of(project)
+
+    checked = manifests("--check")
+
+    assert checked.exit_code == 1
+    assert files_of(project) == before
+    assert "--- a/deploy/crd.yaml\n+++ b/deploy/crd.yaml\n" in checked.stdout
+    assert "+              zone:\n" in checked.stdout
+    assert "+++ b/chart/templates/rbac.yaml\n" in checked.stdout
+    assert "+  - secrets\n" in checked.stdout
+
+    written = manifests()
+
+    assert written.exit_code == 0
+    assert written.stdout.split() == [
+        "chart/crds/crd.yaml",
+        "chart/templates/rbac.yaml",
+        "deploy/crd.yaml",
+        "deploy/rbac.yaml",
+    ]
+    assert manifests("--check").exit_code == 0
+
+
+def test_leader_election_changes_the_deployment(project: Path) -> None:
+    edit(project / "pyproject.toml", "replicas = 1\n", "")
+    edit(
+        project / _PACKAGE / "operator.py",
+        '"database-operator"',
+        '"database-operator", leader_election=pyinformer.LeaderElection()',
+    )
+
+    assert manifests().exit_code == 0
+
+    deployment, budget = yaml.safe_load_all((project / "deploy/deployment.yaml").read_text())
+    assert deployment["spec"]["replicas"] == 2
+    assert budget["spec"]["minAvailable"] == 1
+    leases = [
+        rule
+        for document in yaml.safe_load_all((project / "deploy/rbac.yaml").read_text())
+        for rule in document.get("rules", ())
+        if "leases" in rule["resources"]
+    ]
+    assert leases
+    assert (
+        "replicas: {{ .Values.replicas }}"
+        in (project / "chart/templates/deployment.yaml").read_text()
+    )
+    assert yaml.safe_load((project / "chart/values.yaml").read_text())["replicas"] == 2
+
+
+def test_settings_are_in_the_manifests(project: Path) -> None:
+    edit(project / "pyproject.toml", 'version = "0.1.0"', 'version = "1.2.dev3"')
+    edit(project / "pyproject.toml", 'namespace = "database-operator"', 'namespace = "ops"')
+    edit(
+        project / "pyproject.toml",
+        'image = "database-operator:0.1.0"',
+        'image = "host:5000/db:7"\nwatch_namespaces = ["shop", "bank"]',
+    )
+
+    assert manifests().exit_code == 0
+
+    deployment = yaml.safe_load((project / "deploy/deployment.yaml").read_text())
+    assert deployment["metadata"]["namespace"] == "ops"
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "host:5000/db:7"
+    values = yaml.safe_load((project / "chart/values.yaml").read_text())
+    assert values["image"] == {"repository": "host:5000/db", "tag": "7"}
+    chart = yaml.safe_load((project / "chart/Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == ("1.2.0", "1.2.dev3")
+    roles = [*yaml.safe_load_all((project / "deploy/rbac.yaml").read_text())]
+    shown = {(each["kind"], each["metadata"].get("namespace")) for each in roles}
+    assert shown >= {("Role", "shop"), ("Role", "bank")}
+    assert ("ClusterRole", None) not in shown
+
+
+def test_a_definition_that_is_gone_is_removed(project: Path) -> None:
+    edit(project / _PACKAGE / "operator.py", "    model=Database,\n", "")
+    edit(project / _PACKAGE / "operator.py", '"acme.io/v1alpha1"', '"v1"')
+    edit(project / _PACKAGE / "operator.py", '"databases"', '"configmaps"')
+
+    assert "-kind: CustomResourceDefinition" in manifests("--check").stdout
+    assert manifests().exit_code == 0
+
+    assert not (project / "deploy/crd.yaml").exists()
+    assert not (project / "chart/crds/crd.yaml").exists()
+    assert "crd.yaml" not in (project / "deploy/kustomization.yaml").read_text()
+    assert manifests("--check").exit_code == 0
+
+
+def test_a_program_without_a_project_has_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "import pyinformer\n\napp = pyinformer.Operator('pod-operator')\n\n\n"
+        "@app.reconcile('v1', 'pods')\nasync def reconcile(request, obj, cluster): ...\n"
+    )
+    (tmp_path / "bare_operator.py").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, "bare_operator", raising=False)
+
+    done = manifests(target="bare_operator:app")
+
+    assert done.exit_code == 0, done.output
+    assert "chart/Chart.yaml" in done.stdout
+    deployment = yaml.safe_load((tmp_path / "deploy/deployment.yaml").read_text())
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "pod-operator:0.1.0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        pytest.param("replicas = 1", "replicas = 2", "needs Operator(..., leader_election", id="2"),
+        pytest.param("replicas = 1", "replicas = 0", "`int` >= 1", id="no-replicas"),
+        pytest.param("replicas = 1", "replica = 1", "unknown field `replica`", id="unknown"),
+        pytest.param(":0.1.0", "", "tool.pyinformer in pyproject.toml: Expected", id="no-tag"),
+        pytest.param('= "database-operator"', '= "Ops_1"', "$.namespace", id="namespace"),
+        pytest.param("[tool.pyinformer]", "[tool.pyinformer", "cannot be parsed", id="no-toml"),
+    ],
+)
+def test_an_invalid_setting_changes_nothing(project: Path, old: str, new: str, words: str) -> None:
+    text = (project / "pyproject.toml").read_text(encoding="utf-8")
+    head, _, table = text.partition("# What `pyinformer manifests`")
+    assert old in table
+    (project / "pyproject.toml").write_text(f"{head}# {table.replace(old, new)}", encoding="utf-8")
+    before = files_of(project)
+
+    done = manifests()
+
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert files_of(project) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        pytest.param(f"{_PACKAGE}.model:Database", "must be an Operator, got a", id="model"),
+        pytest.param("absent:app", "module 'absent' was not found", id="absent"),
+    ],
+)
+def test_a_target_that_is_not_an_operator_is_refused(
+    project: Path, target: str, words: str
+) -> None:
+    del project
+    done = manifests(target=target)
+
+    assert done.exit_code == 1
+    assert words in done.stderr
+
+
+def test_a_name_that_kubernetes_does_not_take_is_refused(project: Path) -> None:
+    edit(
+        project / _PACKAGE / "operator.py",
+        'Operator("database-operator")',
+        'Operator("My operator")',
+    )
+
+    done = manifests()
+
+    assert done.exit_code == 1
+    assert "the operator's name: must be a name of Kubernetes" in done.stderr
