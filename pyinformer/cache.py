@@ -34,6 +34,11 @@ from pyinformer.informer import (
     PendingExpectations,
     Registration,
     Scope,
+    TypedEvent,
+    TypedEventHandler,
+    TypedEventStream,
+    TypedInformer,
+    UnreadableEventFunction,
 )
 from pyinformer.reflector import (
     Lineage,
@@ -50,7 +55,9 @@ from pyinformer.store import (
     DecodedObjects,
     Indexer,
     IndexFunction,
+    Models,
     SharedObject,
+    TypedLister,
 )
 from pyinformer.transport import ListWatch
 
@@ -81,6 +88,7 @@ __all__ = [
     "Lineage",
     "ListWatch",
     "MassDeletePolicy",
+    "Models",
     "ObjectList",
     "OwnerReference",
     "PendingExpectations",
@@ -93,6 +101,12 @@ __all__ = [
     "Sink",
     "StaleObject",
     "Transform",
+    "TypedEvent",
+    "TypedEventHandler",
+    "TypedEventStream",
+    "TypedInformer",
+    "TypedLister",
+    "UnreadableEventFunction",
     "VersionOrder",
     "WatchListMemory",
 ]

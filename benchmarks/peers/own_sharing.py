@@ -1,4 +1,4 @@
-"""What shared decoded objects cost: a read, and the mutation detector that watches over them.
+"""What shared decoded objects and models cost: a read, and the detector that watches the former.
 
 The detector runs with its defaults, and never runs out of objects to look at. The round that it
 makes once after a list is over: a look at each object, which is a figure of its own.
@@ -11,6 +11,8 @@ import gc
 import statistics
 import time
 
+import msgspec
+
 import pyinformer
 
 _TIMEOUT_SECONDS = 600.0
@@ -19,8 +21,38 @@ _WATCHED_SECONDS = 5.2  # five sweeps of the default period
 _POLL_SECONDS = 0.05
 
 SHARED_READ = "shared_read_us"
+MODEL_READ = "model_read_us"
+MODEL_FIRST_READ = "model_first_read_us"
 LOOK = "detector_look_us"
 SHARE = "detector_cpu_percent"
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What a program reads of a pod's metadata."""
+
+    name: str
+    namespace: str
+
+
+class Container(msgspec.Struct, frozen=True):
+    """What a program reads of a container."""
+
+    name: str
+    image: str
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What a program reads of a pod's spec."""
+
+    node_name: str
+    containers: tuple[Container, ...]
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A model whose instances all readers share."""
+
+    metadata: Metadata
+    spec: PodSpec
 
 
 async def time_sharing(url: str) -> dict[str, float]:
@@ -35,7 +67,28 @@ async def time_sharing(url: str) -> dict[str, float]:
     detector = pyinformer.MutationDetector("sample")
     busy = await _cpu_percent(url, detector)
     idle = await _cpu_percent(url, pyinformer.MutationDetector("off"))
-    return {**await _time_reads(url), SHARE: max(0.0, busy - idle)}
+    return {**await _time_reads(url), **await _time_models(url), SHARE: max(0.0, busy - idle)}
+
+
+async def _time_models(url: str) -> dict[str, float]:
+    """Time reads by key of a typed informer: the first, which decodes, and later ones."""
+    async with (
+        pyinformer.connect(server=url) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        pods = factory.informer("v1", "pods", model=Pod)
+        await factory.start()
+        await pods.wait_for_cache_sync(timeout_seconds=_TIMEOUT_SECONDS)
+        keys = pods.lister.objects.keys()
+
+        def read() -> None:
+            lister = pods.lister
+            for key in keys:
+                lister[key]
+
+        first = _microseconds(read) / len(keys)
+        reads = [_microseconds(read) / len(keys) for _ in range(_REPEATS)]
+    return {MODEL_FIRST_READ: first, MODEL_READ: statistics.median(reads)}
 
 
 async def _cpu_percent(url: str, detector: pyinformer.MutationDetector) -> float:

@@ -82,6 +82,8 @@ def _own_specs() -> tuple[Spec, ...]:
             {peer: "<= 1.3"},
         ),
         Spec("read: a shared decoded pod", "us", extra(own_sharing.SHARED_READ), {}),
+        Spec("read: a model, for the first time", "us", extra(own_sharing.MODEL_FIRST_READ), {}),
+        Spec("read: a shared model", "us", extra(own_sharing.MODEL_READ), {peer: "<= 1"}),
         Spec("mutation detector: a look at a pod", "us", extra(own_sharing.LOOK), {}),
         Spec(
             "mutation detector: CPU in sample mode", "%", extra(own_sharing.SHARE), {peer: "<= 1"}

@@ -29,7 +29,7 @@ from pyinformer.apimachinery._keys import (
 )
 from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector, Selector
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
-from pyinformer.apimachinery._models import check_model, decode_model
+from pyinformer.apimachinery._models import check_model, decode_model, why_mutable
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, converts_itself, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
@@ -117,4 +117,5 @@ __all__ = [
     "roles_yaml",
     "stored_bytes",
     "view_path",
+    "why_mutable",
 ]

@@ -6,7 +6,25 @@ key and the field.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+import dataclasses
+import types
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+from uuid import UUID
 
 import msgspec
 
@@ -23,6 +41,12 @@ _OBJECTS: Final = (
     msgspec.inspect.DictType,
 )
 """The kinds of classes into which an object can be decoded."""
+
+_IMMUTABLE: Final = (
+    *(bool, int, float, str, bytes, types.NoneType, msgspec.UnsetType),
+    *(datetime, date, time, timedelta, Decimal, UUID, Enum),
+)
+"""The classes of values that no reader can change."""
 
 
 def check_model(model: type[object]) -> None:
@@ -66,3 +90,78 @@ def _path_of(error: BaseException | None) -> str:
         return ".".join(map(str, found[0]["loc"])) if found else ""
     place = str(error).rpartition(" - at `")[2] if " - at `" in str(error) else ""
     return place.partition("$")[2].rstrip("`").removeprefix(".")  # msgspec's `$.spec.replicas`
+
+
+def why_mutable(model: type[object]) -> str:
+    """Return why a reader could change an instance of a model; empty if none can.
+
+    An instance that cannot be changed can be shared by all readers. The declarations decide: the
+    class and those of its fields must be frozen, and hold no lists, sets or dicts.
+
+    Args:
+        model: a class that `check_model` accepts.
+    """
+    return _Walk().why(model, getattr(model, "__name__", repr(model)))
+
+
+class _Field(NamedTuple):
+    name: str
+    kind: Any
+
+
+class _Walk:
+    """Searches the declarations of a model for a value that can be changed."""
+
+    def __init__(self) -> None:
+        self._seen: set[Any] = set()
+
+    def why(self, kind: Any, where: str) -> str:  # noqa: ANN401 - an annotation
+        """Return why a value of this type can be changed; empty if it cannot."""
+        origin, arguments = get_origin(kind), get_args(kind)
+        if origin is Annotated:
+            return self.why(arguments[0], where)
+        if origin in {Union, types.UnionType}:
+            return self._first(_Field(where, each) for each in arguments)
+        if origin is Literal:
+            return ""
+        if origin in {tuple, frozenset}:
+            return self._first(_Field(f"{where}[]", each) for each in arguments if each is not ...)
+        if not isinstance(kind, type) or origin is not None:
+            return f"{where} is {kind}, which readers could change: use a tuple or a frozen class"
+        return "" if issubclass(kind, _IMMUTABLE) else self._why_class(kind, where)
+
+    def _why_class(self, kind: type[Any], where: str) -> str:
+        if kind in self._seen:
+            return ""
+        self._seen.add(kind)
+        fields = _frozen_fields(kind)
+        if fields is None:
+            return f"{where} is a {kind.__name__}, which is not frozen"
+        return self._first(_Field(f"{where}.{name}", each) for name, each in fields)
+
+    def _first(self, fields: Iterable[_Field]) -> str:
+        return next((why for name, kind in fields if (why := self.why(kind, name))), "")
+
+
+def _frozen_fields(kind: type[Any]) -> Iterable[_Field] | None:
+    """Return the fields of a frozen class; None for a class that is not frozen."""
+    config: Any = getattr(kind, "model_config", None)  # pydantic's
+    if config is not None and hasattr(kind, "model_validate_json"):
+        if not config.get("frozen") or config.get("extra") == "allow":
+            return None
+        fields: Any = kind.model_fields
+        return [_Field(name, field.annotation) for name, field in fields.items()]
+    is_frozen = (
+        kind.__struct_config__.frozen
+        if issubclass(kind, msgspec.Struct)
+        else dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]  # typeshed lacks it
+    )
+    if not is_frozen:
+        return None
+    hints = get_type_hints(kind)
+    names: Iterable[str] = (
+        kind.__struct_fields__
+        if issubclass(kind, msgspec.Struct)
+        else [each.name for each in dataclasses.fields(kind)]
+    )
+    return [_Field(name, hints[name]) for name in names]

@@ -12,6 +12,7 @@ from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
 from pyinformer.blocking._object_list import BlockingObjectList
 from pyinformer.blocking._runner import Runner, run_in_thread
 from pyinformer.blocking._task_calls import run_with_cluster as run_with_cluster
+from pyinformer.blocking._typed_informer import BlockingTypedEventStream, BlockingTypedInformer
 
 __all__ = [
     "BlockingCluster",
@@ -20,6 +21,8 @@ __all__ = [
     "BlockingInformerFactory",
     "BlockingObjectList",
     "BlockingRegistration",
+    "BlockingTypedEventStream",
+    "BlockingTypedInformer",
     "Runner",
     "run_in_thread",
     "timeout",

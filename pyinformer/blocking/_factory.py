@@ -5,12 +5,12 @@ The same informer always has the same blocking twin, with the same Lister.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final, overload
 
 from pyinformer._call_site import call_site, calling_from
-from pyinformer.apimachinery import V
+from pyinformer.apimachinery import FieldSelector, LabelSelector, Selector, Transform, V
 from pyinformer.blocking._informer import BlockingInformer
 from pyinformer.blocking._proxy import (
     SyncProxy,
@@ -20,33 +20,21 @@ from pyinformer.blocking._proxy import (
     synchronous,
     with_arguments_of,
 )
-from pyinformer.informer import SharedInformer, SharedInformerFactory
+from pyinformer.blocking._typed_informer import BlockingTypedInformer
+from pyinformer.informer import (
+    Memory,
+    QueueKind,
+    SharedInformer,
+    SharedInformerFactory,
+    SharingKind,
+    TypedInformer,
+)
+from pyinformer.reflector import AbsencePolicy
 
 if TYPE_CHECKING:
     from pyinformer.blocking._proxy import LoopCalls
 
-P = ParamSpec("P")
-
-
-def _sharing_informers(
-    original: Callable[Concatenate[SharedInformerFactory, P], SharedInformer[V]],
-) -> Callable[Concatenate[BlockingInformerFactory, P], BlockingInformer[V]]:
-    """Return the method that makes and shares informers, with the arguments of `original`."""
-
-    @with_arguments_of(original)
-    @documented_as(original)
-    def informer(
-        self: BlockingInformerFactory, /, *args: P.args, **kwargs: P.kwargs
-    ) -> BlockingInformer[V]:
-        site = call_site()
-
-        def make() -> SharedInformer[V]:
-            with calling_from(site):  # on the loop: Ctrl-C in the calling thread could not undo it
-                return original(self.asynchronous, *args, **kwargs)
-
-        return self._proxy_of(self._thread.do(make))
-
-    return informer
+M = TypeVar("M")
 
 
 @final
@@ -65,8 +53,61 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         self._proxies: dict[SharedInformer[Any], BlockingInformer[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
 
-    informer: Final = _sharing_informers(SharedInformerFactory.informer)
-    """Return the informer of a resource in a scope, and make it if there is none yet."""
+    @overload
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[V] | None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
+        audit_period_seconds: float | None = None,
+        private: bool = False,
+    ) -> BlockingInformer[V]: ...
+    @overload
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[M],
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
+        audit_period_seconds: float | None = None,
+        private: bool = False,
+    ) -> BlockingTypedInformer[M]: ...
+    @with_arguments_of(SharedInformerFactory.informer)
+    @documented_as(SharedInformerFactory.informer)
+    def informer(self, *args: Any, **kwargs: Any) -> BlockingInformer[V] | BlockingTypedInformer[M]:
+        """Return the informer of a resource in a scope, and make it if there is none yet."""
+        site = call_site()
+
+        def make() -> SharedInformer[Any] | TypedInformer[Any]:
+            with calling_from(site):  # on the loop: Ctrl-C in the calling thread could not undo it
+                made: SharedInformer[Any] | TypedInformer[Any]
+                made = self.asynchronous.informer(*args, **kwargs)
+                return made
+
+        made = self._thread.do(make)
+        if isinstance(made, SharedInformer):
+            return self._proxy_of(made)
+        return BlockingTypedInformer(self._thread, made, self._proxy_of(made.informer))
 
     def _proxy_of(self, informer: SharedInformer[Any]) -> BlockingInformer[Any]:
         return self._proxies.setdefault(informer, BlockingInformer(self._thread, informer))

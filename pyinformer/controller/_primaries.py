@@ -17,7 +17,7 @@ from pyinformer.errors import (
     TooManyRequestsError,
     TransportError,
 )
-from pyinformer.informer import SharedInformer
+from pyinformer.informer import SharedInformer, TypedInformer
 from pyinformer.sources import OwnerKind, Request
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ def listed(
     """
     if primary is None:
         return ()
+    single: object = primary
+    if isinstance(single, TypedInformer):
+        raise InvalidTypeError(
+            "primary", f"must be a SharedInformer, as the `informer` of {single}"
+        )
     informers = (primary,) if isinstance(primary, SharedInformer) else tuple(primary)
     for informer in informers:
         if not isinstance(informer, SharedInformer):

@@ -18,6 +18,13 @@ from pyinformer.informer._settings import (
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._state_changes import StateChange
 from pyinformer.informer._status import FactoryStatus, InformerStatus, NamespaceStatus, counted
+from pyinformer.informer._typed_informer import (
+    TypedEvent,
+    TypedEventHandler,
+    TypedEventStream,
+    TypedInformer,
+    UnreadableEventFunction,
+)
 from pyinformer.informer.delivery import (
     Delivery,
     EventFunction,
@@ -59,6 +66,11 @@ __all__ = [
     "SharedInformerFactory",
     "SharingKind",
     "StateChange",
+    "TypedEvent",
+    "TypedEventHandler",
+    "TypedEventStream",
+    "TypedInformer",
+    "UnreadableEventFunction",
     "UpdateFunction",
     "WatchdogStatistics",
     "catch_up",

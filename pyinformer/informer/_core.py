@@ -23,7 +23,7 @@ from pyinformer.informer._own_writes import OwnWrites
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.informer.delivery import Receiver, SharedProcessor
-from pyinformer.store import Lister
+from pyinformer.store import Lister, Models
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +82,8 @@ class InformerCore(Generic[V]):
         """Called when the informer has crashed; set by its factory and its controllers."""
         self.call_sites: list[str] = []
         """The places that a factory has handed the informer out to, each once."""
+        self.models: dict[type, Models[Any]] = {}
+        """The models that typed informers of this one share, by their class."""
         self._grace_seconds = grace_seconds
         self.lifecycle: InformerLifecycle = InformerLifecycle(
             name, self, grace_seconds=grace_seconds

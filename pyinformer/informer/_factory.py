@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, final, overload
 
 import anyio
 
@@ -43,6 +43,7 @@ from pyinformer.informer._settings import (
 )
 from pyinformer.informer._shared_informer import SharedInformer, informer_of
 from pyinformer.informer._status import FactoryStatus, counted
+from pyinformer.informer._typed_informer import TypedInformer, check_typed
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.tasks import (
     DEFAULT_GRACE_SECONDS,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
 _log = get_logger(__name__)
+
+M = TypeVar("M")
 
 
 @final
@@ -124,11 +127,13 @@ class SharedInformerFactory(Closable):
         self._is_started = False
         self._is_closed = False
 
+    @overload
     def informer(
         self,
         api_version: str,
         plural: str,
         *,
+        model: None = None,
         namespaces: str | Iterable[str] | None = None,
         namespace_selector: Selector | LabelSelector = None,
         label_selector: Selector | LabelSelector = None,
@@ -141,7 +146,45 @@ class SharedInformerFactory(Closable):
         absent: AbsencePolicy = "wait",
         audit_period_seconds: float | None = None,
         private: bool = False,
-    ) -> SharedInformer[V]:
+    ) -> SharedInformer[V]: ...
+    @overload
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[M],
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
+        audit_period_seconds: float | None = None,
+        private: bool = False,
+    ) -> TypedInformer[M]: ...
+    def informer(
+        self,
+        api_version: str,
+        plural: str,
+        *,
+        model: type[M] | None = None,
+        namespaces: str | Iterable[str] | None = None,
+        namespace_selector: Selector | LabelSelector = None,
+        label_selector: Selector | LabelSelector = None,
+        field_selector: Selector | FieldSelector = None,
+        projection: type[V] | None = None,
+        memory: Memory = "strip_managed_fields",
+        transform: Transform | None = None,
+        queue: QueueKind = "direct",
+        sharing: SharingKind = "private",
+        absent: AbsencePolicy = "wait",
+        audit_period_seconds: float | None = None,
+        private: bool = False,
+    ) -> SharedInformer[V] | TypedInformer[M]:
         """Return the informer of a resource in a scope, and make it if there is none yet.
 
         If the factory has been started, a new informer is started at once.
@@ -149,6 +192,9 @@ class SharedInformerFactory(Closable):
         Args:
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL: `pods`; any custom resource too.
+            model: makes it a TypedInformer, whose lister, handlers and events have instances of
+                this class: a msgspec Struct, a dataclass, a pydantic model, or a model of a
+                Kubernetes client. It shares the cache with informers of other models or none.
             namespaces: one namespace, several, or None for all of them. Each has a position, a
                 state and errors of its own. Requests for the same set share one informer;
                 `set_namespaces` changes the set later.
@@ -178,11 +224,14 @@ class SharedInformerFactory(Closable):
             InvalidArgumentError: an argument that cannot work, or two of them swapped; or
                 `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
-            InvalidTypeError: the projection could be mutated, or cannot be decoded.
+            InvalidTypeError: the projection could be mutated, or cannot be decoded; or an object
+                cannot be decoded into the model.
             LifecycleError: the factory is closed, or was started in another event loop.
         """
         self._refuse_if_closed()
         self._loop.check()
+        if model is not None:
+            check_typed(model, memory, projection)
         scope = Scope.of(
             api_version,
             plural,
@@ -209,13 +258,13 @@ class SharedInformerFactory(Closable):
             sites = core_of(known).call_sites
             if site not in sites:
                 sites.append(site)
-            return known
+            return known if model is None else TypedInformer(known, model)
         self._forget_closed()
         informer = self._make(scope, settings)
         if not private:
             self._shared[scope] = (informer, site)
             core_of(informer).call_sites.append(site)
-        return informer
+        return informer if model is None else TypedInformer(informer, model)
 
     @property
     def informers(self) -> tuple[SharedInformer[Any], ...]:

@@ -1,11 +1,12 @@
 """The cache: objects by key, indexes over them, listers that read them, and own writes."""
 
 from pyinformer.store._decoded import DecodedLister, DecodedObject, DecodedObjects, SharedObject
-from pyinformer.store._index import IndexFunction, IndexStatistics
+from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
 from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
 from pyinformer.store._joint_indexer import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
 from pyinformer.store._merging import merged_get
+from pyinformer.store._models import Models
 from pyinformer.store._overlay import (
     Overlay,
     OverlayEntries,
@@ -13,6 +14,7 @@ from pyinformer.store._overlay import (
     OverlayStatistics,
     UnconfirmedWrite,
 )
+from pyinformer.store._typed_lister import TypedLister
 
 __all__ = [
     "NAMESPACE_INDEX",
@@ -22,9 +24,11 @@ __all__ = [
     "DecodedObjects",
     "IndexFunction",
     "IndexStatistics",
+    "IndexValue",
     "Indexer",
     "JointIndexer",
     "Lister",
+    "Models",
     "NamespaceLister",
     "Overlay",
     "OverlayEntries",
@@ -32,6 +36,7 @@ __all__ = [
     "OverlayStatistics",
     "Readiness",
     "SharedObject",
+    "TypedLister",
     "UnconfirmedWrite",
     "merged_get",
 ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pydantic
 import pytest
+from kubernetes_asyncio.client import V1Pod
 
 from pyinformer.apimachinery import (
     GroupVersionKind,
@@ -15,6 +18,7 @@ from pyinformer.apimachinery import (
     ObjectMeta,
     check_model,
     decode_model,
+    why_mutable,
 )
 from pyinformer.errors import InvalidTypeError, ModelMismatchError, TerminalError
 
@@ -146,3 +150,86 @@ class _Undefined(msgspec.Struct):
 def test_a_type_that_cannot_be_decoded_into_is_refused(model: Any) -> None:
     with pytest.raises(InvalidTypeError, match="model"):
         check_model(model)
+
+
+class _FrozenSpec(msgspec.Struct, frozen=True):
+    names: tuple[str, ...] = ()
+    size: int | None = None
+    mode: Literal["a", "b"] = "a"
+    since: datetime | None = None
+    kinds: frozenset[str] = frozenset()
+    noted: Annotated[int, msgspec.Meta(ge=0)] = 0
+    inner: _FrozenSpec | None = None
+
+
+class _FrozenStruct(msgspec.Struct, frozen=True):
+    spec: _FrozenSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class _FrozenData:
+    spec: _FrozenSpec
+    pair: tuple[str, int] = ("", 0)
+
+
+class _FrozenPydantic(pydantic.BaseModel, frozen=True):
+    names: tuple[str, ...]
+    size: Annotated[int, pydantic.Field(ge=0)]
+
+
+class _FrozenOuter(pydantic.BaseModel, frozen=True):
+    spec: _FrozenPydantic
+
+
+@pytest.mark.parametrize(
+    "model", [_FrozenSpec, _FrozenStruct, _FrozenData, _FrozenPydantic, _FrozenOuter]
+)
+def test_frozen_models_cannot_be_changed(model: type[Any]) -> None:
+    assert why_mutable(model) == ""
+
+
+class _WithList(msgspec.Struct, frozen=True):
+    names: list[str]
+
+
+class _WithDict(msgspec.Struct, frozen=True):
+    spec: _WithList | None
+    labels: dict[str, str]
+
+
+class _WithAny(msgspec.Struct, frozen=True):
+    status: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _WithThawed:
+    specs: tuple[_Struct, ...]
+
+
+class _ThawedPydantic(pydantic.BaseModel, frozen=True):
+    spec: _PydanticSpec
+
+
+class _Extra(pydantic.BaseModel, frozen=True, extra="allow"):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (_Struct, "_Struct is a _Struct, which is not frozen"),
+        (_Data, "_Data is a _Data, which is not frozen"),
+        (_Pydantic, "_Pydantic is a _Pydantic, which is not frozen"),
+        (_WithList, r"_WithList.names is list\[str\], which readers could change: use a tuple"),
+        (_WithDict, r"_WithDict.spec.names is list\[str\]"),
+        (_WithAny, "_WithAny.status is a Any, which is not frozen"),
+        (_WithThawed, r"_WithThawed.specs\[\] is a _Struct, which is not frozen"),
+        (_ThawedPydantic, "_ThawedPydantic.spec is a _PydanticSpec, which is not frozen"),
+        (_Extra, "_Extra is a _Extra, which is not frozen"),
+        (V1Pod, "V1Pod is a V1Pod, which is not frozen"),
+        (dict, "dict is a dict, which is not frozen"),
+        (dict[str, Any], r"dict is dict\[str, typing.Any\], which readers could change"),
+    ],
+)
+def test_a_model_that_can_be_changed_says_where(model: type[Any], reason: str) -> None:
+    assert re.match(reason, why_mutable(model)), why_mutable(model)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 import pytest
 
 import pyinformer
@@ -21,10 +23,12 @@ from pyinformer.blocking import (
     timeout,
 )
 from pyinformer.blocking._loop_thread import LoopThread
+from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyinformer.cache import TypedEvent
     from pyinformer.testing import APIServer
 
 
@@ -88,6 +92,47 @@ def test_the_blocking_client_reads_the_cache_with_the_same_lister(
         assert pods.has_synced
         assert factory.status().informers[0].objects == 1
     assert not runner.is_running
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A part of the model."""
+
+    name: str
+
+
+class Named(msgspec.Struct, frozen=True):
+    """The model of a pod."""
+
+    metadata: Name
+
+
+def test_a_typed_informer_has_models_in_threads(
+    cluster: BlockingCluster, factory: BlockingInformerFactory
+) -> None:
+    pods = factory.informer("v1", "pods", model=Named)
+    pods.add_index("name", lambda pod: pod.metadata.name)
+    calls: queue.Queue[tuple[str, int]] = queue.Queue()
+    pods.add_event_handler(on_add=lambda pod: calls.put((pod.metadata.name, threading.get_ident())))
+    events: queue.Queue[TypedEvent[Named]] = queue.Queue()
+    pods.add_event_handler(events.put, name="events")
+    factory.start()
+    pods.wait_for_cache_sync(timeout_seconds=100)
+    with pods.events() as stream:
+        cluster.create(pod("a"))
+        streamed = next(stream)
+        assert iter(stream) is stream
+    found = pods.wait_for("default/a", bool, timeout_seconds=100)
+    name, thread = calls.get(timeout=100)
+
+    assert found is streamed.object is pods.lister["default/a"] is events.get(timeout=100).object
+    assert pods.lister.by_index("name", "a") == [Named(Name("a"))]
+    assert (name, pods.name, pods.model, pods.has_synced) == ("a", "pods.v1", Named, True)
+    assert thread != threading.get_ident()
+    assert pods.informer is factory.informer("v1", "pods")
+    assert pods.informer.lister is pods.lister.objects
+    assert repr(pods) == "<BlockingTypedInformer of pods.v1 as Named>"
+    with pytest.raises(InvalidArgumentError, match="projection"):
+        factory.informer("v1", "pods", model=Named, projection=PodView)  # type: ignore[call-overload]  # refused
 
 
 def test_writes_return_objects_and_are_read_at_once(

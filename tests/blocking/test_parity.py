@@ -17,6 +17,7 @@ from pyinformer.blocking import (
     BlockingInformer,
     BlockingInformerFactory,
     BlockingRegistration,
+    BlockingTypedInformer,
     Runner,
 )
 from pyinformer.blocking._proxy import blocking_doc
@@ -45,6 +46,7 @@ _PAIRS: list[tuple[type, type, dict[str, str]]] = [
             "run": _LOOP_ONLY,
         },
     ),
+    (pyinformer.cache.TypedInformer, BlockingTypedInformer, {}),
     (pyinformer.cache.Registration, BlockingRegistration, {"is_of": "for the informer"}),
 ]
 
@@ -55,6 +57,8 @@ _FACES = {
     "SharedInformer[": "BlockingInformer[",
     "Registration[": "BlockingRegistration[",
     "EventStream[": "BlockingEventStream[",
+    "TypedInformer[": "BlockingTypedInformer[",
+    "TypedEventStream[": "BlockingTypedEventStream[",
     "ObjectList[": "BlockingObjectList[",
 }
 

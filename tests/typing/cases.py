@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, reveal_type
 
+import msgspec
+
 from pyinformer import Controller, SharedInformer, create_or_update, retry_on_conflict
 from pyinformer.apimachinery import Added, Deleted, KubeObject, ObjectMeta, Updated, View
+from pyinformer.cache import TypedInformer
 from pyinformer.config import config_from_client
 from pyinformer.operator import Owns, Watches
 
@@ -137,6 +140,60 @@ def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:
     reveal_type(viewed.lister.namespace("a").list())  # list[KubeObject[PodView]]
     reveal_type(viewed.status().has_synced)  # bool
     reveal_type(factory.status().abandoned_handlers)  # tuple[str, ...]
+
+
+class DeploymentSpec(msgspec.Struct, frozen=True):
+    """A part of the model."""
+
+    replicas: int = 1
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """A model of a built-in resource."""
+
+    spec: DeploymentSpec
+
+
+async def typed_informers(factory: SharedInformerFactory, plain: SharedInformer[None]) -> None:
+    """With a model, everything that comes from the informer is the model."""
+    deployments = factory.informer("apps/v1", "deployments", model=Deployment, namespaces="a")
+    reveal_type(deployments)  # TypedInformer[Deployment]
+    reveal_type(deployments.lister["a/b"].spec.replicas)  # int
+    reveal_type(deployments.lister.get("a/b"))  # Deployment | None
+    reveal_type(deployments.lister.list(namespace="a"))  # list[Deployment]
+    reveal_type(deployments.lister.by_index("image", "web"))  # list[Deployment]
+    reveal_type(deployments.lister.fresh(max_age_seconds=1.0))  # TypedLister[Deployment]
+    reveal_type(deployments.model)  # type[Deployment]
+    reveal_type(TypedInformer(plain, Deployment))  # TypedInformer[Deployment]
+    deployments.add_index("replicas", lambda one: one.spec.replicas)
+    deployments.add_index("image", lambda one: one.image)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    deployments.lister["a/b"].spec.replicas = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    deployments.add_event_handler(
+        on_add=lambda one: one.spec.replicas,
+        on_update=lambda old, new: (old.spec, new.spec),
+        on_unreadable=lambda event, error: (event.key, error.path),
+    )
+    deployments.add_event_handler(lambda event: event.object.spec)
+    async with deployments.events() as events:
+        async for event in events:
+            reveal_type(event.object)  # Deployment
+            reveal_type(event.old)  # Deployment | None
+    found = await deployments.wait_for("a/b", lambda one: one is None or one.spec.replicas > 1)
+    reveal_type(found)  # Deployment | None
+    factory.informer("v1", "pods", model=Deployment, projection=PodView)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def blocking_typed_informers(factory: BlockingInformerFactory) -> None:
+    """The same of the blocking face."""
+    deployments = factory.informer("apps/v1", "deployments", model=Deployment)
+    reveal_type(deployments)  # BlockingTypedInformer[Deployment]
+    reveal_type(deployments.lister["a/b"].spec.replicas)  # int
+    found = deployments.wait_for("a/b", lambda one: one is None or one.spec.replicas > 1)
+    reveal_type(found)  # Deployment | None
+    deployments.add_index("replicas", lambda one: one.spec.replicas)
+    with deployments.events() as events:
+        for event in events:
+            reveal_type(event.object)  # Deployment
 
 
 def handlers(viewed: SharedInformer[PodView]) -> None:

@@ -1,0 +1,84 @@
+"""The page on typed informers: its programs run, and its words are those of the library."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyinformer
+from pyinformer.apimachinery import JSONObject, why_mutable
+from tests.docs import pages
+from tests.informer.clusters import cluster_of
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer.testing import APIServer
+
+_PAGE = "docs/howto/typed-informers.md"
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the page defines."""
+    module = ModuleType("typed_informers")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in pages.blocks(_PAGE, "python"):
+        exec(compile(block.text, _PAGE, "exec"), module.__dict__)  # noqa: S102 - our own page
+    return module.__dict__
+
+
+def _deployment(name: str, replicas: object, image: str = "nginx") -> JSONObject:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {
+            "replicas": replicas,
+            "template": {"spec": {"containers": [{"name": "c", "image": image}]}},
+        },
+    }
+
+
+async def test_the_program_of_the_page_counts_replicas(
+    apiserver: APIServer, shown: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    apiserver.create(_deployment("web", 2))
+    apiserver.create(_deployment("api", 3))
+    apiserver.create(_deployment("db", 5, image="postgres"))
+    async with cluster_of(apiserver) as cluster:
+        assert await shown["follow"](cluster) == 5
+        async with pyinformer.SharedInformerFactory(cluster) as factory:
+            deployments = shown["typed_deployments"](factory)
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=100)
+            for replicas in (4, "many"):
+                web = apiserver.get("apps/v1", "deployments", "web", namespace="shop")
+                web["spec"]["replicas"] = replicas
+                apiserver.update(web)
+            await until(lambda: len(deployments.lister.mismatches()) == 1)
+            await until(lambda: deployments.informer.status().handlers[0].delivered >= 5)
+    said = "web: 2 -> 4\ncannot read shop/web, field spec.replicas\n"
+    assert capsys.readouterr().out == said
+
+
+def test_the_model_of_the_page_is_shared(shown: dict[str, Any]) -> None:
+    assert why_mutable(shown["Deployment"]) == ""
+
+
+class _Metadata(pyinformer.View):
+    """Metadata with a field that can be changed."""
+
+    labels: dict[str, str]
+
+
+class Deployment(pyinformer.View):
+    """A model with a field that can be changed."""
+
+    metadata: _Metadata
+
+
+def test_the_reason_of_the_page_is_what_the_library_says() -> None:
+    assert f"    {why_mutable(Deployment)}\n" in pages.read(_PAGE)
