@@ -125,12 +125,10 @@ class Watches(Generic[V]):
         return mapped
 
 
-Owned: TypeAlias = tuple[str, str] | Owns[View | None]
+Owned: TypeAlias = tuple[str, str] | Owns[Any]
 """An owned resource; `("apps/v1", "statefulsets")` is short for `Owns("apps/v1", ...)`."""
 
-Watched: TypeAlias = (
-    tuple[str, str, MappingFunction[None] | ListersMapping[None]] | Watches[View | None]
-)
+Watched: TypeAlias = tuple[str, str, MappingFunction[None] | ListersMapping[None]] | Watches[Any]
 """A watched resource; `("v1", "secrets", users_of)` is short for `Watches("v1", ...)`."""
 
 
