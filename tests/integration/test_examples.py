@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
-from docs.examples.endpoints_controller import EndpointsController
+from docs.examples import pods_on_node
+from docs.examples.endpoints_controller import app as endpoints
 from docs.examples.multi_cluster_endpoints import ClusterSync
 
 import pyinformer
@@ -77,28 +81,25 @@ async def test_slices_follow_services_and_pods(server: Server) -> None:
     api.create(_service(namespace, "web", app="web"))
     api.create(_service(namespace, "shop", app="shop"))
     api.create(_pod(namespace, "one", "10.0.0.1", app="web"))
-    async with server.connect() as cluster:
-        factory = pyinformer.SharedInformerFactory(cluster)
-        example = EndpointsController(cluster, factory)
-        async with pyinformer.ControllerGroup(example.controller, factories=[factory]):
-            await slices.become("web", [("10.0.0.1", True)])
-            await slices.become("shop", [])
+    async with server.connect() as cluster, endpoints.running(cluster, namespaces=namespace):
+        await slices.become("web", [("10.0.0.1", True)])
+        await slices.become("shop", [])
 
-            api.create(_pod(namespace, "two", "10.0.0.2", app="web"))
-            await slices.become("web", [("10.0.0.1", True), ("10.0.0.2", True)])
+        api.create(_pod(namespace, "two", "10.0.0.2", app="web"))
+        await slices.become("web", [("10.0.0.1", True), ("10.0.0.2", True)])
 
-            api.patch("v1", "pods", "one", {"metadata": {"labels": {"app": "shop"}}}, namespace)
-            await slices.become("web", [("10.0.0.2", True)])
-            await slices.become("shop", [("10.0.0.1", True)])
+        api.patch("v1", "pods", "one", {"metadata": {"labels": {"app": "shop"}}}, namespace)
+        await slices.become("web", [("10.0.0.2", True)])
+        await slices.become("shop", [("10.0.0.1", True)])
 
-            api.delete(_SLICES, "endpointslices", "web", namespace)
-            await slices.become("web", [("10.0.0.2", True)])
+        api.delete(_SLICES, "endpointslices", "web", namespace)
+        await slices.become("web", [("10.0.0.2", True)])
 
-            api.delete("v1", "pods", "two", namespace)
-            await slices.become("web", [])
+        api.delete("v1", "pods", "two", namespace)
+        await slices.become("web", [])
 
-            api.delete("v1", "services", "web", namespace)
-            await slices.become("web", None)
+        api.delete("v1", "services", "web", namespace)
+        await slices.become("web", None)
 
 
 async def test_slices_are_written_once_for_each_state(server: Server) -> None:
@@ -107,28 +108,71 @@ async def test_slices_are_written_once_for_each_state(server: Server) -> None:
     slices = _Slices(server, namespace)
     server.api.create(_service(namespace, "web", app="web"))
     for _ in range(2):
-        async with server.connect() as cluster:
-            factory = pyinformer.SharedInformerFactory(cluster)
-            example = EndpointsController(cluster, factory)
-            async with pyinformer.ControllerGroup(example.controller, factories=[factory]):
-                await slices.become("web", [])
-                before = server.api.get(_SLICES, "endpointslices", "web", namespace)
-                await _reconciled_again(example, server, namespace)
+        async with (
+            server.connect() as cluster,
+            endpoints.running(cluster, namespaces=namespace) as run,
+        ):
+            await slices.become("web", [])
+            before = server.api.get(_SLICES, "endpointslices", "web", namespace)
+            await _reconciled_again(run.controllers[0], server, namespace)
     after = server.api.get(_SLICES, "endpointslices", "web", namespace)
 
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
-async def _reconciled_again(example: EndpointsController, server: Server, namespace: str) -> None:
+async def _reconciled_again(
+    controller: pyinformer.Controller, server: Server, namespace: str
+) -> None:
     """Touch the service, and wait until the controller has looked at it."""
 
     def successes() -> int:
-        return example.controller.status().outcomes.get("success", 0)
+        return controller.status().outcomes.get("success", 0)
 
     before = successes()
     touched = {"metadata": {"labels": {"touched": str(before)}}}
     server.api.patch("v1", "services", "web", touched, namespace)
     await until(lambda: successes() > before)
+
+
+async def test_a_page_says_which_pods_run_on_a_node(server: Server) -> None:
+    """Threads of a web server read one cache, which follows the server."""
+    namespace = server.namespace()
+    server.api.create(_on_node(namespace, "one", "n1"))
+    server.api.create(_on_node(namespace, "two", "n2"))
+
+    def serve_and_read() -> tuple[list[str], list[str]]:
+        with ExitStack() as opened:
+            runner = opened.enter_context(pyinformer.run_in_thread())
+            cluster = opened.enter_context(runner.connect(config=server.config()))
+            factory = opened.enter_context(cluster.informer_factory())
+            pods = pods_on_node.follow(factory)
+            web = opened.enter_context(pods_on_node.web_server(pods, port=0))
+            serving = threading.Thread(target=web.serve_forever)
+            serving.start()
+            opened.callback(serving.join)
+            opened.callback(web.shutdown)
+            with ThreadPoolExecutor(4) as readers:
+                pages = list(readers.map(_read, [f"{web.server_port}/{namespace}-n1"] * 8))
+            cluster.create(_on_node(namespace, "three", "n1"))
+            return pages, [_read(f"{web.server_port}/{namespace}-n1")]
+
+    before, after = await asyncio.to_thread(serve_and_read)
+    heading = f"<h1>{namespace}-n1</h1>"
+    one, three = (f"<li>{namespace}/{name}: Pending</li>" for name in ("one", "three"))
+    assert set(before) == {f"{heading}<ul>{one}</ul><p></p>"}
+    assert after == [f"{heading}<ul>{one}{three}</ul><p></p>"]
+
+
+def _on_node(namespace: str, name: str, node: str) -> JSONObject:
+    made = _pod(namespace, name, "10.0.0.1")
+    made["spec"]["nodeName"] = f"{namespace}-{node}"
+    made["status"] = {"phase": "Pending"}
+    return made
+
+
+def _read(address: str) -> str:
+    with urlopen(f"http://127.0.0.1:{address}", timeout=_PATIENCE_SECONDS) as response:
+        return str(response.read(), "utf-8")
 
 
 def _endpoints(namespace: str, name: str, ip: str) -> JSONObject:
