@@ -86,7 +86,10 @@ class Models(Generic[M]):
         if self._is_copied or not self.private_because:
             known = self._current.get(obj._key)
             if known is None or known.record is not obj:
-                self._current[obj._key] = self._decoded(obj)
+                decoded = self._decoded(obj)
+                with self._lock:  # a reader may have put a model here meanwhile
+                    known = self._current.get(obj._key)
+                    self._current[obj._key] = decoded
                 if known is not None:
                     self._retire(known)
         return self.of(obj)
@@ -144,7 +147,9 @@ class Models(Generic[M]):
         if now is known.record:
             return
         if now.raw == known.record.raw:  # the event of a write that readers saw before
-            self._current[event.key] = _Decoded(now, known.model, known.error)
+            with self._lock:
+                if self._current.get(event.key) is known:  # else a reader has put in a newer one
+                    self._current[event.key] = _Decoded(now, known.model, known.error)
         else:
             self._drop(event.key)
 
