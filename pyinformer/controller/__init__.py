@@ -2,6 +2,7 @@
 
 from pyinformer.controller._controller import Controller
 from pyinformer.controller._group import ControllerGroup
+from pyinformer.controller._lifecycle import Lifecycle as Lifecycle
 from pyinformer.controller._options import ControllerOptions
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.controller._result import Reconcile, Result

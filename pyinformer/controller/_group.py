@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import anyio
@@ -45,9 +45,9 @@ class ControllerGroup(Startable):
                 reason = f"two are named {name!r}; metrics and logs need unique names"
                 raise InvalidArgumentError("controllers", reason)
         self._controllers = controllers
-        self._engines = tuple(controller.engine for controller in controllers)
         name = f"controllers {', '.join(names)}"
-        self.lifecycle: Lifecycle = Lifecycle(name, self._engines, factories)
+        engines = tuple(controller.engine for controller in controllers)
+        self.lifecycle: Lifecycle = Lifecycle(name, engines, factories)
         """Its start and end, for an Operator."""
 
     async def start(self) -> None:
@@ -63,6 +63,33 @@ class ControllerGroup(Startable):
             Stops what was started, waits for that, then continues.
         """
         await self.lifecycle.start()
+
+    async def run_one(
+        self,
+        controller: Controller[Any],
+        factories: Sequence[SharedInformerFactory],
+        on_started: Callable[[], None],
+    ) -> None:
+        """Start one more controller and run its sources; for an Operator.
+
+        Args:
+            controller: with a name of its own.
+            factories: started before it, and closed after it.
+            on_started: called when its workers run.
+
+        Raises:
+            InformerError: it could not start. It was stopped, and the others continue.
+
+        Cancellation:
+            The way to stop the sources; `lifecycle.start_soon` makes such a task.
+        """
+
+        def started() -> None:
+            """Show it from now on: the group was ready before."""
+            self._controllers = (*self._controllers, controller)
+            on_started()
+
+        await self.lifecycle.run_one(controller.engine, factories, started)
 
     async def wait_ended(self) -> None:
         """Wait until it is closed or has crashed.
@@ -102,7 +129,7 @@ class ControllerGroup(Startable):
         return ControllerGroupStatus(
             controllers=tuple(controller.status() for controller in self._controllers),
             watchdog=self.lifecycle.watchdog.statistics(),
-            abandoned=tuple(name for engine in self._engines for name in engine.abandoned),
+            abandoned=tuple(name for one in self._controllers for name in one.engine.abandoned),
         )
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ with a deadline, then cancellation, and caches last. Only caches that were start
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, final
 
@@ -16,7 +16,7 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
 from pyinformer.controller._signals import on_stop_signal
-from pyinformer.errors import InformerError, LifecycleError
+from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.informer import core_of
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
 
@@ -59,17 +59,29 @@ class Lifecycle:
         self._loop = LoopOwner(name)
         self._is_stopping = False
         self._is_closed = False
-        options = [engine.options for engine in engines]
         self._host = Host(
             name,
             self._main,
-            grace_seconds=max((one.drain_timeout_seconds for one in options), default=0.0)
-            + max((one.grace_seconds for one in options), default=0.0)
-            + _CACHES_SECONDS,
+            grace_seconds=self._grace_seconds,
             on_crash=lambda _: self._ended.set(),
         )
         self.watchdog: Watchdog = Watchdog()
         """Finds the reconcile that blocks the event loop."""
+
+    @property
+    def _grace_seconds(self) -> float:
+        """How long an orderly end may take."""
+        options = [engine.options for engine in self._engines]
+        return (
+            max((one.drain_timeout_seconds for one in options), default=0.0)
+            + max((one.grace_seconds for one in options), default=0.0)
+            + _CACHES_SECONDS
+        )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and is not being closed."""
+        return self._host.is_running and not self._is_stopping
 
     async def start(self) -> None:
         """Start everything and wait until the workers work.
@@ -111,7 +123,7 @@ class Lifecycle:
         for engine in self._engines:
             engine.detach_current()
         try:
-            await self._host.aclose()
+            await self._host.aclose(self._grace_seconds)
         finally:
             self._end()
 
@@ -154,6 +166,61 @@ class Lifecycle:
                 await self.aclose()
                 # Otherwise the loop would wait for them when the program ends, without a bound.
                 self.close_abandoned()
+
+    def start_soon(self, function: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run a function in a task that is cancelled before the controllers stop.
+
+        Raises:
+            LifecycleError: it does not run.
+        """
+        self._host.task_group.start_soon(function)
+
+    async def run_one(
+        self,
+        engine: Engine[Any],
+        factories: Sequence[SharedInformerFactory],
+        on_started: Callable[[], None],
+    ) -> None:
+        """Start one more controller and run its sources; in a task of `start_soon`.
+
+        Args:
+            engine: the controller; it ends with the others.
+            factories: started before and closed after it.
+            on_started: called when its workers run.
+
+        Raises:
+            InformerError: it could not start. It was stopped, and the others continue.
+
+        Cancellation:
+            The way to stop the sources.
+        """
+        engine.refuse_if_begun()
+        engine.lifecycle = self
+        self._engines = (*self._engines, engine)
+        self._factories = (*self._factories, *factories)
+        failure: InformerError | None = None
+        async with anyio.create_task_group() as sources:
+            try:
+                await self._start_caches((engine,), factories)
+                await engine.open(sources)
+            except InternalError:
+                raise
+            except InformerError as error:
+                failure = error
+                sources.cancel_scope.cancel()
+            else:
+                on_started()
+        if failure is not None:
+            await self._drop(engine, factories)
+            raise failure
+
+    async def _drop(self, engine: Engine[Any], factories: Sequence[SharedInformerFactory]) -> None:
+        """Stop one controller that could not start."""
+        engine.detach_nowait()
+        await engine.stop()
+        await _close_all(factory.aclose for factory in factories)
+        self._engines = tuple(one for one in self._engines if one is not engine)
+        self._factories = tuple(one for one in self._factories if one not in factories)
 
     def request_stop(self) -> None:
         """Make run() stop in order, also in the middle of the start."""
@@ -226,17 +293,22 @@ class Lifecycle:
                 await self._close()
 
     async def _open(self, group: TaskGroup) -> None:
-        for factory in self._factories:
+        await self._start_caches(self._engines, self._factories)
+        async with anyio.create_task_group() as opening:
+            for engine in self._engines:
+                opening.start_soon(engine.open, group)
+
+    async def _start_caches(
+        self, engines: Sequence[Engine[Any]], factories: Sequence[SharedInformerFactory]
+    ) -> None:
+        for factory in factories:
             await factory.start()
-        for engine in self._engines:
+        for engine in engines:
             for informer in engine.informers:
                 self._observe_crash(informer)
                 if not informer.is_running:
                     await informer.start()
                     self._own_informers.append(informer)
-        async with anyio.create_task_group() as opening:
-            for engine in self._engines:
-                opening.start_soon(engine.open, group)
 
     def _observe_crash(self, informer: SharedInformer[Any]) -> None:
         """End if a cache crashes: its objects are frozen, but look current."""

@@ -6,11 +6,12 @@ all caches of the operator have synced, since each may read any of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, final
 
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller
+from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import Metrics
 from pyinformer.operator._caches import DeclaredCache
@@ -48,49 +49,105 @@ class ControllerBuilder:
         self.listers: Listers = Listers()
         """Reads the caches."""
         self._metrics = metrics
-        self._informers: dict[Scope, SharedInformer[Any]] = {}
+        self.informers: dict[Scope, SharedInformer[Any]] = {}
+        """The informers that were included, by what was declared."""
+        self.reconcilers: tuple[Reconciler, ...] = ()
+        """What was included."""
 
-    def controllers(
-        self, reconcilers: Iterable[Reconciler], caches: Iterable[DeclaredCache]
-    ) -> tuple[Controller[None], ...]:
-        """Build the controllers, and the informers that are not there yet.
+    def check(self, caches: Iterable[DeclaredCache]) -> None:
+        """Refuse a declaration that would change how a cache that is there keeps its objects.
+
+        Raises:
+            InvalidArgumentError: naming the option.
+        """
+        for cache in caches:
+            informer = self.informers.get(cache.scope)
+            if informer is None:
+                continue
+            for option in ("projection", "memory"):
+                kept = getattr(informer.settings, option)
+                if kept != getattr(cache, option):
+                    reason = f"{cache.scope} is followed with {kept!r} by the running operator"
+                    cure = "register this reconcile before it runs, or use the same"
+                    raise InvalidArgumentError(option, f"{reason}: {cure}")
+
+    def informers_for(
+        self, caches: Iterable[DeclaredCache], factory: SharedInformerFactory
+    ) -> dict[Scope, SharedInformer[Any]]:
+        """Return the informers of caches that are not included yet.
 
         Raises:
             InvalidArgumentError: an index cannot be kept.
             InformerConflictError: the factory has an informer with other settings.
         """
-        for cache in caches:
-            if cache.scope not in self._informers:
-                self._informers[cache.scope] = self._informer(cache)
-        return tuple(map(self._controller, reconcilers))
+        return {
+            cache.scope: self._informer(cache, factory)
+            for cache in caches
+            if cache.scope not in self.informers
+        }
 
-    def _controller(self, each: Reconciler) -> Controller[None]:
+    def include(
+        self,
+        reconcilers: Iterable[Reconciler],
+        informers: Mapping[Scope, SharedInformer[Any]],
+    ) -> None:
+        """Let all later controllers, and readers, use these informers, and make these controllers.
+
+        Args:
+            reconcilers: instead of the earlier ones.
+            informers: beside the earlier ones.
+        """
+        self.reconcilers = tuple(reconcilers)
+        for scope, informer in informers.items():
+            self.informers[scope] = informer
+            self.listers.add(scope, informer)
+
+    def controllers(self) -> tuple[Controller[None], ...]:
+        """Build new controllers of what was included."""
+        return tuple(map(self.controller_of, self.reconcilers))
+
+    def controller_of(self, each: Reconciler) -> Controller[None]:
+        """Build a new controller of a function that was included."""
+        return self.controller(each, self.informers)
+
+    def controller(
+        self, each: Reconciler, informers: Mapping[Scope, SharedInformer[Any]]
+    ) -> Controller[None]:
+        """Build one controller.
+
+        Args:
+            each: its reconcile function.
+            informers: those of all that it reconciles, owns and watches, and others that must have
+                synced before.
+        """
         controller: Controller[None] = Controller(
             each.name,
             each.bound_to(self.cluster),
-            [self._informers[each.scope]],
+            [informers[each.scope]],
             workers=each.workers,
             predicate=each.predicate,
             options=each.options,
             metrics=self._metrics,
         )
         for owned in each.owns:
-            controller.owns(self._informers[scope_of(owned)], predicate=owned.predicate)
+            controller.owns(informers[scope_of(owned)], predicate=owned.predicate)
         for watched in each.watches:
             controller.watches(
-                self._informers[scope_of(watched)],
+                informers[scope_of(watched)],
                 watched.mapping_with(self.listers),
                 predicate=watched.predicate,
             )
-        for informer in self._informers.values():
+        for informer in informers.values():
             controller.engine.add_informer(informer)
         return controller
 
-    def _informer(self, cache: DeclaredCache) -> SharedInformer[Any]:
+    def _informer(
+        self, cache: DeclaredCache, factory: SharedInformerFactory
+    ) -> SharedInformer[Any]:
         resource = cache.scope.resource
         known_resource = self.cluster.discovery.known(resource)
         is_namespaced = known_resource is None or known_resource.namespaced
-        informer: SharedInformer[Any] = self.factory.informer(
+        informer: SharedInformer[Any] = factory.informer(
             resource.api_version,
             resource.resource,
             namespaces=self.namespaces if is_namespaced else None,
@@ -101,5 +158,4 @@ class ControllerBuilder:
         )
         for name, by in cache.indexes.items():
             informer.add_index(name, by)
-        self.listers.add(cache.scope, informer)
         return informer

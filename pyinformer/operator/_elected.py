@@ -8,6 +8,7 @@ nothing drains: what has not left by then does not leave.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
@@ -17,19 +18,21 @@ from pyinformer.apimachinery import older
 from pyinformer.controller import Controller, ControllerGroup, ControllerGroupStatus
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import InformerError, InternalError
-from pyinformer.informer import SharedInformer, SharedInformerFactory, catch_up
+from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, catch_up
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import Host, Startable, Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from anyio.abc import TaskGroup
 
     from pyinformer.cluster import Cluster
     from pyinformer.leaderelection import LeaderElection, Term, WrittenVersions
     from pyinformer.metrics import Metrics
+    from pyinformer.operator._builder import ControllerBuilder
+    from pyinformer.operator._reconciler import Reconciler
 
 _log = get_logger(__name__)
 
@@ -44,8 +47,7 @@ class ElectedControllers(Startable):
     Args:
         cluster: the cluster.
         election: which Lease, and how; its name is set.
-        factory: has the caches.
-        make: returns new controllers.
+        builder: has the caches, and makes new controllers for each term.
         metrics: where the metrics of leader election go.
         ends_process: whether a thread ends the process when work outlives its Lease.
     """
@@ -54,20 +56,21 @@ class ElectedControllers(Startable):
         self,
         cluster: Cluster,
         election: LeaderElection,
-        factory: SharedInformerFactory,
-        make: Callable[[], tuple[Controller[None], ...]],
+        builder: ControllerBuilder,
         *,
         metrics: Metrics,
         ends_process: bool,
     ) -> None:
         self.controllers: tuple[Controller[None], ...] = ()
         """Those of the current term; empty for a standby."""
-        self._factory = factory
-        self._make = make
+        self._builder = builder
+        self._factories: tuple[SharedInformerFactory, ...] = (builder.factory,)
         self._group: ControllerGroup | None = None
+        self._term: Term | None = None
+        self._joined: set[str] = set()
+        """The names of the current term's controllers."""
         self._is_forced = False
-        # They make the informers; each term makes controllers of its own.
-        options = [one.engine.options for one in make()]
+        options = [one.options for one in builder.reconcilers]
         self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
         end_seconds = max(one.drain_timeout_seconds + one.grace_seconds for one in options)
         least_seconds = end_seconds + _CLOSE_SECONDS
@@ -104,8 +107,82 @@ class ElectedControllers(Startable):
     @property
     def not_ready(self) -> list[str]:
         """The caches that have not synced; a standby with full caches is ready."""
-        found = self._factory.status().informers
+        found = self._builder.factory.status().informers
         return [f"not synced: {one}" for one in found if not one.has_synced]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and is not being closed."""
+        return self._host.is_running
+
+    def start_soon(self, function: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run a function in a task that ends with this.
+
+        Raises:
+            LifecycleError: it does not run.
+        """
+        self._host.task_group.start_soon(function)
+
+    async def add(
+        self,
+        reconciler: Reconciler,
+        informers: Mapping[Scope, SharedInformer[Any]],
+        factory: SharedInformerFactory,
+    ) -> None:
+        """Fill the caches of one more reconcile function, and call it in this and later terms.
+
+        Args:
+            reconciler: the function.
+            informers: its new informers.
+            factory: has them; it is started here, and closed here.
+
+        Raises:
+            InformerError: the caches could not be filled. They were closed; the others continue.
+
+        Cancellation:
+            aclose() closes the caches.
+        """
+        self._factories = (*self._factories, factory)
+        try:
+            await factory.start()
+            timeout_seconds = reconciler.options.sync_timeout_seconds
+            await factory.wait_for_cache_sync(timeout_seconds=timeout_seconds)
+        except InformerError:
+            await factory.aclose()
+            self._factories = tuple(one for one in self._factories if one is not factory)
+            raise
+        self._builder.include((*self._builder.reconcilers, reconciler), informers)
+        self._join_soon()
+
+    def _join_soon(self) -> None:
+        """Start the controllers that were added since the current term began."""
+        term, group = self._term, self._group
+        if term is None or group is None or not group.lifecycle.is_running:
+            return  # lead() calls this when the group runs
+        for each in self._builder.reconcilers:
+            if each.name not in self._joined:
+                self._joined.add(each.name)
+                group.lifecycle.start_soon(partial(self._join, each, term, group))
+
+    async def _join(self, each: Reconciler, term: Term, group: ControllerGroup) -> None:
+        """Start one controller in the current term, behind the same barrier as the others."""
+        controller = self._builder.controller_of(each)
+        try:
+            await self._catch_up(term.written(), controller.engine.informers)
+            started = partial(self._add_to_term, controller)
+            await group.run_one(controller, (), started)
+        except InternalError:
+            raise
+        except InformerError as error:
+            _log.error(
+                "%s: %s does not reconcile in this term, but in the next: %s",
+                self._title,
+                each.name,
+                error,
+            )
+
+    def _add_to_term(self, controller: Controller[None]) -> None:
+        self.controllers = (*self.controllers, controller)
 
     async def start(self) -> None:
         """Start the caches, wait until they have synced, and begin to compete for the Lease.
@@ -116,8 +193,9 @@ class ElectedControllers(Startable):
         Cancellation:
             aclose() stops what was started.
         """
-        await self._factory.start()
-        await self._factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
+        factory = self._builder.factory
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
         await self._recorder.start()
         await self._host.start()
 
@@ -144,7 +222,8 @@ class ElectedControllers(Startable):
             try:
                 await self._recorder.aclose()
             finally:
-                await self._factory.aclose()
+                for factory in self._factories:
+                    await factory.aclose()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -171,13 +250,17 @@ class ElectedControllers(Startable):
         Cancellation:
             Stops the controllers in order; takes effect when every reconcile has ended.
         """
-        term.record_caught_up(await self._catch_up(term.predecessor))
-        controllers = self._make()
+        term.record_caught_up(
+            await self._catch_up(term.predecessor, self._builder.informers.values())
+        )
+        controllers = self._builder.controllers()
+        self._joined = {one.name for one in controllers}
         group = ControllerGroup(*controllers)
         take_back = term.on_end(group.lifecycle.skip_drain_nowait)
         try:
-            self._group, self.controllers = group, controllers
+            self._term, self._group, self.controllers = term, group, controllers
             await group.start()
+            self._join_soon()
             await group.wait_ended()
         finally:
             with anyio.CancelScope(shield=True):
@@ -193,9 +276,11 @@ class ElectedControllers(Startable):
                 if self._is_forced:
                     self.elector.abort()
                 await anyio.sleep(_LOOK_SECONDS)
-            self._group, self.controllers = None, ()
+            self._term, self._group, self.controllers = None, None, ()
 
-    async def _catch_up(self, written: WrittenVersions | None) -> dict[str, str]:
+    async def _catch_up(
+        self, written: WrittenVersions | None, informers: Iterable[SharedInformer[Any]]
+    ) -> dict[str, str]:
         """Wait until the caches hold what earlier leaders wrote; return which versions that are."""
         failures: list[InformerError] = []
         reached: dict[str, str] = {}
@@ -218,7 +303,7 @@ class ElectedControllers(Startable):
                 reached[resource] = _later(reached.get(resource, found), found)
 
         async with anyio.create_task_group() as waiting:
-            for informer in self._factory.informers:
+            for informer in informers:
                 resource = str(informer.scope.resource)
                 version = "" if written is None else written.version_of(resource)
                 if version is not None and informer.state is not ReflectorState.ABSENT:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast, final
 
 from pyinformer.apimachinery import GroupVersionResource, Selector, V
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.informer import Scope, SharedInformer
 from pyinformer.store import Lister
 
@@ -28,6 +30,19 @@ class Listers:
             informer: follows it.
         """
         self._informers = {**self._informers, declared: informer}  # threads may read the other
+
+    @contextmanager
+    def reading(self, informers: Mapping[Scope, SharedInformer[Any]]) -> Iterator[None]:
+        """Read further caches; not any more if the block raises. For the operator itself."""
+        for declared, informer in informers.items():
+            self.add(declared, informer)
+        try:
+            yield
+        except InformerError:
+            known = self._informers.items()
+            kept = {scope: one for scope, one in known if informers.get(scope) is not one}
+            self._informers = kept
+            raise
 
     def lister(
         self,

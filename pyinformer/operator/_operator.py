@@ -22,13 +22,11 @@ from pyinformer.errors import (
     InformerError,
     InternalError,
     InvalidArgumentError,
-    LifecycleError,
 )
 from pyinformer.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.operator._builder import ControllerBuilder
-from pyinformer.operator._caches import Declaration, DeclaredCache, declared_caches
+from pyinformer.operator._caches import Declaration, DeclaredCache
 from pyinformer.operator._custom_resource import definitions_of
 from pyinformer.operator._declarations import (
     DEFAULT_MEMORY,
@@ -49,9 +47,10 @@ from pyinformer.operator._reconciler import (
     check_unreadable,
     checked_model,
 )
+from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.sources import PredicateFunction, Request, check_plain
-from pyinformer.store import Indexer, IndexFunction, Lister
+from pyinformer.store import IndexFunction, Lister
 from pyinformer.transport import ClusterConfig, ForeignClient
 
 _log = get_logger(__name__)
@@ -118,11 +117,8 @@ class Operator:
         self.leader_election: LeaderElection | None = leader_election
         self._writes = checked_writes(writes)
         self._metrics = metrics
-        self._reconcilers: dict[str, Reconciler] = {}
+        self._registrations = Registrations(name)
         self._decoded: DecodedObjects = {}
-        self._followed: tuple[Declaration, ...] = ()
-        self._indexes: dict[GroupVersionResource, dict[str, str | IndexFunction]] = {}
-        self._builders: tuple[ControllerBuilder, ...] = ()
         self._is_secrets_warning_logged = False
 
     def reconcile(
@@ -149,6 +145,9 @@ class Operator:
         once. A plain function is called in a thread, with a `BlockingCluster` in place of the
         Cluster: the same methods, which block. If the reconcile is cancelled, because of its
         deadline or at the end, its blocking call raises LifecycleError.
+
+        While the operator runs, a new registration starts beside the others, and is not removed
+        before the end: see `wait_started`.
 
         Args:
             api_version: `v1`, or `group/version`.
@@ -181,6 +180,7 @@ class Operator:
             InvalidTypeError: an object cannot be decoded into the model.
             InvalidSelectorError: a selector cannot be parsed.
             InvalidTypeError: the predicate, a mapping or the function cannot be called so.
+            LifecycleError: the operator runs in another event loop, or is being closed.
         """
         resource = GroupVersionResource.of(api_version, plural)
         chosen = plural if name is None else name
@@ -192,9 +192,6 @@ class Operator:
         def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are Register's
             check_function(function)
             check_unreadable(on_unreadable, checked)
-            if chosen in self._reconcilers:
-                reason = f"{chosen!r} is registered already: give this one a name= of its own"
-                raise InvalidArgumentError("name", reason)
             reconciler = Reconciler(
                 name=chosen,
                 resource=resource,
@@ -210,11 +207,35 @@ class Operator:
                 decoded=self._decoded,
                 on_unreadable=on_unreadable,
             )
-            self._caches(*reconciler.declarations)  # refused here, and not when it starts
-            self._reconcilers[chosen] = reconciler
+            self._registrations.add(reconciler)
             return function
 
         return register
+
+    async def wait_started(self, name: str) -> None:
+        """Wait until a reconcile function that was registered while this runs has started.
+
+            app.reconcile("acme.io/v1", "backups")(reconcile)
+            await app.wait_started("backups")
+
+        It has started when its caches have synced and its workers run. With leader election, a
+        standby is then ready to call it when it leads. A function that was registered before the
+        start has started when the operator has.
+
+        Args:
+            name: the name of the registration.
+
+        Raises:
+            InvalidArgumentError: there is no such registration.
+            NotFoundError: the server does not serve one of its resources. The others continue; the
+                name can be registered again.
+            CacheSyncTimeoutError: a cache did not sync in time; as above.
+            LifecycleError: the operator does not run, or ends.
+
+        Cancellation:
+            Safe.
+        """
+        await self._registrations.wait_started(name)
 
     def object_of(self, model: object) -> KubeObject:
         """Return the cached object that a model was decoded from.
@@ -269,10 +290,7 @@ class Operator:
         """
         scope = Scope.of(api_version, plural, None, label_selector, field_selector)
         check_kept(projection, memory)
-        self._refuse_if_running("follow()")
-        declaration = Declaration("follow()", scope, projection, memory)
-        self._caches(declaration)
-        self._followed = (*self._followed, declaration)
+        self._registrations.follow(Declaration("follow()", scope, projection, memory))
 
     def index(self, api_version: str, plural: str, name: str, by: str | IndexFunction) -> None:
         """Declare an index of a resource, which is followed from then on.
@@ -301,13 +319,7 @@ class Operator:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
         if not isinstance(by, str):
             check_plain(by, "index(obj)", 1, may_generate=True)
-        self._refuse_if_running("index()")
-        indexes = {**self._indexes.get(resource, {})}
-        if name in indexes:
-            reason = f"{resource} has an index {name!r} already: give this one another name"
-            raise InvalidArgumentError("name", reason)
-        Indexer[None](None).add_index(name, by)  # refuses it here, and not when it starts
-        self._indexes[resource] = {**indexes, name: by}
+        self._registrations.index(resource, name, by)
 
     def lister(
         self,
@@ -345,54 +357,13 @@ class Operator:
         """
         if isinstance(cluster, BlockingCluster):
             cluster = cluster.asynchronous
-        return self._builder(cluster).listers.lister(
+        return self._registrations.builder_on(cluster).listers.lister(
             api_version,
             plural,
             label_selector=label_selector,
             field_selector=field_selector,
             projection=projection,
         )
-
-    def _caches(self, *further: Declaration) -> tuple[DeclaredCache, ...]:
-        """Return all caches that were declared, and further ones.
-
-        Raises:
-            InvalidArgumentError: two declarations contradict each other.
-        """
-        reconciled = (one for each in self._reconcilers.values() for one in each.declarations)
-        return declared_caches((*reconciled, *self._followed, *further), self._indexes)
-
-    def _open_builders(self) -> tuple[ControllerBuilder, ...]:
-        self._builders = tuple(one for one in self._builders if not one.factory.is_closed)
-        return self._builders
-
-    def _refuse_if_running(self, call: str) -> None:
-        if self._open_builders():
-            reason = "runs already: declare indexes and followed resources before"
-            raise LifecycleError(f"{call}: {self.name} {reason}")
-
-    def _builder(self, cluster: Cluster | str | None) -> ControllerBuilder:
-        """Return the builder of a running operator that has a cluster's caches."""
-        running = self._open_builders()
-        if not running:
-            reason = (
-                "does not run, so it has no caches: read them inside `async with"
-                " app.running(cluster)`, or after app.controllers(cluster, factory)"
-            )
-            raise LifecycleError(f"{self.name} {reason}")
-        found = [
-            one
-            for one in running
-            if cluster is None or cluster is one.cluster or cluster == one.cluster.name
-        ]
-        if len(found) == 1:
-            return found[0]
-        names = ", ".join(repr(one.cluster.name or one.cluster) for one in running)
-        if found:
-            reason = f"{self.name} runs {len(found)} times, on {names}: pass cluster=, or its name"
-        else:
-            reason = f"{self.name} does not run on {cluster!r}, but on {names}"
-        raise InvalidArgumentError("cluster", reason)
 
     def custom_resource_definitions(self) -> list[JSONObject]:
         """Return the CustomResourceDefinition of each custom resource that has a model here.
@@ -404,7 +375,7 @@ class Operator:
         """
         return definitions_of(
             (each.model, declared)
-            for each in self._reconcilers.values()
+            for each in self._registrations.reconcilers.values()
             if each.model is not None and (declared := each.custom_resource) is not None
         )
 
@@ -442,8 +413,8 @@ class Operator:
 
     def _rights(self, namespaces: Iterable[str] | None) -> Rights:
         return Rights(
-            reconcilers=self._reconcilers.values(),
-            followed=[one.scope for one in self._caches()],
+            reconcilers=self._registrations.reconcilers.values(),
+            followed=[one.scope for one in self._registrations.caches()],
             writes=self._writes,
             namespaces=None if namespaces is None else frozenset(namespaces),
             election=self.leader_election,
@@ -470,18 +441,9 @@ class Operator:
             InvalidArgumentError: an argument is invalid.
         """
         chosen = checked_namespaces(namespaces)
-        builder = next(
-            (
-                one
-                for one in self._open_builders()
-                if one.factory is factory and one.cluster is cluster and one.namespaces == chosen
-            ),
-            None,
-        )
-        if builder is None:  # else this is another term of leader election
-            builder = ControllerBuilder(cluster, factory, namespaces=chosen, metrics=self._metrics)
-            self._builders = (*self._builders, builder)
-        return builder.controllers(self._reconcilers.values(), self._caches())
+        return self._registrations.builder(
+            cluster, factory, namespaces=chosen, metrics=self._metrics
+        ).controllers()
 
     def running(
         self,
@@ -520,23 +482,22 @@ class Operator:
         is_program: bool,
     ) -> OperatorRun:
         self._check_registered()
-        checked = sorted(checked_namespaces(namespaces) or ()) or None
-        caches = self._caches()
-        self._warn_of_secrets(caches)
+        checked = checked_namespaces(namespaces)
+        self._warn_of_secrets(self._registrations.caches())
         return OperatorRun(
             cluster,
-            resources=[one.scope.resource for one in caches],
-            controllers=partial(self.controllers, cluster, namespaces=checked),
+            registrations=self._registrations,
+            rights=partial(self._rights, checked),
+            namespaces=checked,
             health_host=health_host,
             health_port=health_port,
             metrics=self._metrics,
             leader_election=self.leader_election,
             is_program=is_program,
-            rights=self._rights(checked),
         )
 
     def _check_registered(self) -> None:
-        if not self._reconcilers:
+        if not self._registrations.reconcilers:
             reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
             raise InvalidArgumentError("operator", reason)
 
@@ -636,4 +597,5 @@ class Operator:
             raise SystemExit("\n".join((f"{self.name}: {error}", *notes))) from error
 
     def __repr__(self) -> str:
-        return f"<Operator {self.name} with {', '.join(self._reconcilers) or 'no reconcile'}>"
+        names = ", ".join(self._registrations.reconcilers) or "no reconcile"
+        return f"<Operator {self.name} with {names}>"

@@ -10,14 +10,13 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Self, final
 
 import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import GroupVersionResource, did_you_mean
+from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
 from pyinformer.errors import (
@@ -30,10 +29,13 @@ from pyinformer.errors import (
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.metrics import Metrics
+from pyinformer.operator._additions import Additions, hint_of
+from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._elected import ElectedControllers
 from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._rbac import Rights
+from pyinformer.operator._registrations import Registrations
 from pyinformer.tasks import Closable, close_on_exit, on_sigusr1
 
 _log = get_logger(__name__)
@@ -93,25 +95,25 @@ class OperatorRun(Closable):
         self,
         cluster: Cluster,
         *,
-        resources: Sequence[GroupVersionResource],
-        controllers: Callable[[SharedInformerFactory], tuple[Controller[None], ...]],
+        registrations: Registrations,
+        rights: Callable[[], Rights],
+        namespaces: frozenset[str] | None,
         health_host: str,
         health_port: int | None,
         metrics: Metrics,
         leader_election: LeaderElection | None,
         is_program: bool,
-        rights: Rights,
     ) -> None:
         self.cluster: Cluster = cluster
-        self._resources = tuple(dict.fromkeys(resources))
-        self._make = controllers
+        self._registrations = registrations
+        self._rights = rights
+        self._namespaces = namespaces
         self._factory = SharedInformerFactory(cluster, metrics=metrics)
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
         self._metrics = metrics
         self._leader_election = leader_election
         self._is_program = is_program
-        self._rights = rights
         self._elected: ElectedControllers | None = None
         self._hints: list[str] = []
         self._report: asyncio.TimerHandle | None = None
@@ -119,6 +121,7 @@ class OperatorRun(Closable):
         self._late_start = LateStart()
         self.health: Health = Health(self._factory)
         """Whether it is alive and ready, with reasons; the health endpoint answers with it."""
+        self._additions = Additions(cluster, registrations, self.health, metrics=metrics)
         self._health: HealthServer | None = None
         if health_port is not None:
             self._health = HealthServer(
@@ -139,7 +142,9 @@ class OperatorRun(Closable):
 
         With leader election, they are those of the current term, and empty for a standby.
         """
-        return self._controllers if self._elected is None else self._elected.controllers
+        if self._elected is not None:
+            return self._elected.controllers
+        return (*self._controllers, *self._additions.controllers)
 
     @property
     def elector(self) -> LeaderElector | None:
@@ -159,10 +164,11 @@ class OperatorRun(Closable):
         Raises:
             InvalidArgumentError: Kubernetes does not accept a name.
         """
-        election = self._rights.election
+        rights = self._rights()
+        election = rights.election
         if election is not None and election.namespace is None:
             election = replace(election, namespace=self.cluster.config.namespace)
-        rights = replace(self._rights, is_namespaced=self._is_namespaced, election=election)
+        rights = replace(rights, is_namespaced=self._is_namespaced, election=election)
         return rights.yaml(name=name, service_account=service_account)
 
     def _is_namespaced(self, resource: GroupVersionResource) -> bool | None:
@@ -184,7 +190,10 @@ class OperatorRun(Closable):
         """
         async with self._health or nullcontext():
             with on_sigusr1(self._log_status):
-                await self._run()
+                try:
+                    await self._run()
+                finally:
+                    self._additions.close()
 
     async def _run(self) -> None:
         if self._leader_election is not None:
@@ -264,6 +273,7 @@ class OperatorRun(Closable):
             if self._elected is not None:
                 await self._elected.aclose()
         finally:
+            self._additions.close()
             if self._health is not None:
                 await self._health.aclose()
 
@@ -277,20 +287,19 @@ class OperatorRun(Closable):
 
     async def _assemble(self) -> ControllerGroup:
         """Build the informers and controllers, once discovery knows which are namespaced."""
-        await self._prepare()
-        self._controllers = self._make(self._factory)
+        builder = await self._prepare()
+        self._controllers = builder.controllers()
         self._group = ControllerGroup(*self._controllers, factories=(self._factory,))
         self.health.add(self._group)
         return self._group
 
     async def _assemble_elected(self, election: LeaderElection) -> ElectedControllers:
         """Build the informers and the elector."""
-        await self._prepare()
+        builder = await self._prepare()
         self._elected = ElectedControllers(
             self.cluster,
             election,
-            self._factory,
-            partial(self._make, self._factory),
+            builder,
             metrics=self._metrics,
             ends_process=self._is_program,
         )
@@ -298,26 +307,30 @@ class OperatorRun(Closable):
         self.health.add(self._elected.elector)
         return self._elected
 
-    async def _prepare(self) -> None:
-        """Learn which resources are namespaced."""
+    async def _prepare(self) -> ControllerBuilder:
+        """Learn which resources are namespaced, and build what is registered."""
         if self._group is not None or self._elected is not None:
             raise LifecycleError("this run was started before: get a new one from the operator")
-        for resource in self._resources:
+        self._additions.claim_loop()
+        for resource in {one.scope.resource: None for one in self._registrations.caches()}:
             await self._discover(resource)
+        builder = self._registrations.builder(
+            self.cluster, self._factory, namespaces=self._namespaces, metrics=self._metrics
+        )
+        self._additions.open(builder)
         if self.health_url is not None:
             _log.info(
                 "health endpoint: %s/healthz and /readyz; for people /status and /explain",
                 self.health_url,
             )
+        return builder
 
     async def _discover(self, resource: GroupVersionResource) -> None:
         """Load a resource into the cluster's discovery, and record if it is not served."""
         try:
             await self.cluster.discovery.resource(resource)
         except NotFoundError:  # it may appear while the caches wait for it
-            api_version, plural = resource.api_version, resource.resource
-            question = did_you_mean(self.cluster.discovery.near(resource))
-            hint = f"the server serves no {plural} of {api_version}: {question or _HELP}"
+            hint = hint_of(resource, self.cluster)
             self._hints.append(hint)
             _log.warning("%s", hint)
         except (APIStatusError, TransportError) as error:
@@ -360,6 +373,9 @@ class OperatorRun(Closable):
 
     def _started_nowait(self) -> None:
         """Log the start at the level of the earlier warnings, if there were any."""
+        host = self._elected or self._group
+        if host is not None:
+            self._additions.start(host)
         if self._report is not None:
             self._report.cancel()
         if self._late_start.was_reported:
@@ -411,7 +427,3 @@ class LateStart:
 
 _CHECK_SECONDS = 5.0  # a usual start takes less
 _END_SECONDS = 2.0  # tasks of controllers have had their grace period already
-_HELP = (
-    "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
-    " correct the name"
-)

@@ -1,0 +1,262 @@
+"""Reconcile functions that are registered while their operator runs.
+
+Each starts beside those that run, with informers of its own for what is not followed yet. If it
+cannot start, its informers are closed, its registration is removed, and the others continue.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import did_you_mean
+from pyinformer.controller import ControllerGroup
+from pyinformer.errors import (
+    APIStatusError,
+    InformerError,
+    InternalError,
+    InvalidArgumentError,
+    LifecycleError,
+    NotFoundError,
+    TransportError,
+)
+from pyinformer.informer import SharedInformerFactory
+from pyinformer.tasks import LoopOwner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyinformer.apimachinery import GroupVersionResource
+    from pyinformer.cluster import Cluster
+    from pyinformer.controller import Controller
+    from pyinformer.metrics import Metrics
+    from pyinformer.operator._builder import ControllerBuilder
+    from pyinformer.operator._caches import DeclaredCache
+    from pyinformer.operator._elected import ElectedControllers
+    from pyinformer.operator._health import Health
+    from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.operator._registrations import Registrations
+
+_log = get_logger(__name__)
+
+_HELP: Final = (
+    "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
+    " correct the name"
+)
+
+
+def hint_of(resource: GroupVersionResource, cluster: Cluster) -> str:
+    """Return what to do about a resource that the server does not serve."""
+    question = did_you_mean(cluster.discovery.near(resource))
+    return (
+        f"the server serves no {resource.resource} of {resource.api_version}: {question or _HELP}"
+    )
+
+
+@final
+class Addition:
+    """A reconcile function that was registered while its operator runs.
+
+    Args:
+        reconciler: the function.
+    """
+
+    def __init__(self, reconciler: Reconciler) -> None:
+        self.reconciler: Reconciler = reconciler
+        self._ended = anyio.Event()
+        self._error: InformerError | None = None
+
+    def end(self, error: InformerError | None = None) -> None:
+        """Record that it has started, or why it could not; only the first call counts."""
+        if not self._ended.is_set():
+            self._error = error
+            self._ended.set()
+
+    async def wait(self) -> None:
+        """Wait until it has started.
+
+        Raises:
+            InformerError: why it could not.
+
+        Cancellation:
+            Safe.
+        """
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+
+
+@final
+class Additions:
+    """Starts what is registered during one run.
+
+    Args:
+        cluster: the cluster of the run.
+        registrations: of the operator.
+        health: watches the caches that were added, once they have synced.
+        metrics: where metrics go.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        registrations: Registrations,
+        health: Health,
+        *,
+        metrics: Metrics,
+    ) -> None:
+        self.controllers: tuple[Controller[None], ...] = ()
+        """Those that were added; without leader election."""
+        self._cluster = cluster
+        self._registrations = registrations
+        self._health = health
+        self._metrics = metrics
+        self._loop = LoopOwner("the running operator")
+        self._builder: ControllerBuilder | None = None
+        self._host: ElectedControllers | ControllerGroup | None = None
+        self._known: dict[str, Addition] = {}
+
+    def claim_loop(self) -> None:
+        """Bind it to the running event loop.
+
+        Raises:
+            LifecycleError: no loop runs here, or it is bound to another one.
+        """
+        self._loop.claim()
+
+    def open(self, builder: ControllerBuilder) -> None:
+        """Accept registrations from now on; they wait for `start`.
+
+        Args:
+            builder: has what was registered before.
+        """
+        self._builder = builder
+        self._registrations.runs = (*self._registrations.runs, self)
+
+    def start(self, host: ElectedControllers | ControllerGroup) -> None:
+        """Start what was registered meanwhile, and what will be.
+
+        Args:
+            host: runs the controllers, and has started.
+        """
+        self._host = host
+        for addition in self._known.values():
+            self._start(addition, host)
+
+    def close(self) -> None:
+        """Accept no registrations any more: the run has ended."""
+        runs = self._registrations.runs
+        self._registrations.runs = tuple(one for one in runs if one is not self)
+        for addition in self._known.values():
+            addition.end(LifecycleError("the operator ended before this reconcile had started"))
+
+    def check(self, caches: Sequence[DeclaredCache]) -> None:
+        """Refuse a registration that this run cannot start.
+
+        Raises:
+            InvalidArgumentError: a cache is kept differently by this run.
+            LifecycleError: it belongs to another event loop, or is being closed.
+        """
+        self._loop.check()
+        if self._host is not None and not _runs(self._host):
+            raise LifecycleError("the operator is being closed: register reconciles before")
+        if self._builder is not None:
+            self._builder.check(caches)
+
+    def add_nowait(self, reconciler: Reconciler) -> None:
+        """Start a reconcile function that was registered meanwhile."""
+        addition = self._known[reconciler.name] = Addition(reconciler)
+        if self._host is not None:
+            self._start(addition, self._host)
+
+    async def wait_started(self, name: str) -> None:
+        """Wait until a reconcile function that was registered meanwhile has started.
+
+        Raises:
+            InvalidArgumentError: there is no such registration.
+            InformerError: why it could not start.
+
+        Cancellation:
+            Safe.
+        """
+        addition = self._known.get(name)
+        if addition is not None:
+            await addition.wait()
+        elif name not in self._registrations.reconcilers:
+            known = ", ".join(self._registrations.reconcilers)
+            raise InvalidArgumentError("name", f"{name!r} is not one of {known}")
+
+    def _start(self, addition: Addition, host: ElectedControllers | ControllerGroup) -> None:
+        runner = host.lifecycle if isinstance(host, ControllerGroup) else host
+        try:
+            runner.start_soon(partial(self._add, addition, host))
+        except LifecycleError as error:  # it ended while it started
+            addition.end(error)
+
+    async def _add(self, addition: Addition, host: ElectedControllers | ControllerGroup) -> None:
+        """Start a reconcile function, and remove its registration if that fails."""
+        reconciler = addition.reconciler
+        try:
+            await self._discover(reconciler)
+            await self._start_one(reconciler, host, addition.end)
+        except InternalError:
+            raise
+        except InformerError as error:
+            self._registrations.forget(reconciler)
+            reasons = "; ".join((str(error), *getattr(error, "__notes__", ())))
+            _log.error("the reconcile %s was not added: %s", reconciler.name, reasons)
+            addition.end(error)
+
+    async def _discover(self, reconciler: Reconciler) -> None:
+        """Learn which resources are namespaced.
+
+        Raises:
+            NotFoundError: the server does not serve one of them.
+        """
+        for resource in {one.scope.resource: None for one in reconciler.declarations}:
+            try:
+                await self._cluster.discovery.resource(resource)
+            except NotFoundError as error:
+                if not self._cluster.discovery.near(resource):  # else the error has a question
+                    error.add_note(_HELP)
+                raise
+            except (APIStatusError, TransportError) as error:
+                _log.warning("discovery of %s failed: %s", resource, error)
+
+    async def _start_one(
+        self,
+        reconciler: Reconciler,
+        host: ElectedControllers | ControllerGroup,
+        on_started: Callable[[], None],
+    ) -> None:
+        builder = self._builder
+        if builder is None:
+            raise InternalError("additions were started before they were opened")
+        # A factory of its own: until its caches have synced, health does not depend on them.
+        factory = SharedInformerFactory(self._cluster, metrics=self._metrics)
+        scopes = {one.scope for one in reconciler.declarations}
+        caches = [one for one in self._registrations.caches() if one.scope in scopes]
+        informers = builder.informers_for(caches, factory)
+        if not isinstance(host, ControllerGroup):
+            await host.add(reconciler, informers, factory)
+            self._health.add(factory)
+            on_started()
+            return
+        controller = builder.controller(reconciler, {**builder.informers, **informers})
+
+        def started() -> None:
+            """Let readers, later registrations and health use its caches."""
+            builder.include((*builder.reconcilers, reconciler), informers)
+            self.controllers = (*self.controllers, controller)
+            self._health.add(factory)
+            on_started()
+
+        with builder.listers.reading(informers):
+            await host.run_one(controller, (factory,), started)
+
+
+def _runs(host: ElectedControllers | ControllerGroup) -> bool:
+    return (host.lifecycle if isinstance(host, ControllerGroup) else host).is_running

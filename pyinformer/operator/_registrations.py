@@ -1,0 +1,207 @@
+"""Everything that one operator declares, and the caches of its runs.
+
+A declaration that contradicts another one is refused when it is made, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, final
+
+from pyinformer.errors import InvalidArgumentError, LifecycleError
+from pyinformer.operator._builder import ControllerBuilder
+from pyinformer.operator._caches import declared_caches
+from pyinformer.store import Indexer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+
+    from pyinformer.apimachinery import GroupVersionResource
+    from pyinformer.cluster import Cluster
+    from pyinformer.informer import SharedInformerFactory
+    from pyinformer.metrics import Metrics
+    from pyinformer.operator._caches import Declaration, DeclaredCache
+    from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.store import IndexFunction
+
+
+class Run(Protocol):
+    """A run, as registrations see it."""
+
+    def check(self, caches: Sequence[DeclaredCache]) -> None:
+        """Refuse a registration that this run cannot start.
+
+        Raises:
+            InvalidArgumentError: a cache is kept differently by this run.
+            LifecycleError: it belongs to another event loop, or is being closed.
+        """
+        ...
+
+    def add_nowait(self, reconciler: Reconciler) -> None:
+        """Start a reconcile function that was registered meanwhile."""
+        ...
+
+    async def wait_started(self, name: str) -> None:
+        """Wait until a reconcile function that was registered meanwhile has started.
+
+        Raises:
+            InformerError: why it could not.
+
+        Cancellation:
+            Safe.
+        """
+        ...
+
+
+@final
+class Registrations:
+    """What an operator declares: its reconcile functions, caches and indexes.
+
+    Args:
+        name: the operator's name, for errors.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.reconcilers: dict[str, Reconciler] = {}
+        """By name, in their order."""
+        self.runs: tuple[Run, ...] = ()
+        """The runs that have begun to start, and have not been closed."""
+        self._followed: tuple[Declaration, ...] = ()
+        self._indexes: dict[GroupVersionResource, dict[str, str | IndexFunction]] = {}
+        self._builders: tuple[ControllerBuilder, ...] = ()
+
+    def add(self, reconciler: Reconciler) -> None:
+        """Register a reconcile function; runs start it.
+
+        Raises:
+            InvalidArgumentError: its name is taken, or it contradicts other declarations.
+            LifecycleError: a run belongs to another event loop, or is being closed.
+        """
+        if reconciler.name in self.reconcilers:
+            reason = f"{reconciler.name!r} is registered already: give this one a name= of its own"
+            raise InvalidArgumentError("name", reason)
+        caches = self.caches(*reconciler.declarations)
+        for run in self.runs:
+            run.check(caches)
+        self.reconcilers[reconciler.name] = reconciler
+        for run in self.runs:
+            run.add_nowait(reconciler)
+
+    async def wait_started(self, name: str) -> None:
+        """Wait until every run has started a reconcile function.
+
+        Raises:
+            InformerError: why one of them could not.
+            LifecycleError: the operator does not run.
+
+        Cancellation:
+            Safe.
+        """
+        if not self.runs:
+            raise LifecycleError(f"{self._name} does not run: `async with app.running(cluster)`")
+        for run in self.runs:
+            await run.wait_started(name)
+
+    def forget(self, reconciler: Reconciler) -> None:
+        """Remove a reconcile function that a run could not start; its name can be used again."""
+        if self.reconcilers.get(reconciler.name) is reconciler:
+            del self.reconcilers[reconciler.name]
+
+    def follow(self, declaration: Declaration) -> None:
+        """Register a cache that is only read.
+
+        Raises:
+            InvalidArgumentError: it contradicts other declarations.
+            LifecycleError: the operator runs.
+        """
+        self._refuse_if_running("follow()")
+        self.caches(declaration)
+        self._followed = (*self._followed, declaration)
+
+    def index(self, resource: GroupVersionResource, name: str, by: str | IndexFunction) -> None:
+        """Register an index.
+
+        Raises:
+            InvalidArgumentError: its name is taken, or the path cannot be read.
+            LifecycleError: the operator runs.
+        """
+        self._refuse_if_running("index()")
+        indexes = self._indexes.get(resource, {})
+        if name in indexes:
+            reason = f"{resource} has an index {name!r} already: give this one another name"
+            raise InvalidArgumentError("name", reason)
+        Indexer[None](None).add_index(name, by)  # refuses it here, and not when it starts
+        self._indexes[resource] = {**indexes, name: by}
+
+    def caches(self, *further: Declaration) -> tuple[DeclaredCache, ...]:
+        """Return all caches that were declared, and further ones.
+
+        Raises:
+            InvalidArgumentError: two declarations contradict each other.
+        """
+        reconciled = (one for each in self.reconcilers.values() for one in each.declarations)
+        return declared_caches((*reconciled, *self._followed, *further), self._indexes)
+
+    def builder(
+        self,
+        cluster: Cluster,
+        factory: SharedInformerFactory,
+        *,
+        namespaces: AbstractSet[str] | None,
+        metrics: Metrics,
+    ) -> ControllerBuilder:
+        """Return the builder of one run, with everything that is registered now."""
+        found = (
+            one
+            for one in self._open_builders()
+            if (one.cluster, one.factory, one.namespaces) == (cluster, factory, namespaces)
+        )
+        builder = next(found, None)
+        if builder is None:
+            builder = ControllerBuilder(cluster, factory, namespaces=namespaces, metrics=metrics)
+        informers = builder.informers_for(self.caches(), factory)
+        builder.include(self.reconcilers.values(), informers)
+        if builder not in self._builders:
+            self._builders = (*self._builders, builder)
+        return builder
+
+    def builder_on(self, cluster: Cluster | str | None) -> ControllerBuilder:
+        """Return the builder that has the caches of a cluster.
+
+        Args:
+            cluster: the cluster, its name, or None for the only one.
+
+        Raises:
+            InvalidArgumentError: no run, or more than one, is on such a cluster.
+            LifecycleError: the operator does not run.
+        """
+        running = self._open_builders()
+        if not running:
+            reason = (
+                "does not run, so it has no caches: read them inside `async with"
+                " app.running(cluster)`, or after app.controllers(cluster, factory)"
+            )
+            raise LifecycleError(f"{self._name} {reason}")
+        found = [
+            one
+            for one in running
+            if cluster is None or cluster is one.cluster or cluster == one.cluster.name
+        ]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(repr(one.cluster.name or one.cluster) for one in running)
+        if found:
+            reason = f"{self._name} runs {len(found)} times, on {names}: pass cluster=, or its name"
+        else:
+            reason = f"{self._name} does not run on {cluster!r}, but on {names}"
+        raise InvalidArgumentError("cluster", reason)
+
+    def _open_builders(self) -> tuple[ControllerBuilder, ...]:
+        self._builders = tuple(one for one in self._builders if not one.factory.is_closed)
+        return self._builders
+
+    def _refuse_if_running(self, call: str) -> None:
+        if self._open_builders():
+            reason = "runs already: declare indexes and followed resources before"
+            raise LifecycleError(f"{call}: {self._name} {reason}")
