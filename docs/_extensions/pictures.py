@@ -34,7 +34,8 @@ FOLDER: Final = Path(__file__).resolve().parents[1] / "_static"
 WATCH: Final = "pyinformer watch pods -n shop -l app=web"
 DEMO: Final = "pyinformer demo"
 _COLUMNS, _ROWS = 100, 36
-_PLAIN = {"CI": "", "NO_COLOR": ""}  # a set one disables colors
+# A set CI or NO_COLOR disables colors; a terminal's size is asked for only if it is not set.
+_PLAIN = {"CI": "", "NO_COLOR": "", "COLUMNS": str(_COLUMNS), "LINES": str(_ROWS)}
 _STOPPED_BY_CTRL_C = 130
 # A forge does not load fonts for a picture, so the reader's own monospace font is used.
 _FORMAT = re.sub(r"\s*@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
