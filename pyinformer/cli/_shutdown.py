@@ -23,10 +23,9 @@ import anyio
 from pyinformer._printable import printable
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, SIGNALLED
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # None on Windows
 _GRACE_SECONDS = 0.6  # for an orderly end; the documentation promises one second
 _POLL_SECONDS = 0.2  # how often the output is checked
-_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 @final
@@ -137,9 +136,9 @@ def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
 
 def shutdown_signals() -> tuple[signal.Signals, ...]:
     """Return the signals that end a command: without SIGHUP if `nohup` made it ignored."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        return _NUMBERS[:-1]
-    return _NUMBERS
+    if _HANGUP is None or signal.getsignal(_HANGUP) is signal.SIG_IGN:
+        return signal.SIGINT, signal.SIGTERM
+    return signal.SIGINT, signal.SIGTERM, _HANGUP
 
 
 @contextmanager
@@ -199,14 +198,17 @@ def terminate_when_reader_closes(output: TextIO) -> Iterator[None]:
 
 
 def reader_has_closed(output: TextIO) -> bool:
-    """Return whether the reader of an output has closed it."""
+    """Return whether the reader of an output has closed it; False where nothing reports that."""
+    if not hasattr(select, "poll"):  # Windows
+        return False
     try:
         number = output.fileno()
     except (OSError, ValueError):  # not a file, as in tests; or closed
         return False
     poll = select.poll()
     poll.register(number, 0)
-    return any(events & _GONE for _, events in poll.poll(0))
+    gone = select.POLLERR | select.POLLHUP | select.POLLNVAL
+    return any(events & gone for _, events in poll.poll(0))
 
 
 def status_of_write_error(error: OSError) -> int:

@@ -265,8 +265,11 @@ def _handle_signals(stop: Callable[[int], None]) -> Iterator[None]:
             loop.remove_signal_handler(one)
         stop(number)
 
-    for number in numbers:
-        loop.add_signal_handler(number, once, number)
+    try:
+        for number in numbers:
+            loop.add_signal_handler(number, once, number)
+    except NotImplementedError:  # Windows: there asyncio.run() handles Ctrl-C
+        numbers = ()
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
+import sys
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,12 +85,21 @@ class WatchedResource:
 
 
 def rss_bytes() -> int:
-    """Return the resident memory of this process, or its peak if /proc is missing."""
+    """Return the resident memory of this process, its peak without /proc, and 0 on Windows."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+        return _peak_bytes()
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _peak_bytes() -> int:
+    try:
+        import resource  # Windows does not have it
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * _KIB
 
 
 def format_size(size_bytes: int) -> str:
