@@ -5,6 +5,11 @@ it, newest first and within a bound; the end of the interpreter closes it at the
 
 anyio's blocking portal is not used: it waits twice per call, does not report when cancelled work
 has ended, and joins its thread without a bound.
+
+No lock guards the state. From Python 3.14 on, Ctrl-C may come between a lock's `__enter__` and the
+block that releases it, and the loop would wait for that lock forever. Instead, a caller announces
+its call before it checks whether the thread is closed, and closing does the opposite: one of the
+two sees the other.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ _ABANDON_SECONDS: Final = 15.0  # twice what informers need to stop; a second Ct
 _LOOP_END_SECONDS: Final = (
     1.0  # for the loop itself, after everything in it has ended or was abandoned
 )
+_CLOSED: Final = "the runner is closed: make a new one"
 _CUT_OFF: Final = "the deadline of the timeout() block has passed"
 
 
@@ -49,7 +55,7 @@ class LoopThread:
         self._grace_seconds = grace_seconds
         self._host = Host(name, grace_seconds=grace_seconds)
         self._process = os.getpid()
-        self._lock = threading.RLock()  # a signal handler may call while its thread holds the lock
+        self._start_right = threading.Lock()  # taken by the first start, and never released
         self._calls: set[Call] = set()
         self._open: dict[object, Callable[[], Awaitable[object]]] = {}
         self._ready = threading.Event()
@@ -80,10 +86,9 @@ class LoopThread:
             LifecycleError: it was started before or closed, or another process made it.
         """
         self.refuse_other_process()
-        with self._lock:
-            if self._thread is not None or self._is_closed:
-                raise LifecycleError("a runner can be started only once: make a new one")
-            self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+        if self._is_closed or not self._start_right.acquire(blocking=False):
+            raise LifecycleError("a runner can be started only once: make a new one")
+        self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
         atexit.register(self.close)
         self._thread.start()
         self._ready.wait()
@@ -205,9 +210,8 @@ class LoopThread:
 
     def stop_nowait(self) -> None:
         """Cancel the calls and stop the loop, without waiting; a second call does nothing."""
-        with self._lock:
-            self._is_closed = True
-            calls = tuple(self._calls)
+        self._is_closed = True
+        calls = self._calls.copy()  # in one step, as add() and discard()
         loop, stopping = self._loop, self._stopping
         if loop is None or stopping is None or self._over.is_set():
             return  # a loop that starts later sees that it was closed
@@ -222,7 +226,7 @@ class LoopThread:
         self.refuse_other_process()
         self._refuse_own_thread()
         if self._is_closed:
-            raise LifecycleError("the runner is closed: make a new one")
+            raise LifecycleError(_CLOSED)
         if not self._ready.is_set():
             raise LifecycleError(
                 "the runner is not started: with pyinformer.run_in_thread() as runner, or start()"
@@ -273,22 +277,23 @@ class LoopThread:
                 self._abandon(call, undo)
             raise
         finally:
-            with self._lock:
-                self._calls.discard(call)
+            self._calls.discard(call)
         return call.result()
 
     def _submit(self, call: Call) -> None:
-        with self._lock:
-            if self._is_closed or self._over.is_set() or self._loop is None:
-                raise LifecycleError("the runner is closed: make a new one")
-            self._calls.add(call)
+        self._calls.add(call)
+        if self._is_closed or self._over.is_set() or self._loop is None:
+            raise LifecycleError(_CLOSED)
+        try:
             self._loop.call_soon_threadsafe(self._launch, call)
+        except RuntimeError as error:  # the loop has just ended
+            raise LifecycleError(_CLOSED) from error
 
     def _launch(self, call: Call) -> None:
         if self._host.is_running:
             self._host.task_group.start_soon(call.run)
         else:
-            call.refuse(LifecycleError("the runner is closed: make a new one"))
+            call.refuse(LifecycleError(_CLOSED))
 
     def _abandon(self, call: Call, undo: Work | None) -> None:
         """Cancel a call whose caller stopped waiting, wait for its end, and undo its work."""
@@ -317,10 +322,8 @@ class LoopThread:
             self._crash = error
             _log.error("%s has crashed: %s\n%s", self._name, error_text(error), trace_text(error))
         finally:
-            with self._lock:
-                self._over.set()
-                calls = tuple(self._calls)
-            for call in calls:
+            self._over.set()
+            for call in self._calls.copy():
                 call.refuse(LifecycleError("the runner's event loop has ended"))
             self._ready.set()
 
