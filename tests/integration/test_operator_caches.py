@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import pyinformer
-from pyinformer import Cluster, KubeObject, Operator, Request
+from pyinformer import Cluster, KubeObject, NotFoundError, Operator, Request
 from pyinformer.operator import Listers, Owns, Watches
 from tests.integration.objects import CONFIG_MAPS, SECRETS, unique
 from tests.waiting import until
@@ -56,3 +59,25 @@ async def test_owned_secrets_are_followed_by_label_and_without_values(server: Se
         server.api.patch("v1", "secrets", "shared", {"data": {"key": value}}, namespace)
         await until(lambda: len(read) > before + 1)
     assert not any("foreign" in names or values for _, names, values in read)
+
+
+async def test_a_kind_can_be_reconciled_that_was_not_served_at_the_start(server: Server) -> None:
+    namespace, seen = server.namespace(), list[str]()
+    app = Operator("kinds")
+    group = f"{unique('group')}.example.com"
+
+    async def reconcile(request: Request, one: KubeObject | None, cluster: Cluster) -> None:
+        seen.append("gone" if one is None else one.gvk.kind)
+
+    app.reconcile("v1", "configmaps", field_selector="metadata.name=none")(reconcile)
+    async with server.connect() as cluster, app.running(cluster, namespaces=namespace):
+        app.reconcile(f"{group}/v1", "rockets")(reconcile)
+        with pytest.raises(NotFoundError):
+            await app.wait_started("rockets")
+
+        await asyncio.to_thread(server.api.register, f"{group}/v1", "Rocket", "rockets")
+        app.reconcile(f"{group}/v1", "rockets")(reconcile)
+        await app.wait_started("rockets")
+        rocket = {"apiVersion": f"{group}/v1", "kind": "Rocket", "metadata": {"name": "one"}}
+        await asyncio.to_thread(server.api.create, rocket, namespace=namespace)
+        await until(lambda: "Rocket" in seen)
