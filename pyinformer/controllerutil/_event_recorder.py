@@ -333,5 +333,8 @@ class EventRecorder(Startable):
         if left:
             self._undelivered += len(left)
             _log.warning(
-                "%d events of %s are dropped: the recorder is closed", len(left), self.controller
+                "%d %s of %s dropped: the recorder is closed",
+                len(left),
+                "event" if len(left) == 1 else "events",
+                self.controller,
             )

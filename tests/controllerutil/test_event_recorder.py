@@ -284,10 +284,12 @@ async def test_closing_ends_although_the_server_does_not_answer(
 
         assert recorder.statistics().undelivered == 4
         server.faults.release()
-    assert "4 events of acme.io/db are dropped" in caplog.text
+    assert "4 events of acme.io/db dropped: the recorder is closed" in caplog.text
 
 
-async def test_closing_twice_or_without_a_start_is_not_an_error() -> None:
+async def test_closing_twice_or_without_a_start_is_not_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with APIServer() as server:
         async with connect(server=server.url) as cluster:
             recorder = EventRecorder(cluster, "db")
@@ -296,6 +298,7 @@ async def test_closing_twice_or_without_a_start_is_not_an_error() -> None:
             await recorder.aclose()
 
             assert recorder.statistics().undelivered == 1
+    assert "1 event of db dropped: the recorder is closed" in caplog.text
 
 
 async def test_closing_that_is_cancelled_drops_and_counts() -> None:
