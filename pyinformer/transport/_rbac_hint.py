@@ -32,7 +32,7 @@ def needed_rule(method: str, path: str, *, watch: bool = False, refusal: bytes =
         return _hint(verb, f"nonResourceURLs: {_json_list(path)}", (verb,), "in a ClusterRole")
     namespace, rest = _namespace_and_rest(rest)
     resource, name, below = rest[0], rest[1:2], rest[2:]
-    verb = _verb(method, has_name=bool(name), watch=watch)
+    verb = _verb(method, has_name=bool(name), watch=watch and not below)  # a log is followed
     if verb in _MAY_CREATE and _CREATION in refusal:
         verb = "create"
     kinds = "/".join((resource, *below[:1]))

@@ -36,6 +36,8 @@ _OF_SECRETS = frozenset(f"{what} secrets.v1" for what in ("list", "watch", "watc
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 415, 429, 504})
 _FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
 _MANAGER = re.compile(r'"(?:[^"\\]|\\.)*+"')  # conflict with "kubectl" using apps/v1
+# An authorizer's refusal names a User; quotas, terminating namespaces and webhooks do not.
+_by_admission: Final = re.compile(r' is forbidden: (?!User ")').search
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _decode_object = msgspec.json.Decoder(JSONObject).decode
@@ -107,7 +109,7 @@ def _error(
         request=request,
         causes=causes,
         retry_after_seconds=retry_after_seconds,
-        needed=needed if kind is ForbiddenError else "",
+        needed=needed if kind is ForbiddenError and not _by_admission(message) else "",
         conflicts=conflicts,
         names_object=bool(details.get("name")),
     )

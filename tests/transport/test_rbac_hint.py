@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,14 @@ IN_SHOP = "/api/v1/namespaces/shop"
         ),
         pytest.param(
             "GET",
+            f"{IN_SHOP}/pods/a/log",
+            {"watch": True},
+            '"get" is missing; needs: apiGroups: [""], resources: ["pods/log"],'
+            ' verbs: ["get"] in namespace shop',
+            id="a-log-that-is-followed",
+        ),
+        pytest.param(
+            "GET",
             "/version",
             {},
             '"get" is missing; needs: nonResourceURLs: ["/version"], verbs: ["get"] in a'
@@ -111,3 +120,31 @@ async def test_a_refusal_names_the_missing_rule_and_survives_a_pickle() -> None:
     assert error.message == "not you"
     assert error.needed.startswith('"list" is missing; needs: apiGroups: [""]')
     assert str(error) == f"list pods.v1: 403 Forbidden: not you; {error.needed}"
+
+
+@pytest.mark.parametrize(
+    ("why", "is_right"),
+    [
+        pytest.param('User "x" cannot create resource "pods"', True, id="rbac"),
+        pytest.param(
+            "unable to create new content in namespace shop because it is being terminated",
+            False,
+            id="namespace-terminating",
+        ),
+        pytest.param("exceeded quota: small, requested: pods=1", False, id="quota"),
+        pytest.param('user "x" is attempting to grant RBAC permissions', False, id="escalation"),
+    ],
+)
+async def test_only_a_missing_right_is_named_as_one(why: str, *, is_right: bool) -> None:
+    body = f'{{"kind":"Status","reason":"Forbidden","message":{json.dumps(_FORBIDDEN + why)}}}'
+    async with (
+        serving(always(response(body.encode(), status=403))) as server,
+        connected(server.url) as connection,
+    ):
+        with pytest.raises(ForbiddenError) as refused:
+            await connection.request("POST", f"{IN_SHOP}/pods", body=b"{}")
+    assert bool(refused.value.needed) == is_right
+    assert ("is missing" in str(refused.value)) == is_right
+
+
+_FORBIDDEN = 'pods "a" is forbidden: '
