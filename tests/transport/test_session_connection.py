@@ -11,13 +11,19 @@ import pytest
 
 from pyinformer.errors import (
     ConnectionEndedError,
+    FencedError,
     ForbiddenError,
     ProtocolError,
     RequestTimeoutError,
     TransportError,
     UnauthorizedError,
 )
-from pyinformer.transport import NetworkConnection, SessionConnection, SessionTimeouts
+from pyinformer.transport import (
+    CURRENT_GUARD,
+    NetworkConnection,
+    SessionConnection,
+    SessionTimeouts,
+)
 from tests.transport.serving import Request, Server, always, response, serving, silence
 
 if TYPE_CHECKING:
@@ -153,6 +159,53 @@ async def test_headers_and_silent_bodies_have_deadlines() -> None:
         with pytest.raises(RequestTimeoutError, match="whether the server carried out the POST"):
             await connection.request("POST", "/x", body=b"{}", timeout_seconds=0.05)
         assert not await connection.probe(0.05)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_a_write_without_an_answer_may_have_been_carried_out(method: str) -> None:
+    async with borrowing(silence) as (connection, library, _):
+        library.limits = SessionTimeouts(headers_seconds=0.05)
+        with pytest.raises(RequestTimeoutError, match="no answer within") as caught:
+            await connection.request(method, "/x")
+    words = "whether the server carried out the PUT is not known"
+    assert (words in str(caught.value)) == (method == "PUT")
+
+
+class _Term:
+    """The guard of a term that another library's login outlives."""
+
+    is_over = False
+
+    def check(self) -> None:
+        """Refuse writes when it is over."""
+        if self.is_over:
+            raise FencedError(lease="lease", reason="over", has_ended=True)
+
+    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
+        """Ignore it."""
+        return lambda: None
+
+    def record_write(self, resource: str, resource_version: str) -> None:
+        """Ignore it."""
+
+
+async def test_a_write_whose_term_ends_during_the_login_is_not_begun() -> None:
+    async with borrowing(always(response())) as (connection, library, _):
+        library.server = "http://127.0.0.1:1"  # a connection would be refused
+        term = _Term()
+
+        def timeouts(*, watch: bool) -> SessionTimeouts:
+            term.is_over = True
+            return SessionTimeouts()
+
+        library.timeouts = timeouts  # type: ignore[method-assign]  # called before the login
+        token = CURRENT_GUARD.set(term)
+        try:
+            with pytest.raises(FencedError) as caught:
+                await connection.request("DELETE", "/x")
+        finally:
+            CURRENT_GUARD.reset(token)
+    assert not caught.value.may_have_left
 
 
 async def test_a_watch_ends_at_its_deadline() -> None:

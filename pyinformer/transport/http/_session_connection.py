@@ -171,13 +171,11 @@ class SessionConnection:
                     method, path, query, headers=headers, content=body, fence=fence
                 )
                 return await read_whole(response, self._body(response, path, watch=False), path)
-        except TimeoutError as error:
-            if isinstance(error, InformerError):
-                raise
-            seconds = timeout_seconds or 0.0
-            raise late_error(error, self._url(path), method, waited_seconds=seconds) from error
         except (TransportError, ProtocolError) as error:
             raise request_error(error, method) from error.__cause__
+        except TimeoutError as error:
+            seconds = timeout_seconds or 0.0
+            raise late_error(error, self._url(path), method, waited_seconds=seconds) from error
 
     async def probe(self, timeout_seconds: float) -> bool:
         """Return whether the server answers a small request; see Connection.probe.
@@ -253,6 +251,8 @@ class SessionConnection:
         timeouts = self._source.timeouts(watch=watch)
 
         async def send(session: aiohttp.ClientSession, server: str) -> aiohttp.ClientResponse:
+            if fence is not None:  # the term may have ended during the login
+                fence.check()
             async with asyncio.timeout(timeouts.headers_seconds):
                 response = await session.request(
                     method,
