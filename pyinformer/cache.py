@@ -16,7 +16,7 @@ from pyinformer.apimachinery import (
     Transform,
     VersionOrder,
 )
-from pyinformer.cluster import ObjectList
+from pyinformer.cluster import LogStream, ObjectList
 from pyinformer.deltas import (
     DeletedFinalStateUnknown,
     Delta,
@@ -87,6 +87,7 @@ __all__ = [
     "Labels",
     "Lineage",
     "ListWatch",
+    "LogStream",
     "MassDeletePolicy",
     "Models",
     "ObjectList",

@@ -9,6 +9,7 @@ from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
+from pyinformer.blocking._log_stream import BlockingLogStream
 from pyinformer.blocking._object_list import BlockingObjectList
 from pyinformer.blocking._runner import Runner, run_in_thread
 from pyinformer.blocking._task_calls import run_with_cluster as run_with_cluster
@@ -19,6 +20,7 @@ __all__ = [
     "BlockingEventStream",
     "BlockingInformer",
     "BlockingInformerFactory",
+    "BlockingLogStream",
     "BlockingObjectList",
     "BlockingRegistration",
     "BlockingTypedEventStream",

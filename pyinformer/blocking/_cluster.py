@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, final, overload
 
 from pyinformer.blocking._factory import BlockingInformerFactory
+from pyinformer.blocking._log_stream import BlockingLogStream
 from pyinformer.blocking._object_list import BlockingObjectList
 from pyinformer.blocking._proxy import (
     SyncProxy,
@@ -17,7 +18,7 @@ from pyinformer.blocking._proxy import (
     synchronous,
     with_arguments_of,
 )
-from pyinformer.cluster import Cluster, VersionMatch
+from pyinformer.cluster import Cluster, LogStream, VersionMatch
 from pyinformer.informer import SharedInformerFactory
 
 if TYPE_CHECKING:
@@ -57,6 +58,19 @@ def _making_factories(
         return BlockingInformerFactory(self._thread, self._thread.do(make))
 
     return informer_factory
+
+
+def _reading_logs(
+    original: Callable[Concatenate[Cluster, P], LogStream],
+) -> Callable[Concatenate[BlockingCluster, P], BlockingLogStream]:
+    """Return the method that reads logs, with the arguments of the asynchronous one."""
+
+    @same_face(original)
+    def logs(self: BlockingCluster, /, *args: P.args, **kwargs: P.kwargs) -> BlockingLogStream:
+        found = self._thread.do(lambda: original(self.asynchronous, *args, **kwargs))
+        return BlockingLogStream(self._thread, found)
+
+    return logs
 
 
 @final
@@ -120,6 +134,9 @@ class BlockingCluster(SyncProxy[Cluster]):
         make = self.asynchronous.list
         found = self._thread.do(lambda: make(api_version, plural, **kwargs))
         return BlockingObjectList(self._thread, found)
+
+    logs: Final = _reading_logs(Cluster.logs)
+    """Read the log of a container: `with cluster.logs("shop/web-0") as lines`."""
 
     delete_collection: Final = synchronous(Cluster.delete_collection)
     """Delete all objects of one namespace, or of a cluster-scoped resource, that match."""

@@ -4,6 +4,7 @@ from pyinformer.cluster._bodies import Body
 from pyinformer.cluster._cluster import Cluster, Propagation, claim_loop, state_of
 from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
+from pyinformer.cluster._log_stream import LogStream
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
 from pyinformer.cluster._pooled_cluster import PooledClusterStatus
@@ -22,6 +23,7 @@ __all__ = [
     "ClusterPool",
     "ClusterPoolOptions",
     "Discovery",
+    "LogStream",
     "ObjectList",
     "Parent",
     "PooledClusterStatus",

@@ -19,12 +19,14 @@ from pyinformer.apimachinery import (
     LabelSelector,
     Selector,
     View,
+    check_integer,
     decode_model,
 )
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._edits import patch_of, status_patch_of
+from pyinformer.cluster._log_stream import LogStream, log_query
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._targets import (
     Parent,
@@ -61,6 +63,8 @@ from pyinformer.transport import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyinformer.transport import ClusterConfig, ConnectionOptions, Query
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
@@ -73,6 +77,7 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _is_quoted_path: Final = re.compile(r"/[!->@-~]*", re.ASCII).fullmatch
+_PODS: Final = GroupVersionResource("", "v1", "pods")
 _SHOWN_FIELDS: Final = 5
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
 
@@ -351,6 +356,63 @@ class Cluster(Closable):
         return await self._writes.delete_collection(
             selection, delete_options(propagation, grace_period_seconds, dry_run=dry_run)
         )
+
+    def logs(
+        self,
+        key: str,
+        *,
+        container: str | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        since_seconds: float | None = None,
+        since_time: datetime | None = None,
+        timestamps: bool = False,
+        tail_lines: int | None = None,
+        limit_bytes: int | None = None,
+        max_line_bytes: int = 65_536,
+    ) -> LogStream:
+        """Read the log of a container: `async with cluster.logs("shop/web-0") as lines`.
+
+        The request is sent when the stream is entered. It is refused if the pod does not exist, or
+        the container has not started; a pod without a node has an empty log. A followed log ends
+        when its container does, and also when the server loses the node: read the pod to know.
+
+        Args:
+            key: the pod, `namespace/name`.
+            container: the container; None if the pod has only one.
+            follow: continue with what is written from now on, over a connection of its own. Without
+                it, one of the connections for requests is used, with the timeouts of lists.
+            previous: the log of the container's run before the current one.
+            since_seconds: only what was written in the last so many seconds; rounded up.
+            since_time: only what was written since then; with a time zone.
+            timestamps: begin each line with the time at which it was written.
+            tail_lines: only so many lines before the end; None for all.
+            limit_bytes: at most so many bytes, which may end within a line; None for all.
+            max_line_bytes: how much of a line is kept; longer ones are cut and marked. Container
+                runtimes write lines of 16 KiB.
+
+        Returns:
+            An iterator over the lines, to be entered. Entering it raises NotFoundError,
+            BadRequestError and the other errors of a read.
+
+        Raises:
+            InvalidArgumentError: an argument is malformed.
+        """
+        if "/" not in key:
+            raise InvalidArgumentError("key", f"must be 'namespace/name', got {key!r}")
+        check_integer("max_line_bytes", max_line_bytes)
+        query = log_query(
+            container=container,
+            follow=follow,
+            previous=previous,
+            since_seconds=since_seconds,
+            since_time=since_time,
+            timestamps=timestamps,
+            tail_lines=tail_lines,
+            limit_bytes=limit_bytes,
+        )
+        path = object_path(_PODS, key, "log")
+        return LogStream(self._requests, path, query, follow=follow, max_line_bytes=max_line_bytes)
 
     async def request(
         self,

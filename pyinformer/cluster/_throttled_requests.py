@@ -18,7 +18,9 @@ from pyinformer.tasks import LoopOwner, Throttle
 from pyinformer.transport import check_guard, read_bounded
 
 if TYPE_CHECKING:
-    from pyinformer.transport import ConnectionProtocol, Query
+    from contextlib import AbstractAsyncContextManager
+
+    from pyinformer.transport import Body, ConnectionProtocol, Query
 
 R = TypeVar("R")
 
@@ -169,6 +171,10 @@ class ThrottledRequests:
                 return await read_bounded(body, _MAX_RESPONSE_BYTES)
 
         return await self.until_served(attempt)
+
+    def stream(self, path: str, query: Query, *, watch: bool) -> AbstractAsyncContextManager[Body]:
+        """Open a GET whose body is read as it arrives; see Connection.stream."""
+        return self._connection.stream(path, query, watch=watch)
 
     async def until_served(self, attempt: Callable[[], Awaitable[R]]) -> R:
         """Return the result of a request, after retries while the server answers 429.

@@ -60,6 +60,7 @@ _FACES = {
     "TypedInformer[": "BlockingTypedInformer[",
     "TypedEventStream[": "BlockingTypedEventStream[",
     "ObjectList[": "BlockingObjectList[",
+    "LogStream": "BlockingLogStream",
 }
 
 # These say something of threads that the original cannot say.

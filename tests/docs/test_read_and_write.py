@@ -86,3 +86,13 @@ async def test_the_page_evicts_a_pod_unless_a_budget_protects_it(apiserver: APIS
 async def test_the_page_asks_for_a_right(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         assert await module_of(PAGE).may_delete_pods(cluster, "shop")
+
+
+async def test_the_page_reads_a_log(apiserver: APIServer) -> None:
+    meta = {"namespace": "shop", "name": "a"}
+    spec = {"nodeName": "n1", "containers": [{"name": "main"}]}
+    apiserver.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    async with cluster_of(apiserver) as cluster:
+        assert await module_of(PAGE).first_error(cluster, "shop/a") is None
+        apiserver.write_log("a", "ok\nERROR: no\nok\n", "shop")
+        assert await module_of(PAGE).first_error(cluster, "shop/a") == "ERROR: no"

@@ -158,7 +158,7 @@ class _MemoryReply:
             await self.write(piece)
         await self.finish()
 
-    async def start(self, status: int) -> None:
+    async def start(self, status: int, *, content_type: str = "application/json") -> None:
         self.status = status
         self._answered(status)
         self.started.set()

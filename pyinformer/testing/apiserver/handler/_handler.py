@@ -21,8 +21,11 @@ from pyinformer.testing.apiserver.reads import (
     WatchStream,
     await_revision,
     list_page,
+    log_of,
     negotiate,
+    parse_log_options,
     render_page,
+    serve_log,
 )
 from pyinformer.testing.apiserver.requests import (
     PROTOBUF,
@@ -289,6 +292,10 @@ class RequestHandler:
         record = storage.get(resource, key_of(route.namespace, route.name))
         if record is None:
             raise failures.not_found(resource, route.name)
+        if route.subresource == "log":
+            log = log_of(record.to_dict(), query, backend.writes.logs)
+            await serve_log(log, parse_log_options(query, route.name), reply)
+            return
         if route.subresource != "scale":
             await _send_json(reply, 200, record.full if shown is None else shown.one(record))
             return

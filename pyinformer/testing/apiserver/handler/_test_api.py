@@ -13,6 +13,7 @@ import msgspec
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import ConflictError, InvalidArgumentError
+from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.patches import merge_patch_edit
 from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
 from pyinformer.testing.apiserver.resources import ListShape, Registry, ResourceType, ScalePaths
@@ -261,6 +262,43 @@ class ObjectTestAPI:
         """Send any bytes to the open watches of a resource; otherwise as `emit`."""
         resource, _ = self._resource(api_version, plural, None)
         return self._storage.inject(resource, line, namespace=namespace or "")
+
+    def write_log(
+        self, name: str, text: str, namespace: str | None = None, *, container: str | None = None
+    ) -> None:
+        """Append to the log of a container, as its program does.
+
+        Servers show the logs of pods that have a `spec.nodeName`.
+
+        Args:
+            name: the pod.
+            text: what to append; a line ends with a line feed.
+            namespace: None is "default".
+            container: the container; None is the first one of the pod.
+
+        Raises:
+            NotFoundError: the pod does not exist.
+        """
+        uid, container = self._container(name, namespace, container)
+        self._writes.logs.of(uid, container).write(text.encode(), _clock.timestamp())
+
+    def restart_container(
+        self, name: str, namespace: str | None = None, *, container: str | None = None
+    ) -> None:
+        """End the log of a container, which becomes the previous one; requests that follow it end.
+
+        Raises:
+            NotFoundError: the pod does not exist.
+        """
+        self._writes.logs.restart(*self._container(name, namespace, container))
+
+    def _container(
+        self, name: str, namespace: str | None, container: str | None
+    ) -> tuple[str, str]:
+        """Return the uid of a pod and the name of one of its containers."""
+        pod = self.get("v1", "pods", name, namespace)
+        first = ((pod.get("spec") or {}).get("containers") or [{}])[0]
+        return str(pod["metadata"]["uid"]), container or str(first.get("name", ""))
 
     def collect_garbage(self) -> int:
         """Do all work of a cluster's garbage collector and namespace controller now.

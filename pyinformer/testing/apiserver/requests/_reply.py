@@ -53,7 +53,7 @@ class Reply(Protocol):
         """
         ...
 
-    async def start(self, status: int) -> None:
+    async def start(self, status: int, *, content_type: str = "application/json") -> None:
         """Send the status and the headers.
 
         Cancellation:

@@ -12,6 +12,7 @@ from pyinformer.testing.apiserver.storage._changes import (
 from pyinformer.testing.apiserver.storage._follower import Follower
 from pyinformer.testing.apiserver.storage._leases import Leases
 from pyinformer.testing.apiserver.storage._objects import Record, key_of, make_record, merge_patch
+from pyinformer.testing.apiserver.storage._pod_logs import ContainerLog, LogLine, PodLogs
 from pyinformer.testing.apiserver.storage._selection import Selection
 from pyinformer.testing.apiserver.storage._storage import (
     WATCH_BUFFER_EVENTS,
@@ -23,10 +24,13 @@ from pyinformer.testing.apiserver.storage._storage import (
 __all__ = [
     "WATCH_BUFFER_EVENTS",
     "BookmarkChange",
+    "ContainerLog",
     "Follower",
     "HistoryExpiredError",
     "Leases",
+    "LogLine",
     "Pending",
+    "PodLogs",
     "Record",
     "SavedState",
     "Selection",

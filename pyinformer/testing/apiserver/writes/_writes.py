@@ -19,6 +19,7 @@ from pyinformer.testing.apiserver.requests import Failure, WriteParameters, fail
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import (
     Leases,
+    PodLogs,
     Record,
     Selection,
     Storage,
@@ -86,6 +87,8 @@ class Writes:
         self._monotonic = monotonic
         self._timestamp = timestamp
         self._strict_namespaces = strict_namespaces
+        self.logs: PodLogs = PodLogs()
+        """What containers have written; the logs of a pod end with it."""
 
     def expire(self, *, everything: bool) -> int:
         """Delete the Events whose lease has ended, or all Events, in one revision per lease.
@@ -509,6 +512,8 @@ class Writes:
         if not resource.is_watch_cached:
             self._leases.detach(resource, key)
         gone = self._storage.remove([(resource, key)])[0]
+        if resource.qualified_name == "pods":
+            self.logs.end_pod(gone.uid)
         if resource.qualified_name == _DEFINITIONS:
             for custom in _defaults.custom_resources(gone.to_dict()):
                 self._registry.remove(custom)
