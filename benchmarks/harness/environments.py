@@ -79,8 +79,11 @@ def _digest(wanted: Path) -> str:
 def _make(folder: Path, wanted: Path) -> None:
     print(f"installing {wanted.stem} into {folder}", file=sys.stderr, flush=True)
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted run left
-    venv.create(folder, with_pip=True, symlinks=True)
-    command = [str(_python(folder)), "-m", "pip", "install", "--quiet", "--no-input"]
+    venv.create(
+        folder, with_pip=False, symlinks=True
+    )  # the pip of this environment installs into it
+    command = [sys.executable, "-m", "pip", "--python", str(_python(folder))]
+    command += ["install", "--quiet", "--no-input"]
     command += ["--disable-pip-version-check", "--requirement", str(wanted)]
     subprocess.run(
         command,
@@ -98,6 +101,5 @@ def _python(folder: Path) -> Path:
 
 
 def _last_lines(error: subprocess.CalledProcessError) -> str:
-    text = error.stderr or error.output or b""  # bytes where venv ran it, text where pip did
-    said = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    said = str(error.stderr or error.output or "")
     return " / ".join(said.strip().splitlines()[-_LINES_OF_AN_ERROR:])

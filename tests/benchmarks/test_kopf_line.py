@@ -9,7 +9,7 @@ from benchmarks.kopf_line.__main__ import Figure, scenes
 def test_both_operators_see_every_object_and_update() -> None:
     measured = scenes(0.002)["events"].turn((None, None))
 
-    assert measured.keys() == {"plain", "line"}
+    assert list(measured) == ["plain", "line"]
     for found in measured.values():
         assert (found.objects, found.updates) == (4, 6)
         # kopf merges updates of one object that arrive within its batch window.
@@ -39,10 +39,9 @@ def test_memory_is_that_of_the_further_objects() -> None:
     assert figure.row(turns) == "| memory | 10 B | 15 B | +5.00 B |  |"
 
 
-def test_the_sides_of_a_scene_run_in_either_order() -> None:
+def test_the_sides_of_a_scene_run_in_reverse_order_too() -> None:
     scene = scenes(0.002)["few indexed"]
 
-    assert list(scene.turn((None, None))) == ["plain", "line"]
     assert list(scene.turn((None, None), is_reversed=True)) == ["line", "plain"]
 
 
