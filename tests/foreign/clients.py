@@ -1,8 +1,8 @@
 """The foreign clients: where they come from; as a program, it installs all that the tests need.
 
-For each client there is a program, or the reason why there is none. client-go is compiled with the
-installed Go, the official Python client gets its own environment, and kubectl is unpacked from
-Debian's package without installing it. All of them are kept in the user's cache.
+For each client there is a program, or the reason why there is none. client-go and Helm are compiled
+with the installed Go, the official Python client gets its own environment, and kubectl is unpacked
+from Debian's package without installing it. All of them are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ PROGRAMS = _HERE / "programs"
 def client_go() -> Path | str:
     """Return the compiled client-go program, or why there is none."""
     with go_program(_HERE / "client_go", wanted=True, cache_folder=_folder()) as program:
+        return program
+
+
+@functools.cache
+def helm() -> Path | str:
+    """Return the compiled program that renders charts as Helm does, or why there is none."""
+    with go_program(_HERE / "helm", wanted=True, cache_folder=_folder()) as program:
         return program
 
 
@@ -97,6 +104,7 @@ def main() -> None:
     """Install everything and say what was found; what is missing is skipped by the tests."""
     for name, found in {
         "client-go": client_go(),
+        "Helm": helm(),
         "the official Python client": official_python(),
         "kubectl of Debian": kubectl("debian"),
         "kubectl on PATH": kubectl("path"),

@@ -61,6 +61,12 @@ def client_go() -> Path:
 
 
 @pytest.fixture(scope="session")
+def helm() -> Path:
+    """The compiled program that renders charts."""
+    return _found(clients.helm())
+
+
+@pytest.fixture(scope="session")
 def official_python() -> Path:
     """An interpreter that imports the official client."""
     return _found(clients.official_python())
