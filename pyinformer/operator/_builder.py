@@ -18,6 +18,7 @@ from pyinformer.operator._caches import DeclaredCache
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler
+from pyinformer.operator._timers import Beats, Timer
 
 
 @final
@@ -53,6 +54,8 @@ class ControllerBuilder:
         """The informers that were included, by what was declared."""
         self.reconcilers: tuple[Reconciler, ...] = ()
         """What was included."""
+        self.timers: tuple[Timer, ...] = ()
+        """Functions that are called at an interval."""
 
     def check(self, caches: Iterable[DeclaredCache]) -> None:
         """Refuse a declaration that would change how a cache that is there keeps its objects.
@@ -104,7 +107,13 @@ class ControllerBuilder:
 
     def controllers(self) -> tuple[Controller[None], ...]:
         """Build new controllers of what was included."""
-        return tuple(map(self.controller_of, self.reconcilers))
+        return (*map(self.controller_of, self.reconcilers), *map(self._timer, self.timers))
+
+    def _timer(self, timer: Timer) -> Controller[None]:
+        controller = timer.controller(self.cluster, self._metrics)
+        for informer in self.informers.values():
+            controller.engine.add_informer(informer)
+        return controller
 
     def controller_of(self, each: Reconciler) -> Controller[None]:
         """Build a new controller of a function that was included."""
@@ -120,15 +129,19 @@ class ControllerBuilder:
             informers: those of all that it reconciles, owns and watches, and others that must have
                 synced before.
         """
+        reconcile = each.bound_to(self.cluster)
+        beats = None if each.every_seconds is None else Beats(each.every_seconds, is_spread=True)
         controller: Controller[None] = Controller(
             each.name,
-            each.bound_to(self.cluster),
+            reconcile if beats is None else beats.timed(reconcile),
             [informers[each.scope]],
             workers=each.workers,
             predicate=each.predicate,
             options=each.options,
             metrics=self._metrics,
         )
+        if beats is not None:
+            beats.attach(controller)
         for owned in each.owns:
             controller.owns(informers[scope_of(owned)], predicate=owned.predicate)
         for watched in each.watches:

@@ -71,6 +71,7 @@ class ElectedControllers(Startable):
         """The names of the current term's controllers."""
         self._is_forced = False
         options = [one.options for one in builder.reconcilers]
+        options += [one.options for one in builder.timers]
         self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
         end_seconds = max(one.drain_timeout_seconds + one.grace_seconds for one in options)
         least_seconds = end_seconds + _CLOSE_SECONDS

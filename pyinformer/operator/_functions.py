@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, cast, final
+from typing import Any, TypeVar, cast, final
 
 from pyinformer.blocking import run_with_cluster
 from pyinformer.cluster import Cluster
@@ -15,11 +15,25 @@ from pyinformer.controller import Result
 from pyinformer.errors import InvalidTypeError
 from pyinformer.tasks import WorkerThreads, name_of
 
+F = TypeVar("F", bound=Callable[..., object])
+
 
 def is_async(function: object) -> bool:
     """Return whether a function is a coroutine function, or an instance whose call is one."""
     call = getattr(function, "__call__", None)  # noqa: B004 - an instance whose call is async
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def shown_as(original: object) -> Callable[[F], F]:
+    """Give a function the name that logs show of another; it keeps its own signature."""
+
+    def decorate(function: F) -> F:
+        for attribute in ("__module__", "__qualname__"):
+            if hasattr(original, attribute):
+                setattr(function, attribute, getattr(original, attribute))
+        return function
+
+    return decorate
 
 
 @final

@@ -49,7 +49,8 @@ from pyinformer.operator._reconciler import (
 )
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
-from pyinformer.sources import PredicateFunction, Request, check_plain
+from pyinformer.operator._timers import check_every, checked_timer
+from pyinformer.sources import PredicateFunction, Request, check_period, check_plain
 from pyinformer.store import IndexFunction, Lister
 from pyinformer.transport import ClusterConfig, ForeignClient
 
@@ -73,6 +74,17 @@ class Register(Protocol[M]):
     def __call__(
         self, function: Callable[[Request, M | None, BlockingCluster], _R], /
     ) -> Callable[[Request, M | None, BlockingCluster], _R]: ...
+
+
+class RegisterTimer(Protocol):
+    """What `Operator.every` returns: a decorator that returns the same function."""
+
+    @overload
+    def __call__(self, function: Callable[[Cluster], _A], /) -> Callable[[Cluster], _A]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[BlockingCluster], _R], /
+    ) -> Callable[[BlockingCluster], _R]: ...
 
 
 @final
@@ -135,6 +147,7 @@ class Operator:
         workers: int = 1,
         options: ControllerOptions | None = None,
         on_unreadable: UnreadableFunction | None = None,
+        every_seconds: float | None = None,
         name: str | None = None,
     ) -> Register[M]:
         """Register a function of (request, object, cluster), async or plain: a decorator.
@@ -172,6 +185,9 @@ class Operator:
                 the function, with the cached KubeObject, for an object that does not fit the
                 model: to remove a finalizer, or to set a condition. It returns and raises as the
                 function does.
+            every_seconds: each object is reconciled at least this often, at moments of its own
+                within the period, as long as it exists: for a state outside Kubernetes. Whatever a
+                call took or raised, the next one is at the next such moment, beside retries.
             name: the controller's name in logs and metrics; None for the plural name.
 
         Raises:
@@ -188,6 +204,7 @@ class Operator:
         checked = checked_model(model, resource)
         check_terms(workers, predicate, options)
         check_selectors(resource, label_selector, field_selector)
+        check_every(every_seconds, options)
 
         def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are Register's
             check_function(function)
@@ -206,6 +223,7 @@ class Operator:
                 options=options or ControllerOptions(),
                 decoded=self._decoded,
                 on_unreadable=on_unreadable,
+                every_seconds=every_seconds,
             )
             self._registrations.add(reconciler)
             return function
@@ -236,6 +254,44 @@ class Operator:
             Safe.
         """
         await self._registrations.wait_started(name)
+
+    def every(
+        self,
+        period_seconds: float,
+        *,
+        name: str | None = None,
+        options: ControllerOptions | None = None,
+    ) -> RegisterTimer:
+        """Register a function of the cluster that is called at an interval: a decorator.
+
+            @app.every(3600)
+            async def delete_old_backups(cluster):
+                ...
+
+        It is first called when all caches have synced, and with leader election by the leader
+        alone. Two calls never run at once: a beat that passes during a call is skipped. An error is
+        logged, counted and retried with backoff, at the next beat at the latest; `TerminalError` is
+        not retried before. A plain function is called in a thread, with a `BlockingCluster`.
+
+        Args:
+            period_seconds: from beat to beat; the first call is the first beat.
+            name: its name in logs and metrics, as that of a controller; None for the function's.
+            options: the deadline of a call, backoff, limits.
+
+        Raises:
+            InvalidArgumentError: the period is invalid, or the name is taken or cannot be one.
+            InvalidTypeError: the function cannot be called so.
+            LifecycleError: the operator runs.
+        """
+        check_period("period_seconds", period_seconds)
+        check_terms(1, None, options)
+
+        def register(function: Any, /) -> Any:  # noqa: ANN401 - the overloads are RegisterTimer's
+            timer = checked_timer(function, period_seconds, name=name, options=options)
+            self._registrations.add_timer(timer)
+            return function
+
+        return register
 
     def object_of(self, model: object) -> KubeObject:
         """Return the cached object that a model was decoded from.
@@ -429,13 +485,16 @@ class Operator:
     ) -> tuple[Controller[None], ...]:
         """Return its controllers, not started: for tests, or to run them with others.
 
+        Those of the reconciles come first, then one of each timer; the key of its request is its
+        name.
+
         Args:
             cluster: the cluster.
             factory: makes their informers, on the same cluster.
             namespaces: the namespaces to follow; None for all.
 
         Returns:
-            In the order of their registration.
+            Both in the order of their registration.
 
         Raises:
             InvalidArgumentError: an argument is invalid.
@@ -497,7 +556,7 @@ class Operator:
         )
 
     def _check_registered(self) -> None:
-        if not self._registrations.reconcilers:
+        if not self._registrations.names:
             reason = f"{self.name}: no function is registered; decorate one: @app.reconcile(...)"
             raise InvalidArgumentError("operator", reason)
 
@@ -597,5 +656,5 @@ class Operator:
             raise SystemExit("\n".join((f"{self.name}: {error}", *notes))) from error
 
     def __repr__(self) -> str:
-        names = ", ".join(self._registrations.reconcilers) or "no reconcile"
+        names = ", ".join(self._registrations.names) or "no reconcile"
         return f"<Operator {self.name} with {names}>"

@@ -20,13 +20,14 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster
-from pyinformer.controller import ControllerOptions, Reconcile, Result
+from pyinformer.controller import ControllerOptions, Result
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError
 from pyinformer.informer import Scope
 from pyinformer.operator._caches import Declaration
 from pyinformer.operator._custom_resource import CustomResource, declared_resource
 from pyinformer.operator._declarations import Owns, Watches, scope_of
-from pyinformer.operator._functions import ClusterFunction
+from pyinformer.operator._functions import ClusterFunction, shown_as
+from pyinformer.operator._timers import TimedReconcile
 from pyinformer.sources import PredicateFunction, Request, check_plain
 from pyinformer.tasks import check_callable
 
@@ -68,6 +69,7 @@ class Reconciler:
     options: ControllerOptions
     decoded: DecodedObjects
     on_unreadable: UnreadableFunction | None = None
+    every_seconds: float | None = None
 
     @property
     def scope(self) -> Scope:
@@ -95,12 +97,13 @@ class Reconciler:
             return declared
         return CustomResource(resource=self.resource, kind=self.model.__name__)
 
-    def bound_to(self, cluster: Cluster) -> Reconcile[None]:
+    def bound_to(self, cluster: Cluster) -> TimedReconcile:
         """Return the function for a Controller, async or plain as the registered one."""
         function, unreadable = self.function, self.on_unreadable
         calling = ClusterFunction(function, cluster)
         calling_unreadable = ClusterFunction(unreadable or function, cluster)
 
+        @shown_as(function)
         async def reconcile(request: Request, obj: KubeObject | None) -> Result | None:
             """Call the function with the model."""
             try:
@@ -115,9 +118,6 @@ class Reconciler:
             with self._remembered(given, obj):
                 return await calling(lambda given_cluster: function(request, given, given_cluster))
 
-        for attribute in ("__module__", "__qualname__"):  # shown in logs
-            if hasattr(function, attribute):
-                setattr(reconcile, attribute, getattr(function, attribute))
         return reconcile
 
     def _decode(self, obj: KubeObject | None) -> object:

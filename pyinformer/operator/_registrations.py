@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyinformer.metrics import Metrics
     from pyinformer.operator._caches import Declaration, DeclaredCache
     from pyinformer.operator._reconciler import Reconciler
+    from pyinformer.operator._timers import Timer
     from pyinformer.store import IndexFunction
 
 
@@ -65,6 +66,8 @@ class Registrations:
         self._name = name
         self.reconcilers: dict[str, Reconciler] = {}
         """By name, in their order."""
+        self.timers: dict[str, Timer] = {}
+        """As `reconcilers`."""
         self.runs: tuple[Run, ...] = ()
         """The runs that have begun to start, and have not been closed."""
         self._followed: tuple[Declaration, ...] = ()
@@ -78,15 +81,34 @@ class Registrations:
             InvalidArgumentError: its name is taken, or it contradicts other declarations.
             LifecycleError: a run belongs to another event loop, or is being closed.
         """
-        if reconciler.name in self.reconcilers:
-            reason = f"{reconciler.name!r} is registered already: give this one a name= of its own"
-            raise InvalidArgumentError("name", reason)
+        self._check_name(reconciler.name)
         caches = self.caches(*reconciler.declarations)
         for run in self.runs:
             run.check(caches)
         self.reconcilers[reconciler.name] = reconciler
         for run in self.runs:
             run.add_nowait(reconciler)
+
+    def add_timer(self, timer: Timer) -> None:
+        """Register a function that is called at an interval.
+
+        Raises:
+            InvalidArgumentError: its name is taken.
+            LifecycleError: the operator runs.
+        """
+        self._check_name(timer.name)
+        self._refuse_if_running("every()")
+        self.timers[timer.name] = timer
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all functions."""
+        return (*self.reconcilers, *self.timers)
+
+    def _check_name(self, name: str) -> None:
+        if name in self.names:
+            reason = f"{name!r} is registered already: give this one a name= of its own"
+            raise InvalidArgumentError("name", reason)
 
     async def wait_started(self, name: str) -> None:
         """Wait until every run has started a reconcile function.
@@ -162,6 +184,7 @@ class Registrations:
             builder = ControllerBuilder(cluster, factory, namespaces=namespaces, metrics=metrics)
         informers = builder.informers_for(self.caches(), factory)
         builder.include(self.reconcilers.values(), informers)
+        builder.timers = tuple(self.timers.values())
         if builder not in self._builders:
             self._builders = (*self._builders, builder)
         return builder
@@ -203,5 +226,5 @@ class Registrations:
 
     def _refuse_if_running(self, call: str) -> None:
         if self._open_builders():
-            reason = "runs already: declare indexes and followed resources before"
+            reason = "runs already: declare timers, indexes and followed resources before"
             raise LifecycleError(f"{call}: {self._name} {reason}")

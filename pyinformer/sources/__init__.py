@@ -23,7 +23,9 @@ from pyinformer.sources._request import Reason, Request
 from pyinformer.sources._request import RequestId as RequestId
 from pyinformer.sources._request import request_for as request_for
 from pyinformer.sources._request import request_text as request_text
+from pyinformer.sources._schedule import next_beat_at as next_beat_at
 from pyinformer.sources._source import Enqueue, Source, SourceInformer, SourceOptions, SourceStatus
+from pyinformer.sources._source import check_period as check_period
 from pyinformer.sources._timer import KeysFunction, TimerSource
 from pyinformer.sources._watched import WatchedSource
 

@@ -434,7 +434,9 @@ def test_a_missing_right_ends_the_program_with_the_reason() -> None:
     with APIServer(tokens=[token]) as api:
         api.register("acme.io/v1", "Database", "databases")
         app = Operator("db-operator")
-        app.reconcile("acme.io/v1", "databases", options=_OPTIONS)(_Seen())
+        app.reconcile(
+            "acme.io/v1", "databases", options=ControllerOptions(sync_timeout_seconds=2.0)
+        )(_Seen())
         config = pyinformer.config.ClusterConfig(
             server=api.url, credentials=pyinformer.transport.StaticCredentials.bearer("t")
         )

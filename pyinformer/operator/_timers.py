@@ -1,0 +1,176 @@
+"""Timers: functions that are called at an interval, and objects that are reconciled at one.
+
+A timer's beats are fixed moments, which do not move with the time that calls take. The next beat is
+enqueued when a call ends, whatever its outcome, so beats that pass during a call are skipped. The
+controller's queue holds them: two calls for one object never run at once, and no beat outlives the
+controller, nor its term of leader election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from zlib import crc32
+
+from pyinformer.apimachinery import KubeObject, is_object_name
+from pyinformer.blocking import BlockingCluster
+from pyinformer.cluster import Cluster
+from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.errors import InvalidArgumentError, ModelMismatchError
+from pyinformer.operator._functions import ClusterFunction, shown_as
+from pyinformer.sources import Reason, Request, check_period, next_beat_at
+from pyinformer.tasks import check_callable
+from pyinformer.workqueue import LOW_PRIORITY
+
+if TYPE_CHECKING:
+    from pyinformer.metrics import Metrics
+
+TimerFunction: TypeAlias = (
+    Callable[[Cluster], Awaitable[Result | None]] | Callable[[BlockingCluster], Result | None]
+)
+"""A function that a timer calls. A plain one runs in a thread, with a BlockingCluster."""
+
+TimedReconcile: TypeAlias = Callable[[Request, KubeObject | None], Awaitable[Result | None]]
+
+_PHASES: Final = 2**32  # of crc32
+
+
+def phase_seconds(key: str, period_seconds: float) -> float:
+    """Return when within the period the beats of a key are: spread evenly, and always the same."""
+    return period_seconds * crc32(key.encode()) / _PHASES
+
+
+@final
+class Beats:
+    """Enqueues the next beat of a controller's requests when their reconcile has ended.
+
+    Args:
+        period_seconds: from beat to beat of one request.
+        is_spread: whether each object has beats of its own, as long as it exists; otherwise they
+            begin with the first call.
+    """
+
+    def __init__(self, period_seconds: float, *, is_spread: bool) -> None:
+        self._period_seconds = period_seconds
+        self._is_spread = is_spread
+        self._priority = LOW_PRIORITY if is_spread else 0  # of 10,000 objects, events come first
+        self._began_at: float | None = None
+        self._controller: Controller[None] | None = None
+        self.reason: Reason = Reason(f"every {period_seconds:g} s", "timer")
+        """Why the requests are made."""
+
+    def attach(self, controller: Controller[None]) -> None:
+        """Enqueue to this controller."""
+        self._controller = controller
+
+    def timed(self, reconcile: TimedReconcile) -> TimedReconcile:
+        """Return a reconcile function after which the next beat is enqueued.
+
+        A cancelled call has none: either it is retried, or the controller ends.
+        """
+
+        @shown_as(reconcile)
+        async def timed(request: Request, obj: KubeObject | None) -> Result | None:
+            """Call the function, and enqueue the next beat."""
+            if self._began_at is None:
+                self._began_at = asyncio.get_running_loop().time()
+            try:
+                result = await reconcile(request, obj)
+            except ModelMismatchError:  # an object that cannot be read changes by an event alone
+                raise
+            except Exception:
+                self._enqueue(request, obj)
+                raise
+            self._enqueue(request, obj)
+            return result
+
+        return timed
+
+    def _enqueue(self, request: Request, obj: KubeObject | None) -> None:
+        has_ended = self._is_spread and obj is None
+        if has_ended or self._controller is None or not self._controller.is_running:
+            return
+        now = asyncio.get_running_loop().time()
+        after_seconds = self._next_at(request.key, now) - now
+        self._controller.engine.requests.put(
+            request, self.reason, priority=self._priority, after_seconds=after_seconds
+        )
+
+    def _next_at(self, key: str, now: float) -> float:
+        period_seconds = self._period_seconds
+        phase = phase_seconds(key, period_seconds) if self._is_spread else self._began_at or 0.0
+        return next_beat_at(now, began_at=phase, period_seconds=period_seconds)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """A registered function that is called at an interval."""
+
+    name: str
+    period_seconds: float
+    function: TimerFunction
+    options: ControllerOptions
+
+    def controller(self, cluster: Cluster, metrics: Metrics) -> Controller[None]:
+        """Return a new controller that calls the function when it starts, and at each beat."""
+        beats = Beats(self.period_seconds, is_spread=False)
+        controller: Controller[None] = Controller(
+            self.name, beats.timed(self._bound_to(cluster)), options=self.options, metrics=metrics
+        )
+        beats.attach(controller)
+        controller.engine.requests.put(Request(self.name), beats.reason, priority=0)
+        return controller
+
+    def _bound_to(self, cluster: Cluster) -> TimedReconcile:
+        function: Callable[[Any], object] = self.function
+        calling = ClusterFunction(function, cluster)
+
+        @shown_as(function)
+        async def call(_request: Request, _obj: KubeObject | None) -> Result | None:
+            """Call the function with the cluster."""
+            return await calling(function)
+
+        return call
+
+
+def checked_timer(
+    function: TimerFunction,
+    period_seconds: float,
+    *,
+    name: str | None,
+    options: ControllerOptions | None,
+) -> Timer:
+    """Return the timer of a function.
+
+    Raises:
+        InvalidArgumentError: the name cannot be one, or the function has none.
+        InvalidTypeError: the function cannot be called with a cluster.
+    """
+    check_callable(function, "every(cluster)", 1)
+    chosen = getattr(function, "__name__", "") if name is None else name
+    if not isinstance(chosen, str) or not is_object_name(chosen):
+        reason = f"must be a word without spaces and slashes, got {chosen!r}: give name="
+        raise InvalidArgumentError("name", reason)
+    return Timer(
+        name=chosen,
+        period_seconds=period_seconds,
+        function=function,
+        options=options or ControllerOptions(),
+    )
+
+
+def check_every(every_seconds: float | None, options: ControllerOptions | None) -> None:
+    """Refuse a period of objects that is invalid, or that is given twice.
+
+    Raises:
+        InvalidArgumentError: naming it.
+    """
+    if every_seconds is None:
+        return
+    check_period("every_seconds", every_seconds)
+    if options is not None and options.resync_period_seconds:
+        reason = "cannot be combined with resync_period_seconds, which is for the same: remove one"
+        raise InvalidArgumentError("every_seconds", reason)

@@ -1,0 +1,311 @@
+"""Timers: functions at an interval, and objects that are reconciled at one, in virtual time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+import pyinformer
+from pyinformer.cluster import Cluster, WriteOptions
+from pyinformer.controller import ControllerOptions
+from pyinformer.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    LifecycleError,
+    ModelMismatchError,
+    TerminalError,
+)
+from pyinformer.operator import Operator
+from pyinformer.operator._timers import phase_seconds
+from pyinformer.sources import Request
+from pyinformer.testing import World
+from tests.leaderelection.electing import Line, now, pause
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject, KubeObject
+    from pyinformer.blocking import BlockingCluster
+
+
+def config_map(name: str, **data: Any) -> JSONObject:
+    """Return a ConfigMap."""
+    metadata = {"namespace": "default", "name": name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World in virtual time with two ConfigMaps."""
+    with World([config_map("a"), config_map("b")], virtual_time=True) as world:
+        yield world
+
+
+class Tick:
+    """A timer's function that notes its calls."""
+
+    def __init__(self, *errors: Exception, takes_seconds: float = 0.0) -> None:
+        self.began: list[float] = []
+        self._errors = list(errors)
+        self._takes_seconds = takes_seconds
+
+    async def __call__(self, cluster: Cluster) -> None:
+        """Take its time, and fail as long as there are errors."""
+        self.began.append(round(now(), 1))
+        await pause(self._takes_seconds)
+        if self._errors:
+            raise self._errors.pop(0)
+
+    @property
+    def after_first(self) -> list[float]:
+        """How long after the first call each began."""
+        return [round(one - self.began[0], 1) for one in self.began]
+
+
+def run(
+    world: World, app: Operator, seconds: float, then: Any = None
+) -> pyinformer.controller.Controller[None]:
+    """Run an operator for some time; return its last controller."""
+
+    async def scenario() -> Any:
+        async with app.running(world.cluster) as operator:
+            await pause(seconds)
+            if then is not None:
+                await then()
+            assert operator.health.ready()
+        return operator.controllers[-1]
+
+    found: pyinformer.controller.Controller[None] = world.run(scenario)
+    return found
+
+
+def operator(tick: Tick, period_seconds: float = 60, **options: Any) -> Operator:
+    """Return an operator of a timer and no reconcile."""
+    app = Operator("test")
+    app.every(period_seconds, name="tick", options=ControllerOptions(**options))(tick)
+    return app
+
+
+def test_a_function_is_called_at_the_start_and_at_each_beat(world: World) -> None:
+    tick = Tick(takes_seconds=2)
+    controller = run(world, operator(tick), 200)
+    assert tick.after_first == [0, 60, 120, 180]
+    assert controller.status().outcomes["success"] == 4
+
+
+def test_beats_that_pass_during_a_call_are_skipped(world: World) -> None:
+    tick = Tick(takes_seconds=150)
+    run(world, operator(tick), 400)
+    assert tick.after_first == [0, 180, 360]
+
+
+def test_an_error_is_retried_with_backoff_and_moves_no_beat(world: World) -> None:
+    tick = Tick(OSError(), OSError())
+    backoff = {"initial_backoff_seconds": 4.0, "backoff_jitter_ratio": 0.0}
+    controller = run(world, operator(tick, **backoff), 70)
+    assert tick.after_first == [0, 4, 12, 60]
+    assert controller.status().outcomes["error"] == 2
+
+
+def test_after_an_error_the_next_call_is_at_the_next_beat_at_the_latest(world: World) -> None:
+    tick = Tick(OSError(), TerminalError("not now"))
+    run(world, operator(tick, initial_backoff_seconds=900.0), 130)
+    assert tick.after_first == [0, 60, 120]
+
+
+def test_a_call_beyond_its_deadline_is_retried(world: World) -> None:
+    tick = Tick(takes_seconds=20)
+    controller = run(world, operator(tick, reconcile_timeout_seconds=10.0), 15)
+    assert tick.after_first == [0, 10]
+    assert controller.status().outcomes["timeout"] >= 1
+
+
+def test_a_plain_function_gets_the_blocking_cluster(world: World) -> None:
+    app = Operator("test")
+
+    @app.every(60)
+    def sweep(cluster: BlockingCluster) -> None:
+        cluster.delete("v1", "configmaps", "default/a")
+
+    controller = run(world, app, 10)
+    assert controller.name == "sweep"
+    assert controller.status().last_error is None
+    assert [one["metadata"]["name"] for one in world.list("v1", "configmaps")] == ["b"]
+
+
+def test_only_the_timers_of_the_leader_run(world: World) -> None:
+    def replica(identity: str) -> tuple[Tick, Any]:
+        election = pyinformer.LeaderElection(identity=identity)
+        app, tick = Operator("test", leader_election=election), Tick()
+        app.every(10, name="tick")(tick)
+        cluster = Cluster(
+            world.cluster.config,
+            write_options=WriteOptions(writes_per_second=None, retry_limit=0),
+            connection=Line(world.cluster.connection),
+        )
+        return tick, app.running(cluster)
+
+    async def scenario() -> None:
+        (first, one), (second, two) = replica("one"), replica("two")
+        await one.start()
+        await until(lambda: first.began)
+        async with two:
+            await pause(35)
+            assert len(first.began) == 4
+            assert second.began == []
+            await one.aclose()
+            await until(lambda: second.began)
+            count = len(first.began)
+            await pause(25)
+            assert len(first.began) == count
+            assert second.after_first == [0, 10, 20]
+
+    world.run(scenario)
+
+
+def test_each_object_is_reconciled_at_its_interval_as_long_as_it_exists(world: World) -> None:
+    app, seen = Operator("test"), list[tuple[str, bool, float]]()
+
+    @app.reconcile("v1", "configmaps", every_seconds=100)
+    async def reconcile(request: Request, obj: KubeObject | None, cluster: Cluster) -> None:
+        seen.append((request.name, obj is None, now()))
+
+    def times(name: str) -> list[float]:
+        return [at for one, _, at in seen if one == name]
+
+    async def change() -> None:
+        seen.clear()
+        await world.cluster.delete("v1", "configmaps", "default/a")
+        await world.cluster.create(config_map("c"))
+        await pause(300)
+
+    run(world, app, 350, change)
+    assert [is_gone for name, is_gone, _ in seen if name == "a"] == [True]
+    for name in ("b", "c"):
+        beats = times(name)[-3:]
+        assert [round(one % 100, 1) for one in beats] == [
+            round(phase_seconds(f"default/{name}", 100), 1)
+        ] * 3
+        assert [round(one - beats[0]) for one in beats] == [0, 100, 200]
+    assert len(times("b")) == 3
+
+
+def test_a_beat_and_an_event_never_reconcile_one_object_at_once(world: World) -> None:
+    app = Operator("test")
+    running, most = Counter[str](), Counter[str]()
+
+    @app.reconcile("v1", "configmaps", every_seconds=10, workers=4)
+    async def reconcile(request: Request, obj: KubeObject | None, cluster: Cluster) -> None:
+        running[request.key] += 1
+        most[request.key] = max(most[request.key], running[request.key])
+        await pause(25)
+        running[request.key] -= 1
+
+    async def change() -> None:
+        for number in range(5):
+            await world.cluster.apply(config_map("a", n=str(number)), field_manager="test")
+            await pause(7)
+
+    run(world, app, 60, change)
+    assert most == {"default/a": 1, "default/b": 1}
+
+
+def test_beats_of_objects_are_spread_over_the_period() -> None:
+    phases = [phase_seconds(f"shop/database-{number}", 100.0) for number in range(10_000)]
+    counts = Counter(int(one) for one in phases)
+    assert len(counts) == 100
+    assert max(counts.values()) < 150
+
+
+class Spec(msgspec.Struct):
+    size: int
+
+
+class Sized(msgspec.Struct):
+    data: Spec
+
+
+def test_an_unreadable_object_has_beats_if_there_is_a_hook_for_it(world: World) -> None:
+    app, hooked, failed = Operator("test"), list[str](), list[str]()
+
+    async def on_unreadable(
+        request: Request, obj: KubeObject, cluster: Cluster, error: ModelMismatchError
+    ) -> None:
+        hooked.append(request.name)
+
+    @app.reconcile("v1", "configmaps", model=Sized, every_seconds=10, name="without-hook")
+    @app.reconcile("v1", "configmaps", model=Sized, every_seconds=10, on_unreadable=on_unreadable)
+    async def reconcile(request: Request, sized: Sized | None, cluster: Cluster) -> None:
+        failed.append(request.name)
+
+    controller = run(world, app, 45)
+    assert set(Counter(hooked).values()) <= {5, 6}, "the first call, and four or five beats"
+    assert failed == []
+    assert controller.status().outcomes["terminal"] == 2, "an event alone can mend them"
+
+
+def test_the_reason_of_a_beat_is_shown(world: World) -> None:
+    app, reasons = Operator("test"), list[str]()
+
+    @app.reconcile("v1", "configmaps", every_seconds=10, label_selector=None, name="maps")
+    async def reconcile(request: Request, obj: KubeObject | None, cluster: Cluster) -> None:
+        if request.name == "a":
+            reasons.append("; ".join(map(str, request.reasons)))
+
+    run(world, app, 12)
+    assert reasons[1:] == ["every 10 s timer"]
+
+
+@pytest.mark.parametrize("period", [0, -1, float("nan"), float("inf")])
+def test_an_invalid_period_is_refused(period: float) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^period_seconds"):
+        Operator("test").every(period)
+    with pytest.raises(InvalidArgumentError, match=r"^every_seconds"):
+        Operator("test").reconcile("v1", "pods", every_seconds=period)
+
+
+def test_two_periods_for_objects_are_refused() -> None:
+    options = ControllerOptions(resync_period_seconds=60)
+    with pytest.raises(InvalidArgumentError, match=r"resync_period_seconds.*remove one"):
+        Operator("test").reconcile("v1", "pods", every_seconds=60, options=options)
+
+
+def test_a_timer_that_cannot_be_called_or_named_is_refused() -> None:
+    app = Operator("test")
+    with pytest.raises(InvalidTypeError, match=r"every\(cluster\)"):
+        app.every(60)(lambda: None)  # type: ignore[type-var,misc,arg-type]
+    with pytest.raises(InvalidArgumentError, match="give name="):
+        app.every(60)(Tick())
+    with pytest.raises(InvalidArgumentError, match="give name="):
+        app.every(60, name="a/b")(Tick())
+    app.every(60, name="tick")(Tick())
+    with pytest.raises(InvalidArgumentError, match="'tick' is registered already"):
+        app.every(60, name="tick")(Tick())
+    with pytest.raises(InvalidArgumentError, match="'tick' is registered already"):
+        app.reconcile("v1", "pods", name="tick")(lambda request, obj, cluster: None)
+
+
+def test_a_timer_is_declared_before_the_operator_runs(world: World) -> None:
+    app = operator(Tick())
+
+    async def late() -> None:
+        with pytest.raises(LifecycleError, match="declare timers"):
+            app.every(60, name="late")(Tick())
+
+    run(world, app, 1, late)
+
+
+def test_a_world_calls_a_timer_by_its_name(world: World) -> None:
+    tick = Tick()
+    (controller,) = operator(tick).controllers(world.cluster, world.factory)
+    assert world.reconcile(controller, "tick").error is None
+    assert len(tick.began) == 1
+
+
+def test_the_rights_of_an_operator_of_timers_are_those_that_it_declares() -> None:
+    app = Operator("test", writes=[("v1", "configmaps", "delete")])
+    app.every(60, name="tick")(Tick())
+    assert "configmaps" in app.required_rbac()
