@@ -165,7 +165,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         try:
             return cast("_T", decode(self.raw))
         except Exception as error:  # noqa: BLE001 - validators and generated models raise anything
-            name = getattr(model, "__name__", repr(model))
+            name = model.__name__ if isinstance(model, type) else repr(model)
             reason = f"does not fit {name}: {_reason_of(error)}"
             raise InvalidObjectError(self._what, reason) from cause_of(error)
 
