@@ -244,6 +244,18 @@ async def operators(app: Operator, cluster: Cluster, model: Model, request: Requ
     async def of_another(request: Request, found: PodView | None, cluster: Cluster) -> None:
         return None
 
+    @app.every(60)
+    async def sweep(cluster: Cluster) -> None:
+        return None
+
+    @app.every(60)
+    def report(cluster: BlockingCluster) -> Result | None:
+        return None
+
+    @app.every(60)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    def of_the_loop_too(cluster: Cluster) -> None:
+        return None
+
     reveal_type(app.reconcile("acme.io/v1", "models", model=Model))  # Register[Model]
     reveal_type(app.reconcile("v1", "pods"))  # Register[KubeObject[None]]
     reveal_type(await typed(request, model, cluster))  # Result | None
