@@ -52,7 +52,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo pictures test test-wheel test-pythons test-lowest test-real test-foreign test-kopf kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo options pictures test test-wheel test-pythons test-lowest test-real test-foreign test-kopf kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -154,6 +154,9 @@ SPHINX = $(BIN)/sphinx-build -q --keep-going -d build/doctrees
 docs: $(READY_TO_DOCS)  ## the documentation, into build/docs; a warning or a broken link is an error
 	@echo "== sphinx" && $(SPHINX) -n -W docs build/docs
 	@echo "== documentation: build/docs/index.html"
+
+options: $(READY_TO_DOCS)  ## write the page of all options again, from signatures and docstrings
+	@$(BIN)/python docs/_extensions/options.py
 
 pictures: $(READY_TO_DOCS)  ## draw the pictures of the README again, from what the command prints
 	@$(BIN)/python docs/_extensions/pictures.py
