@@ -28,8 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 _UNMEASURED = ("exhaustive", "hypothesis", "soak")
-# The programs that these folders start run nothing that the tests in this process do not.
-_UNMEASURED_PROGRAMS = {"benchmarks", "docs", "gates"}
+# The branches of each folder of the package are those that the tests of that folder reach.
+_UNMEASURED_FOLDERS = {
+    "benchmarks",
+    "docs",
+    "faults",
+    "gates",
+    "kopf_proofs",
+    "typing",
+}
 _OPEN_FILES = "/proc/self/fd"
 _COLLECT_AFTER = 10_000  # new objects
 _SETTLE_SECONDS = 1.0  # a server in another thread closes its end a moment after the client
@@ -145,11 +152,12 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
         _shared_threads.update(_threads() - threads)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Measure no coverage of tests that repeat much: it doubles their time and adds no branch."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Measure no coverage of some tests and their fixtures, whose servers run in threads."""
     is_long = any(item.get_closest_marker(name) for name in _UNMEASURED)
-    if not is_long or "coverage" not in sys.modules:  # it is not installed everywhere
+    is_measured = not is_long and not _UNMEASURED_FOLDERS & set(item.path.parts)
+    if is_measured or "coverage" not in sys.modules:  # it is not installed everywhere
         return (yield)
     import coverage
 
@@ -165,9 +173,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _unmeasured_programs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep coverage, which doubles their time, out of programs of some folders."""
+    """Keep coverage, which doubles their time, out of the programs that some folders start."""
     with pytest.MonkeyPatch.context() as patch:
-        if _UNMEASURED_PROGRAMS & set(request.path.parts):
+        if _UNMEASURED_FOLDERS & set(request.path.parts):
             for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
                 patch.delenv(name, raising=False)
         yield

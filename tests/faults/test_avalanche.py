@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import RequestRecord
 
-INFORMERS = in_soak(200, otherwise=60)
+INFORMERS = in_soak(200, otherwise=40)
 MOST_LISTS = RequestBudgetOptions().max_lists
 FAILURES = 2  # of each informer while the server is away
 LIST_SECONDS = 0.02  # how long the server delays each list
