@@ -27,7 +27,7 @@ class ContainerLog:
     """The log of one container."""
 
     def __init__(self) -> None:
-        self.is_over = False
+        self.is_over: bool = False
         """Whether nothing more will be written."""
         self._lines: list[LogLine] = []
         self._lock = threading.Lock()
