@@ -84,6 +84,7 @@ class Delivery:
         self._is_observer = is_observer
         self._owner = owner
         self._queue: deque[_Pending] = deque()
+        self._listed: list[KubeObject[None]] = []
         self._replays = True
         self._is_paused = self._is_listing = False
 
@@ -96,12 +97,14 @@ class Delivery:
         The rest need not be kept: after a pause every object is reported again.
         """
         self._is_paused = True
+        self._keep_listed()
         self._queue = deque(one for one in self._queue if one.kind == "DELETED")
 
     def resume(self) -> None:
         """Report again: the next list is the first of a new reflector, which reports all of it."""
         self._is_paused = self._is_listing = False
         self._replays = True
+        self._keep_listed()
 
     @property
     def can_replay(self) -> bool:
@@ -162,6 +165,7 @@ class Delivery:
             if number % _SLICE == 0:
                 yield
         yield from self.known.replace(objects, resource_version)
+        self._listed.clear()
         self.has_listed, self._is_listing = True, False
         self._put(None, None)
 
@@ -179,11 +183,21 @@ class Delivery:
         if not obj.raw:  # a known object, as the sink returned it
             return
         was = self.known.get(key)
-        if self._is_observer:
-            if not self._is_same(was, obj):
-                self._put(self._observed_kind(was, obj), obj)
-        elif is_replay or not self._is_same(was, obj):
-            self._put(None, obj)
+        is_same = self._is_same(was, obj)
+        if is_same and (self._is_observer or not is_replay):
+            return
+        self._put(self._observed_kind(was, obj) if self._is_observer else None, obj)
+        if not is_same and not self._is_paused:
+            self._listed.append(obj)
+
+    def _keep_listed(self) -> None:
+        """Know what a list has reported that is not complete, and may never be.
+
+        kopf may have these objects already, so a deletion before the next list is to be reported.
+        """
+        for obj in self._listed:
+            self.known.put(obj)
+        self._listed.clear()
 
     def _observed_kind(self, was: KubeObject[None] | None, obj: KubeObject[None]) -> Kind:
         """Return a type only for news: after each, kopf scans, or checks all namespaces."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -270,6 +271,31 @@ def test_deletions_wait_for_the_end_of_a_pause_and_all_else_is_listed_again(know
     ]
 
 
+def unfinished(delivery: Delivery, steps: int, *objects: KubeObject[None]) -> None:
+    """Pass a list whose reflector is stopped after some steps."""
+    for _ in islice(delivery.replace_nowait({obj.key: obj for obj in objects}, "100"), steps):
+        pass
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_what_an_unfinished_list_has_reported_is_known(known: Known, *, is_paused: bool) -> None:
+    """A long list is applied in steps; kopf takes its first objects before the last are there."""
+    delivery = delivery_of(known)
+    listing(delivery, pod("a", 1))
+    unfinished(delivery, 2, pod("a", 2, "another"), pod("b", 3))
+    assert taken(delivery) == [
+        (None, "a", "1"),
+        "LISTED",
+        ("DELETED", "a", "1"),
+        (None, "a", "2"),
+    ]
+    if is_paused:
+        delivery.pause()
+    delivery.resume()
+    listing(delivery, pod("b", 3))
+    assert taken(delivery) == [("DELETED", "a", "2"), (None, "b", "3"), "LISTED"]
+
+
 def test_a_warm_stream_replays_what_it_knows() -> None:
     delivery = delivery_of(CachedObjects())
     assert not delivery.can_replay
@@ -347,6 +373,7 @@ def _lives(steps: list[tuple[str, dict[str, tuple[int, int]], int]]) -> list[set
         st.one_of(
             st.tuples(st.just("list"), STATES, st.integers(0, 9)),
             st.tuples(st.just("pause"), STATES, st.integers(0, 9)),
+            st.tuples(st.just("cut"), STATES, st.integers(0, 9)),
         ),
         max_size=8,
     ),
@@ -361,13 +388,16 @@ def test_after_any_lists_and_pauses_kopf_knows_what_exists(
     state: dict[str, tuple[int, int]] = {}
     for number, (what, state, most) in enumerate(steps):
         reader.read(delivery, most)
-        if what == "pause" and not is_observer:
+        pods = [pod(name, 10 * number + v, f"{name}-{life}") for name, (v, life) in state.items()]
+        if what == "cut":
+            unfinished(delivery, 2, *pods)
+            reader.read(delivery, most)
+        if what != "list" and not is_observer:
             delivery.pause()
+        if what != "list":
             delivery.resume()
-        listing(
-            delivery,
-            *(pod(name, 10 * number + v, f"{name}-{life}") for name, (v, life) in state.items()),
-        )
+        if what != "cut" or number == len(steps) - 1:
+            listing(delivery, *pods)
     reader.read(delivery)
     assert set(reader.existing) == {f"{name}-{life}" for name, (_, life) in state.items()}
     for uid, lives in reader.births.items():
