@@ -3,7 +3,7 @@
 from pyinformer.apimachinery._backoff import ExponentialBackoff
 from pyinformer.apimachinery._checks import check_choice, check_flag, check_integer, check_seconds
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
-from pyinformer.apimachinery._compact import CompactObject, load_zstandard
+from pyinformer.apimachinery._compact import CompactObject
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
 from pyinformer.apimachinery._field_selector import FieldSelector
@@ -45,6 +45,7 @@ from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
 from pyinformer.apimachinery._wire import view_path
+from pyinformer.apimachinery._zstd import check_compressor, has_compressor
 
 __all__ = [
     "ABSENT",
@@ -88,6 +89,7 @@ __all__ = [
     "VersionOrder",
     "View",
     "check_choice",
+    "check_compressor",
     "check_flag",
     "check_integer",
     "check_model",
@@ -102,10 +104,10 @@ __all__ = [
     "diff",
     "fields_of",
     "guess_plural",
+    "has_compressor",
     "identity_in",
     "is_object_name",
     "key_in",
-    "load_zstandard",
     "near_names",
     "object_key",
     "older",

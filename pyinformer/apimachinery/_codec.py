@@ -74,7 +74,7 @@ class ObjectCodec(Generic[V]):
         resource: the resource whose objects these are.
         view: the projection, checked by `check_view`, or None.
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
-        compact: keep bodies compressed; needs the package zstandard.
+        compact: keep bodies compressed; needs a compressor (`has_compressor`).
         transform: the user's change to each object before it is kept.
         metadata_only: keep an object's metadata alone, as a PartialObjectMetadata, even if the
             server sent the whole object.

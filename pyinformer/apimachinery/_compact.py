@@ -13,39 +13,18 @@ from pyinformer.apimachinery._keys import GroupVersionKind
 from pyinformer.apimachinery._meta import ObjectMeta
 from pyinformer.apimachinery._object import KubeObject, V, refuse_changes, stored_body
 from pyinformer.apimachinery._view import View
-from pyinformer.errors import InternalError, InvalidArgumentError
+from pyinformer.apimachinery._zstd import Zstd, load_zstd
+from pyinformer.errors import InternalError
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Callable
 
-    import zstandard
-
-_LEVEL = 1  # with a dictionary, level 3 saves 4 % of the bytes for 20 % of the time
 _SAMPLES = 128  # twice as many make bodies 2 % smaller
 _SAMPLES_BYTES = 1024 * 1024  # bounds the time of a training where objects are large
-_DICTIONARY_BYTES = 64 * 1024
-# Given, zstd does not try out others for half a second. With a small table of frequencies (2**16)
-# and a fifth of the samples counted a training takes 3 ms, a quarter of what it takes with its own:
-# less than a thread for it would cost in care.
-_TRAINING = {"k": 1024, "d": 8, "f": 16, "accel": 5, "level": _LEVEL}
 _GROWTH = 16  # each dictionary serves for so many times as many objects as the one before
 _LARGE_BYTES = 64 * 1024  # such a body repeats itself enough: it needs and teaches no dictionary
 _WORTH_IT = 0.8  # what stays larger than this part of itself is not worth 3 us per read
 _PACKED = b"("[0]  # every zstd frame begins with it, and no JSON object does
-
-
-def load_zstandard() -> ModuleType:
-    """Import the package that compresses.
-
-    Raises:
-        InvalidArgumentError: it is not installed; the text names the command that installs it.
-    """
-    try:
-        import zstandard  # noqa: PLC0415 - optional, and loaded only by programs that use it
-    except ImportError as error:
-        reason = "'compact' needs the package zstandard: pip install 'pyinformer[compact]'"
-        raise InvalidArgumentError("memory", reason) from error
-    return zstandard
 
 
 @final
@@ -56,21 +35,15 @@ class Unpacker:
     back. That needs no lock, so a signal handler or finalizer that reads cannot deadlock.
 
     Args:
-        package: zstandard.
-        dictionary: what was trained, or None.
+        zstd: the compressor with the dictionary.
     """
 
-    __slots__ = ("_dictionary", "_idle", "_package", "latest")
+    __slots__ = ("_idle", "_zstd", "latest")
 
-    def __init__(
-        self, package: ModuleType, dictionary: zstandard.ZstdCompressionDict | None
-    ) -> None:
-        self._package = package
-        self._dictionary = dictionary
+    def __init__(self, zstd: Zstd) -> None:
+        self._zstd = zstd
         # The first one prepares the shared dictionary, which two threads must not do at once.
-        self._idle: list[zstandard.ZstdDecompressor] = [
-            package.ZstdDecompressor(dict_data=dictionary)
-        ]
+        self._idle: list[Callable[[bytes], bytes]] = [zstd.decompressor()]
         self.latest: tuple[bytes, bytes] = (b"", b"")
         """The newest body, compressed and plain: indexes by path read it when it arrives."""
 
@@ -87,14 +60,14 @@ class Unpacker:
             return body
         idle = self._idle
         try:
-            decompressor = idle.pop()
+            decompress = idle.pop()
         except IndexError:
-            decompressor = self._package.ZstdDecompressor(dict_data=self._dictionary)
+            decompress = self._zstd.decompressor()
         try:
-            plain = decompressor.decompress(body)
-        except self._package.ZstdError as error:
+            plain = decompress(body)
+        except self._zstd.error as error:
             raise InternalError(f"a cached body cannot be decompressed: {error}") from error
-        idle.append(decompressor)
+        idle.append(decompress)
         return plain
 
 
@@ -129,18 +102,18 @@ class BodyPacker:
     are created in one thread.
 
     Raises:
-        InvalidArgumentError: the package zstandard is not installed.
+        InvalidArgumentError: nothing is installed that compresses.
     """
 
     def __init__(self) -> None:
-        self._package = load_zstandard()
+        self._zstd = load_zstd()
         self._early: dict[str, KubeObject[Any]] | None = {}
         self._samples: dict[str, bytes] = {}
         self._samples_bytes = 0
         self._stride = self._until_sample = 1
         self.trainings: int = 0
         """How many dictionaries were trained."""
-        self._use(None)
+        self._use(self._zstd)
 
     def record(  # noqa: PLR0917 - called in the place of KubeObject, for every object
         self,
@@ -188,25 +161,11 @@ class BodyPacker:
         self._samples, self._samples_bytes, self._early = {}, 0, None
         self._stride = self._until_sample = self._stride * _GROWTH
         self.trainings += 1
-        self._use(self._train(samples))
+        self._use(self._zstd.trained_on(samples))
         for obj in () if early is None else early.values():
             _unpacker.__set__(obj, self._unpacker)
             stored_body.__set__(obj, self._pack(stored_body.__get__(obj)))
 
-    def _train(self, samples: list[bytes]) -> zstandard.ZstdCompressionDict | None:
-        """Return a dictionary; None if the samples are too few or too different."""
-        try:
-            dictionary: zstandard.ZstdCompressionDict = self._package.train_dictionary(
-                _DICTIONARY_BYTES, samples, **_TRAINING
-            )
-            dictionary.precompute_compress(level=_LEVEL)
-        except self._package.ZstdError:
-            return None
-        return dictionary
-
-    def _use(self, dictionary: zstandard.ZstdCompressionDict | None) -> None:
-        package = self._package
-        self._compress = package.ZstdCompressor(
-            level=_LEVEL, dict_data=dictionary, write_checksum=True, write_dict_id=False
-        ).compress
-        self._unpacker = Unpacker(package, dictionary)
+    def _use(self, zstd: Zstd) -> None:
+        self._compress = zstd.compressor()
+        self._unpacker = Unpacker(zstd)

@@ -20,8 +20,8 @@ from pyinformer.apimachinery import (
     Transform,
     View,
     check_choice,
+    check_compressor,
     check_seconds,
-    load_zstandard,
     parse_path,
 )
 from pyinformer.audit import MutationDetector
@@ -213,7 +213,7 @@ class InformerSettings:
             check_choice(name, getattr(self, name), choices)
         check_projection(self.memory, self.projection)
         if self.memory == "compact":
-            load_zstandard()  # fail here, and not when objects arrive
+            check_compressor()  # fail here, and not when objects arrive
 
 
 def check_safeguards(options: object, mutation_detector: object) -> None:

@@ -10,14 +10,13 @@ import asyncio
 import math
 from datetime import UTC, datetime
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, final
 
 from kopf._cogs.clients import errors, watching
 
 from pyinformer._clock import wall_time
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource
+from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, has_compressor
 from pyinformer.errors import ConnectionEndedError
 from pyinformer.kopf._delivery import Delivery
 from pyinformer.kopf._forbidden import Refusal
@@ -269,7 +268,7 @@ class Stream:
             list_watch,
             self._delivery,
             strip_managed_fields=False,
-            compact=self.known.has_bodies and find_spec("zstandard") is not None,
+            compact=self.known.has_bodies and has_compressor(),
             share_labels=self.known.has_bodies,
             options=self._options,
             watch_list_memory=operator.watch_list_memory,

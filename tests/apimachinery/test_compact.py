@@ -17,15 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.data.pods import PodGenerator
-from pyinformer.apimachinery import JSONObject, KubeObject, ObjectCodec, View, diff, load_zstandard
+from pyinformer.apimachinery import JSONObject, KubeObject, ObjectCodec, View, diff
 from pyinformer.apimachinery._compact import BodyPacker, CompactObject
 from pyinformer.apimachinery._fields import MetadataReader
-from pyinformer.errors import (
-    FrozenObjectError,
-    InternalError,
-    InvalidArgumentError,
-    InvalidObjectError,
-)
+from pyinformer.errors import FrozenObjectError, InternalError, InvalidObjectError
 from tests.apimachinery.samples import POD, PODS, decode, text_of
 
 if TYPE_CHECKING:
@@ -157,13 +152,6 @@ def test_a_body_that_does_not_shrink_is_kept_uncompressed() -> None:
     decode(codec, POD)
     assert not is_packed(stays)
     assert stays.to_dict()["spec"]["nodeName"] == text
-
-
-def test_samples_without_common_content_make_no_dictionary() -> None:
-    packer = BodyPacker()
-
-    assert packer._train([]) is None
-    assert packer._train([b"x"] * 3) is None
 
 
 def _identical(number: int) -> JSONObject:
@@ -419,18 +407,6 @@ def test_threads_read_one_object_at_once_and_while_others_are_packed() -> None:
 
     assert wrong == []
     assert [obj.raw for obj in made] == wanted
-
-
-def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-
-    with pytest.raises(InvalidArgumentError) as raised:
-        load_zstandard()
-
-    assert str(raised.value) == (
-        "memory: 'compact' needs the package zstandard: pip install 'pyinformer[compact]'"
-    )
-    assert isinstance(raised.value.__cause__, ImportError)
 
 
 def test_an_object_over_the_limit_keeps_its_metadata() -> None:

@@ -218,10 +218,11 @@ async def test_closing_amid_the_first_objects_leaves_nothing_behind(
     assert {thread for thread in threading.enumerate() if not thread.daemon} <= threads
 
 
-async def test_without_the_package_compact_is_refused_where_it_is_asked_for(
+async def test_without_a_compressor_compact_is_refused_where_it_is_asked_for(
     apiserver: APIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "zstandard", None)
+    for module in ("zstandard", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, module, None)
     async with (
         cluster_of(apiserver) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,

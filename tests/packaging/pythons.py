@@ -49,7 +49,7 @@ _DEPENDENCIES = (
 # Each has something of its own that depends on an interpreter or on a dependency: decoding and
 # immutability (msgspec), threads and signals, event loops, sockets (aiohttp, httptools,
 # aiohappyeyeballs), credentials (kubernetes_asyncio), models (pydantic), compressed bodies
-# (zstandard), tables (rich).
+# (zstandard, compression.zstd), tables (rich).
 _TESTS = (
     "tests/apimachinery/test_codec.py",
     "tests/apimachinery/test_compact.py",
@@ -57,6 +57,7 @@ _TESTS = (
     "tests/apimachinery/test_models.py",
     "tests/apimachinery/test_object.py",
     "tests/apimachinery/test_view.py",
+    "tests/apimachinery/test_zstd.py",
     "tests/audit/test_copy_on_read.py",
     "tests/blocking",
     "tests/cli/test_commands.py",
