@@ -27,7 +27,7 @@ from pyinformer.informer import SharedInformerFactory
 from pyinformer.tasks import LoopOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyinformer.apimachinery import GroupVersionResource
     from pyinformer.cluster import Cluster
@@ -46,6 +46,7 @@ _HELP: Final = (
     "install its CustomResourceDefinition, `pyinformer crd module:Model | kubectl apply -f -`, or"
     " correct the name"
 )
+_ENDED: Final = "the operator ended before this reconcile had started"
 
 
 def hint_of(resource: GroupVersionResource, cluster: Cluster) -> str:
@@ -62,18 +63,35 @@ class Addition:
 
     Args:
         reconciler: the function.
+        pending: those that were registered before it, and have not started yet.
     """
 
-    def __init__(self, reconciler: Reconciler) -> None:
+    def __init__(self, reconciler: Reconciler, pending: Iterable[Addition]) -> None:
         self.reconciler: Reconciler = reconciler
+        self._scopes = {one.scope for one in reconciler.declarations}
+        self._shares = [one for one in pending if not self._scopes.isdisjoint(one._scopes)]
         self._ended = anyio.Event()
         self._error: InformerError | None = None
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether it has neither started nor failed."""
+        return not self._ended.is_set()
+
     def end(self, error: InformerError | None = None) -> None:
         """Record that it has started, or why it could not; only the first call counts."""
-        if not self._ended.is_set():
+        if self.is_pending:
             self._error = error
             self._ended.set()
+
+    async def wait_for_shared(self) -> None:
+        """Wait until no earlier one is about to make a cache that this one needs, too.
+
+        Cancellation:
+            Safe.
+        """
+        for other in self._shares:
+            await other._ended.wait()  # noqa: SLF001 - of the same class
 
     async def wait(self) -> None:
         """Wait until it has started.
@@ -151,7 +169,7 @@ class Additions:
         runs = self._registrations.runs
         self._registrations.runs = tuple(one for one in runs if one is not self)
         for addition in self._known.values():
-            addition.end(LifecycleError("the operator ended before this reconcile had started"))
+            addition.end(LifecycleError(_ENDED))
 
     def check(self, caches: Sequence[DeclaredCache]) -> None:
         """Refuse a registration that this run cannot start.
@@ -168,9 +186,17 @@ class Additions:
 
     def add_nowait(self, reconciler: Reconciler) -> None:
         """Start a reconcile function that was registered meanwhile."""
-        addition = self._known[reconciler.name] = Addition(reconciler)
+        pending = [one for one in self._known.values() if one.is_pending]
+        addition = self._known[reconciler.name] = Addition(reconciler, pending)
         if self._host is not None:
             self._start(addition, self._host)
+
+    def has(self, reconciler: Reconciler) -> bool:
+        """Return whether this run calls a function, or is about to."""
+        addition = self._known.get(reconciler.name)
+        is_pending = addition is not None and addition.is_pending
+        started = () if self._builder is None else self._builder.reconcilers
+        return is_pending or any(one is reconciler for one in started)
 
     async def wait_started(self, name: str) -> None:
         """Wait until a reconcile function that was registered meanwhile has started.
@@ -200,15 +226,18 @@ class Additions:
         """Start a reconcile function, and remove its registration if that fails."""
         reconciler = addition.reconciler
         try:
+            await addition.wait_for_shared()
             await self._discover(reconciler)
             await self._start_one(reconciler, host, addition.end)
         except InternalError:
             raise
         except InformerError as error:
+            addition.end(error)
             self._registrations.forget(reconciler)
             reasons = "; ".join((str(error), *getattr(error, "__notes__", ())))
             _log.error("the reconcile %s was not added: %s", reconciler.name, reasons)
-            addition.end(error)
+        finally:  # a reconcile that waits for it must not delay the end of the operator
+            addition.end(LifecycleError(_ENDED))
 
     async def _discover(self, reconciler: Reconciler) -> None:
         """Learn which resources are namespaced.
@@ -239,6 +268,7 @@ class Additions:
         factory = SharedInformerFactory(self._cluster, metrics=self._metrics)
         scopes = {one.scope for one in reconciler.declarations}
         caches = [one for one in self._registrations.caches() if one.scope in scopes]
+        builder.check(caches)  # another addition may have made one of them meanwhile
         informers = builder.informers_for(caches, factory)
         if not isinstance(host, ControllerGroup):
             await host.add(reconciler, informers, factory)

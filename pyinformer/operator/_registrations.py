@@ -42,6 +42,10 @@ class Run(Protocol):
         """Start a reconcile function that was registered meanwhile."""
         ...
 
+    def has(self, reconciler: Reconciler) -> bool:
+        """Return whether this run calls a function, or is about to."""
+        ...
+
     async def wait_started(self, name: str) -> None:
         """Wait until a reconcile function that was registered meanwhile has started.
 
@@ -126,8 +130,12 @@ class Registrations:
             await run.wait_started(name)
 
     def forget(self, reconciler: Reconciler) -> None:
-        """Remove a reconcile function that a run could not start; its name can be used again."""
-        if self.reconcilers.get(reconciler.name) is reconciler:
+        """Remove a reconcile function that a run could not start; its name can be used again.
+
+        It stays if another run has it, on another cluster.
+        """
+        is_used = any(run.has(reconciler) for run in self.runs)
+        if not is_used and self.reconcilers.get(reconciler.name) is reconciler:
             del self.reconcilers[reconciler.name]
 
     def follow(self, declaration: Declaration) -> None:
@@ -185,8 +193,8 @@ class Registrations:
         informers = builder.informers_for(self.caches(), factory)
         builder.include(self.reconcilers.values(), informers)
         builder.timers = tuple(self.timers.values())
-        if builder not in self._builders:
-            self._builders = (*self._builders, builder)
+        opened = (one for one in self._open_builders() if one is not builder)
+        self._builders = (*opened, builder)
         return builder
 
     def builder_on(self, cluster: Cluster | str | None) -> ControllerBuilder:
@@ -221,8 +229,8 @@ class Registrations:
         raise InvalidArgumentError("cluster", reason)
 
     def _open_builders(self) -> tuple[ControllerBuilder, ...]:
-        self._builders = tuple(one for one in self._builders if not one.factory.is_closed)
-        return self._builders
+        # Called in any thread, so it only reads: a thread could undo what the loop adds.
+        return tuple(one for one in self._builders if not one.factory.is_closed)
 
     def _refuse_if_running(self, call: str) -> None:
         if self._open_builders():

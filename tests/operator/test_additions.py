@@ -193,6 +193,79 @@ def test_a_registration_during_the_start_works_after_it(world: World) -> None:
     world.run(scenario)
 
 
+def test_additions_that_begin_together_share_their_new_caches(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world)
+        async with one.run:
+            one.add("pods", name="first", owns=[("v1", "secrets")])
+            one.add("pods", name="second", owns=[("v1", "secrets")])
+            await one.app.wait_started("first")
+            await one.app.wait_started("second")
+            informers = [each for made in one.run.controllers for each in made.engine.informers]
+            assert sorted(str(each.scope.resource) for each in {*informers}) == [
+                "configmaps.v1",
+                "pods.v1",
+                "secrets.v1",
+            ]
+
+    world.run(scenario)
+
+
+def test_an_addition_that_fails_leaves_the_cache_to_the_next_one(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world)
+        async with one.run:
+            one.add("pods", name="first", owns=[("acme.io/v1", "databases")])
+            one.add("pods", name="second")
+            with pytest.raises(NotFoundError):
+                await one.app.wait_started("first")
+            await one.app.wait_started("second")
+            await until(lambda: "Pod pod" in one.reconciled)
+            assert one.app.lister("v1", "pods").keys() == ["default/pod"]
+
+    world.run(scenario)
+
+
+def test_an_end_does_not_wait_for_a_reconcile_that_waits_for_an_addition(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world)
+        waits: list[str] = []
+
+        @one.app.reconcile("v1", "secrets", options=_OPTIONS)
+        async def register(request: Request, obj: object, cluster: Cluster) -> None:
+            one.line.holds_new = True
+            one.add("pods")
+            waits.append("begun")
+            with pytest.raises(LifecycleError, match="ended before this reconcile had started"):
+                await one.app.wait_started("pods")
+            waits.append("ended")
+
+        await one.run.start()
+        await until(lambda: waits == ["begun"])
+        await one.run.aclose()
+        assert waits == ["begun", "ended"]
+
+    world.run(scenario)
+
+
+def test_on_several_clusters_a_name_stays_taken_where_it_has_started(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world)
+        async with one.run, one.app.running(other.cluster) as second:
+            register = one.app.reconcile("acme.io/v1", "databases")
+            register(one.reconcile)
+            with pytest.raises(NotFoundError):
+                await one.app.wait_started("databases")
+            await until(lambda: "Database db" in one.reconciled)
+            with pytest.raises(InvalidArgumentError, match="registered already"):
+                register(one.reconcile)
+            assert [each.name for each in second.controllers] == ["configmaps", "databases"]
+
+    database = {**body("Database", "db"), "apiVersion": "acme.io/v1"}
+    with World([database], beside=world) as other:
+        world.run(scenario)
+
+
 def test_an_end_cancels_what_is_being_added(world: World) -> None:
     async def scenario() -> None:
         one = _Replica(world)
