@@ -283,6 +283,29 @@ async def test_a_hook_that_fails_is_named_and_a_token_that_it_gave_before_stays(
     assert "the current ones are still valid" in caplog.text
 
 
+@each_package
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        pytest.param(
+            {"api_key": {"BearerToken": 42}}, "api_key must be a string, got int", id="number"
+        ),
+        pytest.param(
+            {"api_key": {"BearerToken": b"x"}}, "api_key must be a string, got bytes", id="bytes"
+        ),
+        pytest.param(
+            {"username": "a", "password": 1}, "password must be a string, got int", id="password"
+        ),
+    ],
+)
+async def test_a_login_that_is_not_a_text_is_named_without_its_value(
+    package: str, settings: dict[str, Any], reason: str
+) -> None:
+    made = configuration(package, **settings)
+    with pytest.raises(ConfigurationError, match=f"the Configuration of {package}: {reason}"):
+        await authorization(config_from_client(made))
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 async def test_a_kubeconfig_that_the_package_loaded_is_used(package: str, tmp_path: Path) -> None:
     guarded = Guarded()

@@ -216,7 +216,7 @@ async def _log_in(client: object, configuration: Any, source: str) -> Login:  # 
     """Return what the other client would authenticate its next request with.
 
     Raises:
-        ConfigurationError: the hook failed, or gave what a header cannot carry.
+        ConfigurationError: the hook failed, or what it left cannot be sent in a header.
 
     Cancellation:
         Safe; a hook in a thread ends on its own.
@@ -224,10 +224,25 @@ async def _log_in(client: object, configuration: Any, source: str) -> Login:  # 
     defaults = _default_headers(client)
     value = await _api_key(configuration, source) or defaults.get("authorization")
     if not value and configuration.username:
+        for name in ("username", "password"):
+            _check_text(name, getattr(configuration, name), source)
         value = configuration.get_basic_auth_token()
     cookie = getattr(client, "cookie", None) or defaults.get("cookie")
+    _check_text("api_key", value, source)
+    _check_text("cookie", cookie, source)
     headers = StaticCredentials(value.strip()).headers_nowait() if value else {}
     return Login({**headers, "Cookie": cookie} if cookie else headers)
+
+
+def _check_text(name: str, value: object, source: str) -> None:
+    """Refuse a setting that is neither a string nor missing; its value is not shown.
+
+    Raises:
+        ConfigurationError: as described.
+    """
+    if value is not None and not isinstance(value, str):
+        reason = f"{name} must be a string, got {type(value).__name__}"
+        raise ConfigurationError(source, reason)
 
 
 async def _api_key(configuration: Any, source: str) -> str | None:  # noqa: ANN401
