@@ -137,6 +137,8 @@ class _Walk:
         fields = _frozen_fields(kind)
         if fields is None:
             return f"{where} is a {kind.__name__}, which is not frozen"
+        for name in getattr(kind, "__private_attributes__", ()):  # pydantic never freezes these
+            return f"{where}.{name} is a private attribute, which readers could change"
         return self._first(_Field(f"{where}.{name}", each) for name, each in fields)
 
     def _first(self, fields: Iterable[_Field]) -> str:

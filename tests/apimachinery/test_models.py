@@ -210,6 +210,11 @@ class _ThawedPydantic(pydantic.BaseModel, frozen=True):
     spec: _PydanticSpec
 
 
+class _Private(pydantic.BaseModel, frozen=True):
+    kind: str
+    _seen: list[str] = pydantic.PrivateAttr(default_factory=list)
+
+
 class _Extra(pydantic.BaseModel, frozen=True, extra="allow"):
     name: str
 
@@ -226,6 +231,7 @@ class _Extra(pydantic.BaseModel, frozen=True, extra="allow"):
         (_WithThawed, r"_WithThawed.specs\[\] is a _Struct, which is not frozen"),
         (_ThawedPydantic, "_ThawedPydantic.spec is a _PydanticSpec, which is not frozen"),
         (_Extra, "_Extra is a _Extra, which is not frozen"),
+        (_Private, "_Private._seen is a private attribute, which readers could change"),
         (V1Pod, "V1Pod is a V1Pod, which is not frozen"),
         (dict, "dict is a dict, which is not frozen"),
         (dict[str, Any], r"dict is dict\[str, typing.Any\], which readers could change"),
