@@ -6,6 +6,7 @@ cannot start, its informers are closed, its registration is removed, and the oth
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -23,11 +24,11 @@ from pyinformer.errors import (
     NotFoundError,
     TransportError,
 )
-from pyinformer.informer import SharedInformerFactory
+from pyinformer.informer import Scope, SharedInformerFactory
 from pyinformer.tasks import LoopOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyinformer.apimachinery import GroupVersionResource
     from pyinformer.cluster import Cluster
@@ -68,8 +69,9 @@ class Addition:
 
     def __init__(self, reconciler: Reconciler, pending: Iterable[Addition]) -> None:
         self.reconciler: Reconciler = reconciler
-        self._scopes = {one.scope for one in reconciler.declarations}
-        self._shares = [one for one in pending if not self._scopes.isdisjoint(one._scopes)]
+        self.scopes: frozenset[Scope] = frozenset(one.scope for one in reconciler.declarations)
+        """The caches that it needs."""
+        self._shares = [one for one in pending if not self.scopes.isdisjoint(one.scopes)]
         self._ended = anyio.Event()
         self._error: InformerError | None = None
 
@@ -91,7 +93,8 @@ class Addition:
             Safe.
         """
         for other in self._shares:
-            await other._ended.wait()  # noqa: SLF001 - of the same class
+            with suppress(InformerError):  # then this one makes the cache
+                await other.wait()
 
     async def wait(self) -> None:
         """Wait until it has started.
@@ -168,6 +171,7 @@ class Additions:
         """Accept no registrations any more: the run has ended."""
         runs = self._registrations.runs
         self._registrations.runs = tuple(one for one in runs if one is not self)
+        self._registrations.forget_closed()
         for addition in self._known.values():
             addition.end(LifecycleError(_ENDED))
 
@@ -228,7 +232,7 @@ class Additions:
         try:
             await addition.wait_for_shared()
             await self._discover(reconciler)
-            await self._start_one(reconciler, host, addition.end)
+            await self._start_one(addition, host)
         except InternalError:
             raise
         except InformerError as error:
@@ -256,24 +260,20 @@ class Additions:
                 _log.warning("discovery of %s failed: %s", resource, error)
 
     async def _start_one(
-        self,
-        reconciler: Reconciler,
-        host: ElectedControllers | ControllerGroup,
-        on_started: Callable[[], None],
+        self, addition: Addition, host: ElectedControllers | ControllerGroup
     ) -> None:
-        builder = self._builder
+        builder, reconciler = self._builder, addition.reconciler
         if builder is None:
             raise InternalError("additions were started before they were opened")
         # A factory of its own: until its caches have synced, health does not depend on them.
         factory = SharedInformerFactory(self._cluster, metrics=self._metrics)
-        scopes = {one.scope for one in reconciler.declarations}
-        caches = [one for one in self._registrations.caches() if one.scope in scopes]
+        caches = [one for one in self._registrations.caches() if one.scope in addition.scopes]
         builder.check(caches)  # another addition may have made one of them meanwhile
         informers = builder.informers_for(caches, factory)
         if not isinstance(host, ControllerGroup):
             await host.add(reconciler, informers, factory)
             self._health.add(factory)
-            on_started()
+            addition.end()
             return
         controller = builder.controller(reconciler, {**builder.informers, **informers})
 
@@ -282,7 +282,7 @@ class Additions:
             builder.include((*builder.reconcilers, reconciler), informers)
             self.controllers = (*self.controllers, controller)
             self._health.add(factory)
-            on_started()
+            addition.end()
 
         with builder.listers.reading(informers):
             await host.run_one(controller, (factory,), started)

@@ -38,6 +38,7 @@ _log = get_logger(__name__)
 
 _CLOSE_SECONDS: Final = 10.0  # beyond the drain and the grace period of the controllers
 _LOOK_SECONDS: Final = 0.1  # at reconciles that ignore their cancellation
+_JOIN_AGAIN_SECONDS: Final = 10.0  # beyond the barrier's own timeout
 
 
 @final
@@ -167,20 +168,24 @@ class ElectedControllers(Startable):
 
     async def _join(self, each: Reconciler, term: Term, group: ControllerGroup) -> None:
         """Start one controller in the current term, behind the same barrier as the others."""
-        controller = self._builder.controller_of(each)
-        try:
-            await self._catch_up(term.written(), controller.engine.informers)
-            started = partial(self._add_to_term, controller)
-            await group.run_one(controller, (), started)
-        except InternalError:
-            raise
-        except InformerError as error:
-            _log.error(
-                "%s: %s does not reconcile in this term, but in the next: %s",
-                self._title,
-                each.name,
-                error,
-            )
+        while True:
+            controller = self._builder.controller_of(each)
+            try:
+                await self._catch_up(term.written(), controller.engine.informers)
+                await group.run_one(controller, (), partial(self._add_to_term, controller))
+            except InternalError:
+                raise
+            except InformerError as error:
+                _log.error(
+                    "%s: %s does not reconcile yet, and is tried again in %g s: %s",
+                    self._title,
+                    each.name,
+                    _JOIN_AGAIN_SECONDS,
+                    error,
+                )
+            else:
+                return
+            await anyio.sleep(_JOIN_AGAIN_SECONDS)
 
     def _add_to_term(self, controller: Controller[None]) -> None:
         self.controllers = (*self.controllers, controller)

@@ -228,6 +228,10 @@ class Registrations:
             reason = f"{self._name} does not run on {cluster!r}, but on {names}"
         raise InvalidArgumentError("cluster", reason)
 
+    def forget_closed(self) -> None:
+        """Release the caches of runs that have ended."""
+        self._builders = self._open_builders()
+
     def _open_builders(self) -> tuple[ControllerBuilder, ...]:
         # Called in any thread, so it only reads: a thread could undo what the loop adds.
         return tuple(one for one in self._builders if not one.factory.is_closed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -226,6 +228,18 @@ def test_an_addition_that_fails_leaves_the_cache_to_the_next_one(world: World) -
     world.run(scenario)
 
 
+def test_the_caches_of_a_run_that_has_ended_are_released(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world)
+        async with one.run:
+            caches = weakref.ref(one.app.lister("v1", "configmaps"))
+        del one.run
+        gc.collect()
+        assert caches() is None
+
+    world.run(scenario)
+
+
 def test_an_end_does_not_wait_for_a_reconcile_that_waits_for_an_addition(world: World) -> None:
     async def scenario() -> None:
         one = _Replica(world)
@@ -353,6 +367,27 @@ def test_an_added_cache_obeys_the_barrier_of_a_term(world: World) -> None:
             assert two.reconciled == []
             two.line.hold("pods", held=False)
             await until(lambda: "Pod late" in two.reconciled)
+
+    world.run(scenario)
+
+
+def test_what_cannot_join_a_term_is_tried_again(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        async with one.run:
+            await until(lambda: one.reconciled)
+            one.add("pods")
+            await until(lambda: "Pod pod" in one.reconciled)
+            one.line.hold("pods", held=True)
+            await world.cluster.create(body("Pod", "late"))
+            one.add("pods", name="again")
+            await until(lambda: "again does not reconcile yet" in caplog.text)
+            assert one.names == ["configmaps", "pods"]
+            one.line.hold("pods", held=False)
+            await until(lambda: one.reconciled.count("Pod late") == 2)
+            assert one.names == ["configmaps", "pods", "again"]
 
     world.run(scenario)
 
