@@ -6,11 +6,13 @@ all caches of the operator have synced, since each may read any of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, final
+from typing import Any, Final, final
 
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller
+from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, checked_namespaces
 from pyinformer.metrics import Metrics
@@ -20,12 +22,15 @@ from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler
 from pyinformer.operator._timers import Beats, Timer
 
+_LONGEST_REPORTER: Final = 63  # the name in an Event's reportingController
+
 
 @final
 class ControllerBuilder:
     """Makes the controllers of an operator on one cluster.
 
     Args:
+        operator: the name under which Events are recorded.
         cluster: the cluster. Resources that its discovery knows as cluster-scoped are followed as a
             whole; all others are taken to be namespaced.
         factory: makes and shares the informers.
@@ -38,12 +43,15 @@ class ControllerBuilder:
 
     def __init__(
         self,
+        operator: str,
         cluster: Cluster,
         factory: SharedInformerFactory,
         *,
         namespaces: str | Iterable[str] | None,
         metrics: Metrics,
     ) -> None:
+        self.event_recorder: EventRecorder = EventRecorder(cluster, _reporter(operator))
+        """Records the operator's Events; its run starts and closes it."""
         self.cluster: Cluster = cluster
         self.factory: SharedInformerFactory = factory
         self.namespaces: frozenset[str] | None = checked_namespaces(namespaces)
@@ -172,3 +180,9 @@ class ControllerBuilder:
         for name, by in cache.indexes.items():
             informer.add_index(name, by)
         return informer
+
+
+def _reporter(operator: str) -> str:
+    """Return an operator's name as Events can have it."""
+    allowed = re.sub(r"[^-A-Za-z0-9_.]", "-", operator)[:_LONGEST_REPORTER]
+    return allowed.strip("-_.") or "operator"

@@ -18,6 +18,7 @@ from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster, connect
 from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import (
     InformerError,
     InternalError,
@@ -26,6 +27,7 @@ from pyinformer.errors import (
 from pyinformer.informer import Memory, Scope, SharedInformerFactory, checked_namespaces
 from pyinformer.leaderelection import LeaderElection
 from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._caches import Declaration, DeclaredCache
 from pyinformer.operator._custom_resource import definitions_of
 from pyinformer.operator._declarations import (
@@ -411,15 +413,39 @@ class Operator:
             InvalidSelectorError: a selector cannot be parsed.
             LifecycleError: the operator does not run.
         """
-        if isinstance(cluster, BlockingCluster):
-            cluster = cluster.asynchronous
-        return self._registrations.builder_on(cluster).listers.lister(
+        return self._builder_on(cluster).listers.lister(
             api_version,
             plural,
             label_selector=label_selector,
             field_selector=field_selector,
             projection=projection,
         )
+
+    def event_recorder(
+        self, cluster: Cluster | BlockingCluster | str | None = None
+    ) -> EventRecorder:
+        """Return the recorder of Events about objects, which reports as this operator.
+
+            app.event_recorder().event(database, "BackupFailed", "the bucket is full")
+
+        The operator starts and closes it. Call it in reconciles, async or plain, or anywhere else
+        while the operator runs. A character of the operator's name that Events do not allow is
+        reported as a hyphen. After `controllers`, in a test for example, the caller starts and
+        closes it; Events wait until then.
+
+        Args:
+            cluster: the cluster, or its name, if the operator runs on several.
+
+        Raises:
+            InvalidArgumentError: the cluster is not used, or is missing.
+            LifecycleError: the operator does not run.
+        """
+        return self._builder_on(cluster).event_recorder
+
+    def _builder_on(self, cluster: Cluster | BlockingCluster | str | None) -> ControllerBuilder:
+        if isinstance(cluster, BlockingCluster):
+            cluster = cluster.asynchronous
+        return self._registrations.builder_on(cluster)
 
     def custom_resource_definitions(self) -> list[JSONObject]:
         """Return the CustomResourceDefinition of each custom resource that has a model here.

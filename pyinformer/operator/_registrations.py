@@ -189,7 +189,9 @@ class Registrations:
         )
         builder = next(found, None)
         if builder is None:
-            builder = ControllerBuilder(cluster, factory, namespaces=namespaces, metrics=metrics)
+            builder = ControllerBuilder(
+                self._name, cluster, factory, namespaces=namespaces, metrics=metrics
+            )
         informers = builder.informers_for(self.caches(), factory)
         builder.include(self.reconcilers.values(), informers)
         builder.timers = tuple(self.timers.values())

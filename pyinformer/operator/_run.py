@@ -19,6 +19,7 @@ from pyinformer._printable import Lines
 from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
+from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import (
     APIStatusError,
     CacheSyncTimeoutError,
@@ -111,6 +112,7 @@ class OperatorRun(Closable):
         self._factory = SharedInformerFactory(cluster, metrics=metrics)
         self._controllers: tuple[Controller[None], ...] = ()
         self._group: ControllerGroup | None = None
+        self._events: EventRecorder | None = None
         self._metrics = metrics
         self._leader_election = leader_election
         self._is_program = is_program
@@ -193,7 +195,7 @@ class OperatorRun(Closable):
                 try:
                     await self._run()
                 finally:
-                    self._additions.close()
+                    await self._release()
 
     async def _run(self) -> None:
         if self._leader_election is not None:
@@ -229,6 +231,12 @@ class OperatorRun(Closable):
                 if self._elected is not None:
                     await self._elected.aclose()
                     self._elected.close_abandoned()
+
+    async def _release(self) -> None:
+        """Accept no registrations any more, and write the Events that wait."""
+        self._additions.close()
+        if self._events is not None:
+            await self._events.aclose()
 
     def _log_status(self) -> None:
         # The signal asks for it, so it is shown also if the program has not set up logging.
@@ -273,9 +281,11 @@ class OperatorRun(Closable):
             if self._elected is not None:
                 await self._elected.aclose()
         finally:
-            self._additions.close()
-            if self._health is not None:
-                await self._health.aclose()
+            try:
+                await self._release()
+            finally:
+                if self._health is not None:
+                    await self._health.aclose()
 
     async def __aenter__(self) -> Self:
         try:
@@ -318,6 +328,8 @@ class OperatorRun(Closable):
             self.cluster, self._factory, namespaces=self._namespaces, metrics=self._metrics
         )
         self._additions.open(builder)
+        self._events = builder.event_recorder
+        await self._events.start()
         if self.health_url is not None:
             _log.info(
                 "health endpoint: %s/healthz and /readyz; for people /status and /explain",

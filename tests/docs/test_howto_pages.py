@@ -52,8 +52,7 @@ def test_the_program_of_the_page_on_queues_does_what_it_was_fed(shown: dict[str,
 
 @pytest.mark.parametrize("shown", ["finalizers-and-events.md"], indirect=True)
 def test_the_model_of_the_page_has_a_definition(shown: dict[str, Any]) -> None:
-    recorder: Any = None  # only the registration is looked at
-    (definition,) = shown["make_operator"](None, recorder).custom_resource_definitions()
+    (definition,) = shown["make_operator"](shown["Provider"]()).custom_resource_definitions()
 
     assert definition["metadata"]["name"] == "buckets.acme.io"
 
