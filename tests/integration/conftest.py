@@ -14,6 +14,7 @@ import pytest
 
 import pyinformer
 from pyinformer.testing import APIServer, KubeAPIServer, StaticToken, Token
+from tests.integration.accounts import embedded_with_roles
 from tests.integration.asked import USER, Asked, Observed, audit_flags
 from tests.integration.servers import ADMIN, SERVERS, EmbeddedServer, RealServer
 
@@ -63,6 +64,15 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     if request.param != "real":
         with _embedded() as api:
             yield _over(request.param, EmbeddedServer(api))
+    else:
+        yield RealServer(request.getfixturevalue("kube_apiserver"))
+
+
+@pytest.fixture(params=SERVERS)
+def strict(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server that evaluates roles."""
+    if request.param != "real":
+        yield from embedded_with_roles()
     else:
         yield RealServer(request.getfixturevalue("kube_apiserver"))
 

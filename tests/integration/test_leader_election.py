@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,8 @@ import yaml
 import pyinformer
 from pyinformer.errors import FencedError, ForbiddenError
 from pyinformer.leaderelection import LeaderElectionOptions, Term
-from pyinformer.testing import APIServer
-from tests.integration.servers import SERVERS, EmbeddedServer, RealServer, Server
-from tests.integration.test_least_privilege import ACCOUNT, as_the_account
+from tests.integration.accounts import ACCOUNT, as_the_account
+from tests.integration.servers import Server
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -167,18 +166,6 @@ async def test_a_replica_without_rights_names_them(server: Server) -> None:
         with pytest.raises(ForbiddenError, match="get, create and update on leases") as caught:
             await one.elector.run(one.lead)
         assert "leases" in caught.value.needed
-
-
-@pytest.fixture(params=SERVERS)
-def strict(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server that evaluates roles."""
-    if request.param == "embedded":
-        with APIServer(tls=True, rbac=True, strict_namespaces=True) as api:
-            server = EmbeddedServer(api)
-            server.token = str(api.token)
-            yield server
-    else:
-        yield RealServer(request.getfixturevalue("kube_apiserver"))
 
 
 async def test_the_printed_role_is_enough_for_an_operator_that_elects(strict: Server) -> None:

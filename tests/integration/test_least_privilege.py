@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +16,26 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer
+from tests.integration.accounts import (
+    ACCOUNT,
+    apply,
+    as_the_account,
+    embedded_with_roles,
+    token_of,
+)
+from tests.integration.definitions import is_created, is_gone, served
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS, SECRETS, unique
-from tests.integration.servers import EmbeddedServer, RealServer
+from tests.integration.servers import RealServer
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
+    from contextlib import AbstractAsyncContextManager
 
-    from pyinformer import Cluster, SharedInformerFactory
+    from pyinformer import SharedInformerFactory
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
@@ -37,54 +44,17 @@ _BOTH = [
     pytest.param("embedded", id="embedded"),
     pytest.param("real", id="real", marks=[pytest.mark.real, pytest.mark.timeout(300)]),
 ]
-ACCOUNT = "watcher"
-
-
-def _embedded(*, watch_list: bool) -> Iterator[Server]:
-    with APIServer(tls=True, rbac=True, strict_namespaces=True, watch_list=watch_list) as api:
-        server = EmbeddedServer(api)
-        server.token = str(api.token)
-        yield server
-
-
-@pytest.fixture(params=_BOTH)
-def strict(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server that evaluates roles."""
-    if request.param == "embedded":
-        yield from _embedded(watch_list=True)
-    else:
-        yield RealServer(request.getfixturevalue("kube_apiserver"))
 
 
 @pytest.fixture(params=_BOTH)
 def strict_without_watch_list(request: pytest.FixtureRequest) -> Iterator[Server]:
     """One that knows no watch-lists, so that a list has to be allowed."""
     if request.param == "embedded":
-        yield from _embedded(watch_list=False)
+        yield from embedded_with_roles(watch_list=False)
     else:
         api: KubeAPIServer = request.getfixturevalue("other_kube_apiserver")
         yield RealServer(api)
         api.close_connections()
-
-
-def token_of(server: Server, namespace: str) -> str:
-    """Make the service account, and return a token of it."""
-    if isinstance(server.api, APIServer):
-        return server.api.token_for_service_account(ACCOUNT, namespace)
-    metadata = {"name": ACCOUNT, "namespace": namespace}
-    server.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
-    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-    answer = server.api.request("POST", path, body={**body, "spec": {"expirationSeconds": 3600}})
-    return str(answer["status"]["token"])
-
-
-@asynccontextmanager
-async def as_the_account(server: Server, namespace: str) -> AsyncIterator[Cluster]:
-    """Connect as the service account of a namespace."""
-    token = await asyncio.to_thread(token_of, server, namespace)
-    async with server.connect(token=token) as cluster:
-        yield cluster
 
 
 def documents(factory: SharedInformerFactory, namespace: str) -> list[dict[str, Any]]:
@@ -92,12 +62,6 @@ def documents(factory: SharedInformerFactory, namespace: str) -> list[dict[str, 
     account = f"{namespace}/{ACCOUNT}"
     text = factory.required_rbac(name=unique("watcher"), service_account=account)
     return list(yaml.safe_load_all(text))
-
-
-async def apply(server: Server, *found: dict[str, Any]) -> None:
-    """Create what was printed."""
-    for document in found:
-        await asyncio.to_thread(server.api.create, document)
 
 
 def requests_of(server: Server) -> set[tuple[str, str, str, int | None]]:
@@ -296,34 +260,9 @@ async def test_the_rule_of_the_page_is_enough_for_an_event_recorder(strict: Serv
             await cluster.connection.request("GET", f"/api/v1/namespaces/{namespace}/events")
 
 
-@asynccontextmanager
-async def database_resource(server: Server) -> AsyncIterator[None]:
+def database_resource(server: Server) -> AbstractAsyncContextManager[None]:
     """Serve the resource of the tutorial, and remove it at the end: other tests have it, too."""
-    (definition,) = tutorial.app.custom_resource_definitions()
-    name = definition["metadata"]["name"]
-    await until(lambda: _is_created(server, definition), timeout_seconds=100)
-    try:
-        yield
-    finally:
-        of_definitions = ("apiextensions.k8s.io/v1", "customresourcedefinitions", name)
-        await asyncio.to_thread(server.api.delete, *of_definitions)
-        await until(lambda: _is_gone(server, *of_definitions), timeout_seconds=100)
-
-
-def _is_created(server: Server, body: JSONObject) -> bool:
-    try:
-        server.api.create(body)
-    except (pyinformer.ConflictError, pyinformer.NotFoundError, InvalidArgumentError):
-        return False  # an earlier one is being deleted, or the resource is served soon
-    return True
-
-
-def _is_gone(server: Server, *of: str) -> bool:
-    try:
-        server.api.get(*of)
-    except pyinformer.NotFoundError:
-        return True
-    return False
+    return served(server, *tutorial.app.custom_resource_definitions())
 
 
 def _database(namespace: str) -> JSONObject:
@@ -349,13 +288,13 @@ async def test_the_operator_of_the_tutorial_runs_under_its_printed_role(strict: 
         tutorial.app.running(cluster, namespaces=namespace) as run,
         pyinformer.controllerutil.EventRecorder(cluster, tutorial.app.name) as recorder,
     ):
-        await until(lambda: _is_created(strict, _database(namespace)), timeout_seconds=100)
+        await until(lambda: is_created(strict, _database(namespace)), timeout_seconds=100)
         await _become_ready(strict, namespace)
         await until(lambda: _status(strict, namespace) == {"ready": 2})
         recorder.event(await cluster.get("acme.io/v1", "databases", key), "Ready")
         await until(lambda: recorder.statistics().written == 1)
         await cluster.delete("apps/v1", "statefulsets", key)
-        await until(lambda: not _is_gone(strict, "apps/v1", "statefulsets", "orders", namespace))
+        await until(lambda: not is_gone(strict, "apps/v1", "statefulsets", "orders", namespace))
         await asyncio.to_thread(strict.api.delete, "acme.io/v1", "databases", "orders", namespace)
         (databases,) = run.controllers
         await until(lambda: tutorial.app.lister("acme.io/v1", "databases").get(key) is None)
@@ -367,7 +306,7 @@ async def test_the_operator_of_the_tutorial_runs_under_its_printed_role(strict: 
 async def _become_ready(server: Server, namespace: str) -> None:
     """Do what the cluster does for a StatefulSet, once there is one."""
     child = ("apps/v1", "statefulsets", "orders")
-    await until(lambda: not _is_gone(server, *child, namespace))
+    await until(lambda: not is_gone(server, *child, namespace))
     status = {"status": {"replicas": 2, "readyReplicas": 2}}
     await asyncio.to_thread(server.api.patch, *child, status, namespace)
 
@@ -397,7 +336,7 @@ async def test_an_operator_without_a_right_names_it(
         as_the_account(strict, namespace) as cluster,
         tutorial.app.running(cluster, namespaces=namespace) as run,
     ):
-        await until(lambda: _is_created(strict, _database(namespace)), timeout_seconds=100)
+        await until(lambda: is_created(strict, _database(namespace)), timeout_seconds=100)
         (databases,) = run.controllers
         if resource == "databases/status":
             await _become_ready(strict, namespace)
