@@ -228,6 +228,8 @@ class Operator:
                 every_seconds=every_seconds,
             )
             self._registrations.add(reconciler)
+            if self._registrations.runs:
+                self._warn_of_secrets(self._registrations.caches())
             return function
 
         return register

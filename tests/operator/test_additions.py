@@ -228,6 +228,18 @@ def test_an_addition_that_fails_leaves_the_cache_to_the_next_one(world: World) -
     world.run(scenario)
 
 
+def test_values_of_secrets_that_an_addition_keeps_are_reported(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = _Replica(world)
+        async with one.run:
+            one.add("pods", owns=[("v1", "secrets")])
+            assert "because of owns= of 'pods'" in caplog.text
+
+    world.run(scenario)
+
+
 def test_the_caches_of_a_run_that_has_ended_are_released(world: World) -> None:
     async def scenario() -> None:
         one = _Replica(world)
