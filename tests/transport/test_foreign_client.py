@@ -394,6 +394,8 @@ async def test_the_headers_of_a_client_are_sent(package: str) -> None:
         made = configuration(package, server.url)
         async with client(package, made, cookie="session=1") as shared:
             shared.user_agent = "team-operator/1.0"
+            shared.default_headers["X-Gateway-Key"] = "hunter2"
+            assert "hunter2" not in repr(config_from_client(shared))
             for name, value in (
                 ("X-Tenant", "blue"),
                 ("Accept", "text/plain"),

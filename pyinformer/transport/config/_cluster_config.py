@@ -63,7 +63,7 @@ class ClusterConfig:
     credentials: Credentials = field(default_factory=NoCredentials, repr=False)
     """What authenticates requests beside a client certificate."""
 
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # may be secret
     """Further headers of every request, for a gateway in front of the server, or a `User-Agent`.
     Errors may quote them: secrets belong into the headers of `credentials`."""
 
