@@ -927,3 +927,17 @@ class TestNames:
         assert len({one["name"] for one in made}) == 3
         assert all(one["name"].startswith(body["metadata"]["generateName"]) for one in made)
         assert {len(one["name"]) - len(one["generateName"]) for one in made} == {5}
+
+
+def test_null_fields_of_a_built_in_object_are_absent(place: Place) -> None:
+    nulls = {"binaryData": None, "immutable": None}
+    path = place.path("configmaps", "a")
+    created = place.created(place.path("configmaps"), config_map({"x": "1"}) | nulls)
+    assert nulls.keys().isdisjoint(created)
+    replaced = place.send("PUT", path, config_map({"x": "2"}) | nulls)
+    assert replaced.status == 200
+    assert nulls.keys().isdisjoint(place.get(path))
+
+    columns = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    table = place.send("GET", path, headers={"Accept": columns}).json
+    assert table["rows"][0]["cells"][1] == 1

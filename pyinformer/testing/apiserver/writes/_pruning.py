@@ -1,7 +1,8 @@
 """Pruning: fields that the type of an object does not have are dropped without an error.
 
-A built-in type without a status drops the status; its other fields are not checked. A custom
-resource keeps the fields of its structural schema, or all fields if it has no schema.
+A built-in type drops null fields, and one without a status drops the status; its other fields are
+not checked. A custom resource keeps the fields of its structural schema, or all fields if it has no
+schema.
 
 Source:
     apiextensions-apiserver pkg/apiserver/schema/pruning/algorithm.go.
@@ -26,9 +27,11 @@ def pruned(resource: ResourceType, body: JSONObject) -> JSONObject:
     """Return a copy of an object without the fields that its type does not have."""
     if resource.schema:
         return _map(body, resource.schema) | _identity_of(body)
-    if resource.list_shape == "built-in" and resource.qualified_name in _WITHOUT_STATUS:
-        return {name: value for name, value in body.items() if name != "status"}
-    return body
+    if resource.list_shape != "built-in":
+        return body
+    dropped = "status" if resource.qualified_name in _WITHOUT_STATUS else ""
+    # Go's types do not distinguish a null field from an absent one.
+    return {name: value for name, value in body.items() if value is not None and name != dropped}
 
 
 def _identity_of(body: JSONObject) -> JSONObject:
