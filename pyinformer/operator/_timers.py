@@ -66,10 +66,7 @@ class Beats:
         self._controller = controller
 
     def timed(self, reconcile: TimedReconcile) -> TimedReconcile:
-        """Return a reconcile function after which the next beat is enqueued.
-
-        A cancelled call has none: either it is retried, or the controller ends.
-        """
+        """Return a reconcile function after which the next beat is enqueued."""
 
         @shown_as(reconcile)
         async def timed(request: Request, obj: KubeObject | None) -> Result | None:
@@ -80,7 +77,7 @@ class Beats:
                 result = await reconcile(request, obj)
             except ModelMismatchError:  # an object that cannot be read changes by an event alone
                 raise
-            except Exception:
+            except (Exception, asyncio.CancelledError):  # at the deadline it is cancelled
                 self._enqueue(request, obj)
                 raise
             self._enqueue(request, obj)

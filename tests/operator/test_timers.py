@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -121,6 +123,44 @@ def test_a_call_beyond_its_deadline_is_retried(world: World) -> None:
     controller = run(world, operator(tick, reconcile_timeout_seconds=10.0), 15)
     assert tick.after_first == [0, 10]
     assert controller.status().outcomes["timeout"] >= 1
+
+
+@pytest.mark.parametrize("period_seconds", [60, 7])
+def test_after_a_deadline_the_next_call_is_at_the_next_beat_at_the_latest(
+    world: World, period_seconds: float
+) -> None:
+    tick = Tick(takes_seconds=20)
+    options = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 900.0}
+    controller = run(world, operator(tick, period_seconds, **options), 125)
+    step = 60 if period_seconds == 60 else 14  # a beat that passes during a call is skipped
+    assert tick.after_first == [*range(0, 126, step)]
+    assert controller.status().outcomes["timeout"] >= len(tick.began) - 1
+
+
+def test_an_object_whose_reconcile_exceeds_its_deadline_keeps_its_beats(world: World) -> None:
+    app, began = Operator("test"), list[float]()
+    options = ControllerOptions(reconcile_timeout_seconds=10.0, initial_backoff_seconds=900.0)
+
+    @app.reconcile("v1", "configmaps", every_seconds=100, options=options, workers=2)
+    async def reconcile(request: Request, obj: KubeObject | None, cluster: Cluster) -> None:
+        if request.name == "a":
+            began.append(now())
+        await pause(20)
+
+    run(world, app, 350)
+    assert {round(after - before) for before, after in pairwise(began[1:])} == {100}
+
+
+def test_a_call_that_ends_as_if_it_were_cancelled_moves_no_beat(world: World) -> None:
+    class Cancelled(Tick):
+        async def __call__(self, cluster: Cluster) -> None:
+            """Raise what awaiting a cancelled task raises."""
+            await super().__call__(cluster)
+            raise asyncio.CancelledError
+
+    tick = Cancelled()
+    run(world, operator(tick, initial_backoff_seconds=900.0), 130)
+    assert tick.after_first == [0, 60, 120]
 
 
 def test_a_plain_function_gets_the_blocking_cluster(world: World) -> None:
