@@ -31,6 +31,7 @@ from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._targets import (
     Parent,
     Target,
+    check_namespace,
     check_no_stream,
     check_subresource,
     identified,
@@ -76,7 +77,8 @@ T = TypeVar("T")
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_is_quoted_path: Final = re.compile(r"/[!->@-~]*", re.ASCII).fullmatch
+_is_quoted_path: Final = re.compile(r"/(?!(?:.*/)?\.{1,2}(?:/|$))[!-\"$->@-~]*").fullmatch
+_is_media_type: Final = re.compile(r"[ -~]+").fullmatch
 _PODS: Final = GroupVersionResource("", "v1", "pods")
 _SHOWN_FIELDS: Final = 5
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
@@ -438,9 +440,9 @@ class Cluster(Closable):
             content_type: the format of the body.
 
         Raises:
-            InvalidArgumentError: the path does not begin with a slash, has a query, or is that of
-                an exec, an attach or a port-forward, which need another kind of connection; or the
-                method is none of these.
+            InvalidArgumentError: the path does not begin with a slash, has a query, a fragment or
+                `..`, or is that of an exec, an attach or a port-forward, which need another kind of
+                connection; or the method is none of these.
             FencedError: the term of leader election has ended.
             APIStatusError: the server refused.
             TransportError: no response arrived; a write may have been carried out or not.
@@ -449,8 +451,9 @@ class Cluster(Closable):
             A read is dropped. A write may have been carried out or not, unless it still waits for
             the rate limit.
         """
-        _check_request(method, path)
-        text = body if isinstance(body, bytes) or body is None else encode_body(body_of(body))
+        _check_request(method, path, content_type)
+        is_text = isinstance(body, bytes) or body is None
+        text = body if is_text else encode_body(body_of(body, "body"))
         if method == "GET":
             if text is not None:
                 raise InvalidArgumentError("body", "must be None for a GET")
@@ -966,6 +969,7 @@ class Cluster(Closable):
         field_selector: Selector | FieldSelector,
     ) -> ListWatch:
         """Return the objects of one resource that match."""
+        check_namespace(namespace)
         return self.list_watch(
             GroupVersionResource.of(api_version, plural),
             namespace=namespace,
@@ -1124,19 +1128,24 @@ def _manager(field_manager: str | None) -> str:
     return field_manager
 
 
-def _check_request(method: str, path: str) -> None:
+def _check_request(method: str, path: str, content_type: str) -> None:
     """Raise if a request cannot be sent as it is.
 
     Raises:
-        InvalidArgumentError: its method or its path is not one that a server serves.
+        InvalidArgumentError: its method or its path is not one that a server serves, or the format
+            cannot be the value of a header.
     """
     if method not in _METHODS:
         raise InvalidArgumentError(
             "method", f"must be one of {', '.join(_METHODS)}, got {method!r}"
         )
     if not _is_quoted_path(path):
-        reason = f"must begin with '/', be quoted, and have no query, got {path!r}"
+        reason = f"must begin with '/', be quoted, and have no query and no '..', got {path!r}"
         raise InvalidArgumentError("path", reason)
+    if not _is_media_type(content_type):
+        raise InvalidArgumentError(
+            "content_type", f"must be one such as 'application/json', got {content_type!r}"
+        )
     check_no_stream(path)
 
 

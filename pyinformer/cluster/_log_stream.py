@@ -267,6 +267,6 @@ def log_query(
 
 
 def _timestamp(moment: datetime) -> str:
-    if moment.tzinfo is None:
-        raise InvalidArgumentError("since_time", "must have a time zone, such as datetime.UTC")
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise InvalidArgumentError("since_time", "must be a datetime with a time zone, such as UTC")
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

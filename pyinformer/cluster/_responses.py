@@ -108,7 +108,7 @@ class ResponseReader:
         return tuple(found)
 
     def read_created(
-        self, resource: GroupVersionResource, raw: bytes, *, subresource: str = ""
+        self, resource: GroupVersionResource, raw: bytes, *, key: str = "", subresource: str = ""
     ) -> KubeObject:
         """Return the object of a response to a create, which may have no name.
 
@@ -116,10 +116,11 @@ class ResponseReader:
         has an empty key.
 
         Raises:
-            InvalidObjectError: the response is neither an object of this resource nor nameless.
+            InvalidObjectError: the response is neither an object of this resource nor nameless, or
+                has another key.
         """
         try:
-            return self.read(resource, raw, subresource=subresource)
+            return self.read(resource, raw, key=key, subresource=subresource)
         except InvalidObjectError:
             nameless = _nameless(raw)
             if nameless is None:

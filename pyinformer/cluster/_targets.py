@@ -189,6 +189,15 @@ async def _target_at(discovery: Discovery, api_version: str, plural: str, key: s
     return Target(api=api, namespace=namespace, name=name)
 
 
+def check_namespace(namespace: str | None) -> None:
+    """Refuse a namespace that would change the path of a request.
+
+    Raises:
+        InvalidArgumentError: it cannot be a name.
+    """
+    _quoted("namespace", namespace or "")
+
+
 def check_subresource(subresource: str) -> None:
     """Refuse a subresource that is not an object.
 

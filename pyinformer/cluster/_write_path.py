@@ -122,7 +122,8 @@ class WritePath:
     def _read(self, target: Target, raw: bytes, *, is_create: bool) -> KubeObject:
         resource, subresource = target.resource, target.subresource
         if is_create:
-            return self.responses.read_created(resource, raw, subresource=subresource)
+            key = target.key if subresource else ""
+            return self.responses.read_created(resource, raw, key=key, subresource=subresource)
         return self.responses.read(resource, raw, key=target.key, subresource=subresource)
 
     def _record(

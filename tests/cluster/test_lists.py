@@ -11,11 +11,12 @@ import pyinformer
 from pyinformer.cluster._targets import resource_of
 from pyinformer.errors import (
     InvalidArgumentError,
+    InvalidTypeError,
     ProtocolError,
     ResourceExpiredError,
     WriteAnswerError,
 )
-from tests.transport.serving import Request, response, serving
+from tests.transport.serving import Request, always, response, serving
 
 if TYPE_CHECKING:
     import asyncio
@@ -83,6 +84,9 @@ async def test_a_delete_collection_with_an_unreadable_answer_is_reported_as_done
         ("GET", "/a b", "path"),
         ("GET", "/ä", "path"),
         ("GET", "/a\r\nb", "path"),
+        ("DELETE", "/api/v1/namespaces/a/pods/b#c", "path"),
+        ("DELETE", "/api/v1/namespaces/../pods", "path"),
+        ("DELETE", "/api/v1/nodes/.", "path"),
     ],
 )
 async def test_a_malformed_request_is_refused(method: str, path: str, words: str) -> None:
@@ -91,6 +95,29 @@ async def test_a_malformed_request_is_refused(method: str, path: str, words: str
             await cluster.request(method, path)
         with pytest.raises(InvalidArgumentError, match="body"):
             await cluster.request("GET", "/version", body={})
+        with pytest.raises(InvalidArgumentError, match="content_type"):
+            await cluster.request("POST", "/version", content_type="text/plain\r\nA: b")
+        with pytest.raises(InvalidTypeError, match="body"):
+            await cluster.request("POST", "/version", body="text")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["/..a/b.", "/a/...", "/a/%2E", "/"])
+async def test_a_request_may_have_dots_in_its_path(path: str) -> None:
+    async with (
+        serving(always(response(b"x"))) as server,
+        pyinformer.connect(server=server.url) as cluster,
+    ):
+        assert await cluster.request("GET", path) == b"x"
+        assert server.requests[0].target == path
+
+
+@pytest.mark.parametrize("namespace", ["..", ".", "\ud800"])
+async def test_a_namespace_that_would_change_the_path_is_refused(namespace: str) -> None:
+    async with pyinformer.connect(server="http://127.0.0.1:1") as cluster:
+        with pytest.raises(InvalidArgumentError, match="namespace"):
+            cluster.list("v1", "configmaps", namespace=namespace)
+        with pytest.raises(InvalidArgumentError, match="namespace"):
+            await cluster.delete_collection("v1", "configmaps", namespace=namespace)
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,7 @@ async def test_a_busy_server_is_waited_for_and_a_refusal_names_the_right() -> No
         ("since_seconds", {"since_seconds": 0.0}),
         ("since_time", {"since_time": datetime(2026, 1, 1)}),  # noqa: DTZ001 - what is refused
         ("since_time", {"since_seconds": 1.0, "since_time": datetime(2026, 1, 1, tzinfo=UTC)}),
+        ("since_time", {"since_time": "2026-01-01T00:00:00Z"}),
         ("tail_lines", {"tail_lines": -1}),
         ("limit_bytes", {"limit_bytes": 0}),
         ("max_line_bytes", {"max_line_bytes": 0}),

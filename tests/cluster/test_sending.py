@@ -483,7 +483,8 @@ async def test_an_answer_with_another_object_is_an_error_and_is_not_observed(
         with pytest.raises(pyinformer.errors.InvalidObjectError, match="another object"):
             await cluster.get("v1", "configmaps", "default/a")
         delete = cluster.delete("v1", "configmaps", "default/a")
-        for write in (cluster.replace(BODY), delete):
+        part = cluster.create(BODY, subresource="status")
+        for write in (cluster.replace(BODY), part, delete):
             with pytest.raises(pyinformer.errors.WriteAnswerError, match="another object"):
                 await write
     assert not heard.events
