@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from pyinformer.errors import InvalidArgumentError
@@ -13,7 +14,8 @@ def load_target(target: str) -> object:
     """Import a module and return what a name in it stands for.
 
     Args:
-        target: `module:name`; the module is also looked for in the current folder.
+        target: `module:name`; the module is also looked for in the current folder. What it prints
+            goes to stderr.
 
     Raises:
         InvalidArgumentError: the target is malformed, or was not found.
@@ -26,7 +28,8 @@ def load_target(target: str) -> object:
     if folder not in sys.path:  # as with `python -m`; an installed command does not search it
         sys.path.insert(0, folder)
     try:
-        found: object = importlib.import_module(module)
+        with redirect_stdout(sys.stderr):  # the output is that of the command
+            found: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # a module that it imports is missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from pyinformer.cli.project import ProjectNames
 from tests.cli.command_line import here
 from tests.cli.projects import ELECTED, PLAIN, files_of, init
 
@@ -124,6 +126,37 @@ def test_a_second_init_into_a_folder_changes_nothing(tmp_path: Path) -> None:
     assert files_of(tmp_path) == before
 
 
+def test_of_two_inits_at_once_the_slower_one_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def slow(self: Path, target: Path) -> Path:
+        """Rename when another process has written the folder."""
+        target.mkdir()
+        (target / "README.md").write_text("faster\n", encoding="utf-8")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", slow)
+    done = here("init", *PLAIN, "--directory", str(tmp_path / "project"))
+
+    assert done.exit_code == 1
+    assert "exists and is not changed: remove it" in done.stderr
+    assert files_of(tmp_path) == {"project/README.md": "faster\n"}
+
+
+def test_the_variable_of_a_kind_hides_no_name_of_the_program(tmp_path: Path) -> None:
+    project = init(tmp_path / "project", *PLAIN)
+    tree = ast.parse((project / "database_operator/operator.py").read_text(encoding="utf-8"))
+    (reconcile,) = (node for node in tree.body if isinstance(node, ast.AsyncFunctionDef))
+    used = {node.id for node in ast.walk(reconcile) if isinstance(node, ast.Name)} - {"database"}
+    assert "int" in used
+
+    for name in filter(str.islower, used - {"deployment", "status"}):  # kinds that exist
+        names = ProjectNames(name="test-operator", group="acme.io", kind=name.title())
+        assert names.variable != name
+
+
 def test_a_folder_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     done = here("init", *PLAIN, "--directory", str(tmp_path / "absent/project"))
 
@@ -153,6 +186,7 @@ _VALID = {"name": "database-operator", "group": "acme.io", "kind": "Database"}
     [
         pytest.param({"kind": "Deployment"}, "in apps/v1: kubectl would show", id="known-kind"),
         pytest.param({"kind": "Pod"}, "in v1: kubectl would show that one; choose", id="core-kind"),
+        pytest.param({"kind": "PodTemplate"}, "exists in Kubernetes: kubectl", id="further-kind"),
         pytest.param({"kind": "database"}, "begin with a capital", id="small-kind"),
         pytest.param({"kind": "My-Database"}, "letters and digits only", id="kind-with-a-dash"),
         pytest.param({"kind": "Any"}, "choose another, such as MyAny", id="kind-of-python"),
@@ -163,6 +197,7 @@ _VALID = {"name": "database-operator", "group": "acme.io", "kind": "Database"}
         pytest.param({"name": "json"}, "such as json-operator", id="standard-module"),
         pytest.param({"name": "class"}, "such as class-operator", id="keyword"),
         pytest.param({"name": "tests"}, "such as tests-operator", id="own-folder"),
+        pytest.param({"name": "dist"}, "such as dist-operator", id="ignored-folder"),
         pytest.param({"group": "acme"}, "a domain in lower case with a dot", id="group-of-a-word"),
         pytest.param({"group": "Acme.io"}, "a domain in lower case", id="group-in-capitals"),
         pytest.param({"group": "x.k8s.io"}, "belongs to Kubernetes", id="reserved-group"),

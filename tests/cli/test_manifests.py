@@ -140,6 +140,45 @@ def test_settings_are_in_the_manifests(project: Path) -> None:
     assert ("ClusterRole", None) not in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tool = 1\n", "tool in pyproject.toml: must be a table, got 1"),
+        ("project = 1\n", "project in pyproject.toml: must be a table"),
+        ("[project]\nversion = 1\n", "project.version in pyproject.toml: must be a version"),
+        ("[project]\nversion = '1\"'\n", "project.version in pyproject.toml: must be a version"),
+    ],
+)
+def test_a_malformed_project_changes_nothing(project: Path, text: str, words: str) -> None:
+    (project / "pyproject.toml").write_text(text, encoding="utf-8")
+    before = files_of(project)
+
+    done = manifests()
+
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert files_of(project) == before
+
+
+def test_a_file_that_is_not_text_is_replaced(project: Path) -> None:
+    rights = project / "deploy/rbac.yaml"
+    before = rights.read_text(encoding="utf-8")
+    rights.write_bytes(b"\xff\xfe")
+
+    assert manifests("--check").exit_code == 1
+    assert manifests().exit_code == 0
+    assert rights.read_text(encoding="utf-8") == before
+
+
+def test_what_a_program_prints_is_not_in_the_output(project: Path) -> None:
+    edit(project / _PACKAGE / "operator.py", "import pyinformer\n", "import pyinformer\nprint(7)\n")
+
+    done = manifests("--check")
+
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "7\n"
+
+
 def test_a_definition_that_is_gone_is_removed(project: Path) -> None:
     edit(project / _PACKAGE / "operator.py", "    model=Database,\n", "")
     edit(project / _PACKAGE / "operator.py", '"acme.io/v1alpha1"', '"v1"')

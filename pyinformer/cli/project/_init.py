@@ -54,9 +54,7 @@ def init_project(
     Returns:
         The exit status.
     """
-    if directory.exists() or directory.is_symlink():
-        cure = "remove it, or give --directory another one"
-        print(f"{directory} exists and is not changed: {cure}", file=errors)
+    if _exists(directory, errors):
         return FAILED
     try:
         with tempfile.TemporaryDirectory(
@@ -66,10 +64,20 @@ def init_project(
             _write(folder, names, replicas)
             folder.rename(directory)
     except OSError as error:
-        print(f"cannot create {directory}: {error.strerror or error}", file=errors)
+        if not _exists(directory, errors):  # another init was faster
+            print(f"cannot create {directory}: {error.strerror or error}", file=errors)
         return FAILED
     print(render("next_steps", directory=directory, package=names.package), end="", file=output)
     return OK
+
+
+def _exists(directory: Path, errors: TextIO) -> bool:
+    """Return whether a folder exists, and print what to do then."""
+    if not (directory.exists() or directory.is_symlink()):
+        return False
+    cure = "remove it, or give --directory another one"
+    print(f"{directory} exists and is not changed: {cure}", file=errors)
+    return True
 
 
 def _write(folder: Path, names: ProjectNames, replicas: int) -> None:

@@ -22,10 +22,21 @@ _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,57}")  # with `Status`, as long a
 _VERSION: Final = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _RESERVED_GROUPS: Final = ("k8s.io", "kubernetes.io")
-_FOLDERS: Final = frozenset({"chart", "deploy", "tests"})
+_FOLDERS: Final = frozenset({"build", "chart", "deploy", "dist", "tests"})  # .gitignore has two
+_FURTHER_KINDS: Final = frozenset(
+    {"APIService", "CSIDriver", "CSINode", "CSIStorageCapacity", "ClusterTrustBundle"}
+    | {"ComponentStatus", "DeviceClass", "Eviction", "FlowSchema", "IPAddress", "IngressClass"}
+    | {"List", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+    | {"MutatingWebhookConfiguration", "PodTemplate", "PriorityLevelConfiguration"}
+    | {"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "RuntimeClass", "Scale"}
+    | {"ServiceCIDR", "Status", "TokenRequest", "ValidatingAdmissionPolicy"}
+    | {"ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttachment"}
+    | {"VolumeAttributesClass"}
+)
+"""Kinds of Kubernetes that the embedded server does not have."""
 _IMPORTED: Final = frozenset({"Annotated", "Any"})
 _VARIABLES: Final = frozenset(
-    {"app", "applied", "child", "cluster", "deployment", "owner", "pyinformer"}
+    {"app", "applied", "child", "cluster", "deployment", "int", "owner", "pyinformer"}
     | {"reconcile", "request", "status", "wanted"}
 )
 
@@ -112,8 +123,7 @@ def _check_kind(kind: str) -> None:
     if kind in _IMPORTED or keyword.iskeyword(kind):
         reason = f"{kind!r} is a name in the generated program; choose another, such as My{kind}"
         raise InvalidArgumentError("kind", reason)
-    for known in BUILT_IN:
-        if known.kind == kind:
-            api_version = f"{known.group}/{known.version}".lstrip("/")
-            reason = f"{kind!r} exists in Kubernetes, in {api_version}: kubectl would show that one"
-            raise InvalidArgumentError("kind", f"{reason}; choose another, such as Acme{kind}")
+    known = {each.kind: f", in {f'{each.group}/{each.version}'.lstrip('/')}" for each in BUILT_IN}
+    if kind in known or kind in _FURTHER_KINDS:
+        reason = f"{kind!r} exists in Kubernetes{known.get(kind, '')}: kubectl would show that one"
+        raise InvalidArgumentError("kind", f"{reason}; choose another, such as Acme{kind}")

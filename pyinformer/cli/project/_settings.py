@@ -14,6 +14,7 @@ from pyinformer.errors import InvalidArgumentError
 # A DNS label that begins with a letter, and is not another type in YAML.
 LABEL: Final = r"^(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?\Z"
 _IMAGE: Final = r"^[a-z0-9](?:[-\w./:@]*\w)?:[-\w.]+\Z"
+_VERSION: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._+]*")
 _RELEASE: Final = re.compile(r"[0-9]+(\.[0-9]+){0,2}")
 _FILE: Final = "pyproject.toml"
 _Label = Annotated[str, msgspec.Meta(pattern=LABEL)]
@@ -47,12 +48,23 @@ def read_settings(folder: Path) -> tuple[ManifestSettings, str]:
         document = {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(_FILE, f"cannot be parsed: {error}") from error
-    given: Any = document.get("tool", {}).get("pyinformer", {})
+    given: Any = _table(document, "tool").get("pyinformer", {})
     try:
         settings = msgspec.convert(given, ManifestSettings)
     except msgspec.ValidationError as error:
         raise InvalidArgumentError(f"tool.pyinformer in {_FILE}", str(error)) from error
-    return settings, str(document.get("project", {}).get("version", "0.1.0"))
+    version = _table(document, "project").get("version", "0.1.0")
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        reason = f"must be a version such as '0.1.0', got {version!r}"
+        raise InvalidArgumentError(f"project.version in {_FILE}", reason)
+    return settings, version
+
+
+def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
+    found = document.get(name, {})
+    if not isinstance(found, dict):
+        raise InvalidArgumentError(f"{name} in {_FILE}", f"must be a table, got {found!r}")
+    return found
 
 
 def semantic_version(version: str) -> str:

@@ -58,7 +58,7 @@ def _changes(folder: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str]
 def _text(path: Path) -> str:
     """Return the text of a file; empty if it does not exist."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
 
