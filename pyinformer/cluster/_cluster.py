@@ -452,8 +452,9 @@ class Cluster(Closable):
             the rate limit.
         """
         _check_request(method, path, content_type)
-        is_text = isinstance(body, bytes) or body is None
-        text = body if is_text else encode_body(body_of(body, "body"))
+        text = body
+        if not (isinstance(text, bytes) or text is None):
+            text = encode_body(body_of(text, "body"))
         if method == "GET":
             if text is not None:
                 raise InvalidArgumentError("body", "must be None for a GET")

@@ -18,6 +18,7 @@ ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]
 M = TypeVar("M")
 
 _ATTRIBUTE: Final = "__custom_resource__"
+_LABEL: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -111,13 +112,21 @@ def custom_resource(
         versions: the models of the other versions.
 
     Raises:
-        InvalidArgumentError: a custom resource cannot have such a name.
+        InvalidArgumentError: a custom resource cannot have such a name, or an argument is of
+            another type.
     """
     resource = _resource(api_version, plural)
     check_choice("scope", scope, get_args(ResourceScope))
+    _check_labels("plural", [plural])
     for name, words in (("short_names", short_names), ("categories", categories)):
         if isinstance(words, str):
             raise InvalidArgumentError(name, f"must be a list: [{words!r}]")
+        _check_labels(name, words)
+    if scale is not None and not isinstance(scale, Scale):
+        raise InvalidArgumentError("scale", f"must be Scale(...), not {scale!r}")
+    if columns is not None and not isinstance(columns, Mapping):
+        reason = f"must be a dict such as {{'Ready': 'status.ready'}}, not {columns!r}"
+        raise InvalidArgumentError("columns", reason)
     if isinstance(versions, type):
         raise InvalidArgumentError("versions", f"must be a list: [{versions.__name__}]")
 
@@ -138,6 +147,14 @@ def custom_resource(
         return model
 
     return declare
+
+
+def _check_labels(argument: str, words: Iterable[str]) -> None:
+    """Refuse words that the server does not take: DNS labels with a letter first."""
+    for word in words:
+        if not isinstance(word, str) or not _LABEL.fullmatch(word):
+            reason = "must be lower-case letters, digits and '-', at most 63, with a letter first"
+            raise InvalidArgumentError(argument, f"{reason}; got {word!r}")
 
 
 def _resource(api_version: str, plural: str) -> GroupVersionResource:

@@ -176,7 +176,9 @@ def _checked(entry: Any) -> DeclaredWrite:  # noqa: ANN401 - what a user wrote
     if not is_valid or not all(isinstance(word, str) for word in entry):
         raise InvalidArgumentError("writes", f"must have entries like {shape}, got {entry!r}")
     api_version, path, *verbs = entry
-    plural, _, subresource = path.partition("/")
+    plural, slash, subresource = path.partition("/")
+    if slash and (not subresource or "/" in subresource):
+        raise InvalidArgumentError("writes", f"{path!r} must be like 'pods' or 'pods/eviction'")
     for verb in verbs:
         if verb not in _VERBS:
             reason = f"{verb!r} is not a verb of RBAC; verbs are {', '.join(sorted(_VERBS))}"

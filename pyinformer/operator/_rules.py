@@ -92,6 +92,9 @@ class Rule:
             raise InvalidArgumentError("message", reason)
         if self.message is not None and (not self.message.strip() or "\n" in self.message):
             raise InvalidArgumentError("message", f"must be one line, got {self.message!r}")
+        if self.message_expression is not None and not self.message_expression.strip():
+            reason = f"must be an expression in CEL, got {self.message_expression!r}"
+            raise InvalidArgumentError("message_expression", reason)
         if self.reason is not None:
             check_choice("reason", self.reason, get_args(RuleReason))
 

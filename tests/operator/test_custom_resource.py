@@ -134,6 +134,20 @@ def test_a_model_that_nothing_was_declared_for_is_refused(model: Any) -> None:
         pytest.param(
             ("acme.io/v1", "databases"), {"versions": _Spec}, r"\[_Spec\]", id="one-version"
         ),
+        pytest.param(("acme.io/v1", "d" * 64), {}, "^plural: .* at most 63", id="long"),
+        pytest.param(
+            ("acme.io/v1", "databases"), {"short_names": ["DB"]}, "^short_names.*'DB'", id="capital"
+        ),
+        pytest.param(
+            ("acme.io/v1", "databases"), {"short_names": ["d b"]}, "^short_names.*'d b'", id="space"
+        ),
+        pytest.param(
+            ("acme.io/v1", "databases"), {"categories": [""]}, "^categories.*''", id="empty"
+        ),
+        pytest.param(
+            ("acme.io/v1", "databases"), {"columns": [("A", "spec")]}, "a dict", id="columns"
+        ),
+        pytest.param(("acme.io/v1", "databases"), {"scale": Scale}, r"Scale\(...\)", id="scale"),
     ],
 )
 def test_an_invalid_custom_resource_is_refused(

@@ -142,6 +142,8 @@ def test_the_namespace_of_the_lease_may_be_declared() -> None:
         pytest.param([("v1", "secrets", 3)], 'entries like ("v1", "secrets")', id="number"),
         pytest.param([("v1", "secrets", "write")], "'write' is not a verb of RBAC", id="verb"),
         pytest.param([("secrets", "v1")], "arguments swapped", id="swapped"),
+        pytest.param([("v1", "pods/")], "'pods/' must be like", id="no-subresource"),
+        pytest.param([("v1", "pods/a/log")], "'pods/a/log' must be like", id="object"),
     ],
 )
 def test_an_invalid_write_is_refused_when_it_is_declared(writes: Any, words: str) -> None:

@@ -211,6 +211,7 @@ def test_a_rule_where_the_definition_says_nothing_names_the_field(model: type, p
         pytest.param("a &&\nb", {}, "several lines", id="lines-without-a-message"),
         pytest.param("self", {"message": " "}, "one line", id="empty-message"),
         pytest.param("self", {"message": "a\nb"}, "one line", id="long-message"),
+        pytest.param("self", {"message_expression": " "}, "in CEL, got ' '", id="no-expression"),
         pytest.param("self", {"reason": "Invalid"}, "FieldValueForbidden", id="reason"),
     ],
 )
