@@ -216,6 +216,30 @@ async def test_a_hook_that_blocks_runs_beside_the_event_loop() -> None:
     assert len(threads) == 1
 
 
+async def test_a_hook_that_blocks_for_long_has_one_thread_however_many_requests_give_up() -> None:
+    entered: list[threading.Thread] = []
+    may_end = threading.Event()
+
+    def hook(made: Any) -> None:
+        entered.append(threading.current_thread())
+        may_end.wait()
+        made.api_key["BearerToken"] = "Bearer two"
+
+    made = configuration("kubernetes", api_key={"BearerToken": ""}, refresh_api_key_hook=hook)
+    config = config_from_client(made)
+    for _ in range(3):
+        request = asyncio.create_task(authorization(config))
+        await until(lambda: entered)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+    last = asyncio.create_task(authorization(config))
+    await asyncio.sleep(0)
+    may_end.set()
+    assert await last == "Bearer two"
+    assert len(entered) == 1
+
+
 async def test_requests_that_wait_together_share_one_call_of_the_hook() -> None:
     calls, release = 0, asyncio.Event()
 

@@ -11,17 +11,18 @@ import inspect
 import ssl
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 from urllib.parse import unquote
 
 from pyinformer.errors import ConfigurationError, InvalidTypeError, LifecycleError
+from pyinformer.tasks import run_in_daemon
 from pyinformer.transport.config._cluster_config import ClusterConfig, is_own_header
 from pyinformer.transport.config._credentials import StaticCredentials
 from pyinformer.transport.config._proxy_environment import is_listed
 from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _BEARER: Final = "BearerToken"
 _GENERATED: Final = "OpenAPI-Generator/"  # how the User-Agent begins that a program did not set
@@ -90,7 +91,7 @@ def config_from_client(client: ForeignClient) -> ClusterConfig:
         trust_env=not hasattr(configuration, "no_proxy"),
         headers=tuple(_further(headers)),
         credentials=RenewingCredentials(
-            partial(_log_in, client, configuration, source), each_request=True
+            partial(_log_in, client, configuration, source, _BlockingCall()), each_request=True
         ),
         source=source,
         **_impersonation(headers),
@@ -212,7 +213,36 @@ def _impersonation(headers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-async def _log_in(client: object, configuration: Any, source: str) -> Login:  # noqa: ANN401
+@final
+class _BlockingCall:
+    """Calls a hook in a thread. It blocks one thread at most, also if its callers give up."""
+
+    def __init__(self) -> None:
+        self._running: asyncio.Future[Any] | None = None
+
+    async def run(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - checked by the caller
+        """Return what the function returns; wait for an earlier call if that still runs.
+
+        Raises:
+            Exception: what it raised.
+
+        Cancellation:
+            Safe; the call in the thread ends on its own.
+        """
+        running = self._running
+        is_here = running is not None and running.get_loop() is asyncio.get_running_loop()
+        if running is None or running.done() or not is_here:
+            running = self._running = run_in_daemon("refresh_api_key_hook", ask)
+        await asyncio.wait((running,))
+        return running.result()
+
+
+async def _log_in(
+    client: object,
+    configuration: Any,  # noqa: ANN401
+    source: str,
+    blocking: _BlockingCall,
+) -> Login:
     """Return what the other client would authenticate its next request with.
 
     Raises:
@@ -222,7 +252,7 @@ async def _log_in(client: object, configuration: Any, source: str) -> Login:  # 
         Safe; a hook in a thread ends on its own.
     """
     defaults = _default_headers(client)
-    value = await _api_key(configuration, source) or defaults.get("authorization")
+    value = await _api_key(configuration, source, blocking) or defaults.get("authorization")
     if not value and configuration.username:
         for name in ("username", "password"):
             _check_text(name, getattr(configuration, name), source)
@@ -245,7 +275,11 @@ def _check_text(name: str, value: object, source: str) -> None:
         raise ConfigurationError(source, reason)
 
 
-async def _api_key(configuration: Any, source: str) -> str | None:  # noqa: ANN401
+async def _api_key(
+    configuration: Any,  # noqa: ANN401
+    source: str,
+    blocking: _BlockingCall,
+) -> str | None:
     """Return the value of the Authorization header; None if the configuration has none.
 
     Raises:
@@ -254,8 +288,6 @@ async def _api_key(configuration: Any, source: str) -> str | None:  # noqa: ANN4
     Cancellation:
         Safe; a hook in a thread ends on its own.
     """
-    import anyio.to_thread
-
     ask = configuration.auth_settings
     try:
         if inspect.iscoroutinefunction(ask):
@@ -263,7 +295,7 @@ async def _api_key(configuration: Any, source: str) -> str | None:  # noqa: ANN4
         elif configuration.refresh_api_key_hook is None:
             found = ask()
         else:  # it may run a command
-            found = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+            found = await blocking.run(ask)
     except Exception as error:  # a hook is code of the program
         kind = type(error).__name__
         raise ConfigurationError(source, f"refresh_api_key_hook failed: {kind}: {error}") from error
