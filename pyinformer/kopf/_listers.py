@@ -16,7 +16,7 @@ from pyinformer.kopf._known import CachedObjects
 from pyinformer.store import Indexer, JointIndexer, Lister
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kopf._cogs.structs.references import Resource
 
@@ -176,7 +176,7 @@ class _Cache:
             LifecycleError: no stream watches the resource or all have ended, or its streams keep
                 no bodies, or one of them is plain kopf.
             NotCachedError: no stream watches the namespace.
-            CacheNotSyncedError: a stream has not listed yet.
+            CacheNotSyncedError: a stream that is needed has not listed yet.
         """
         streams = self._streams
         if self.why_plain:
@@ -190,7 +190,7 @@ class _Cache:
             raise LifecycleError(f"{reason} such as @kopf.index({self._resource.resource!r})")
         if namespace is not None and "" not in streams and namespace not in streams:
             raise NotCachedError(informer=str(self._resource), namespace=namespace)
-        for stream in streams.values():
+        for stream in self._streams_of(namespace):
             if not isinstance(stream.known, CachedObjects):
                 reason = f"{stream.name} keeps no bodies: request the lister in"
                 raise LifecycleError(f"{reason} @kopf.on.startup(), or install(bodies=True)")
@@ -198,6 +198,11 @@ class _Cache:
                 raise CacheNotSyncedError(
                     informer=stream.name, state=stream.state, last_error=stream.last_error or None
                 )
+
+    def _streams_of(self, namespace: str | None) -> Iterable[Stream]:
+        """Return the streams that show the objects of a namespace, or of all of them if None."""
+        mine = None if namespace is None else self._streams.get(namespace)
+        return self._streams.values() if mine is None else (mine,)
 
     def within(self, max_age_seconds: float) -> Readiness:
         """Raise: the age of these caches is unknown."""

@@ -297,6 +297,24 @@ async def test_a_lister_names_the_failure_after_which_its_stream_is_plain_kopf(
         settings.watching.inactivity_timeout = 70.0
 
 
+async def test_a_namespace_can_be_read_while_another_one_is_refused(server: APIServer) -> None:
+    server.ensure_namespace("other")
+    server.faults.add(Fault(resource="pods", namespace="other", status=403, times=None))
+    registry = registry_of(server, Events())
+    found = captured(registry)
+    arguments: dict[str, Any] = {"clusterwide": False, "namespaces": ["default", "other"]}
+    async with operating(registry, **arguments):
+        await until(lambda: found and sum(one.has_listed for one in found[0].streams) == 3)
+        await until(lambda: "pods" in known_of(found[0]) and len(found[0].streams) == 4)
+        lister = found[0].informers.lister("v1", "pods")
+        listed = lister.namespace("default").list()
+        assert sorted(one.metadata.name for one in listed) == ["a", "b"]
+        assert lister.get("default/a") is not None
+        for read in (lister.list, lister.namespace("other").list):
+            with pytest.raises(CacheNotSyncedError, match=r"pods\.v1 in namespace other"):
+                read()
+
+
 async def test_a_lister_reads_the_streams_of_all_namespaces(server: APIServer) -> None:
     server.ensure_namespace("other")
     server.create(
