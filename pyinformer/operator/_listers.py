@@ -101,5 +101,8 @@ def _is_part(declared: Scope, scope: Scope) -> bool:
 def cure(scope: Scope) -> str:
     """Return how to make an operator follow a resource."""
     resource: GroupVersionResource = scope.resource
-    call = f'app.follow("{resource.api_version}", "{resource.resource}")'
+    labels, fields = str(scope.label_selector), str(scope.field_selector)
+    selectors = (("label_selector", labels), ("field_selector", fields))
+    chosen = "".join(f', {name}="{text}"' for name, text in selectors if text)
+    call = f'app.follow("{resource.api_version}", "{resource.resource}"{chosen})'
     return f"name it in owns= or watches=, or call {call} before the operator runs"

@@ -325,6 +325,9 @@ def test_a_lister_needs_a_running_operator_and_a_followed_resource(world: World)
                 app.lister("v1", "secrets")
             assert 'call app.follow("v1", "secrets") before the operator runs' in str(caught.value)
             assert "Followed are: configmaps.v1" in str(caught.value)
+            with pytest.raises(InvalidArgumentError) as caught:
+                app.lister("v1", "pods", label_selector="app=a")
+            assert 'app.follow("v1", "pods", label_selector="app=a")' in str(caught.value)
             with pytest.raises(InvalidArgumentError, match="has no view: declare it with proj"):
                 app.lister("v1", "configmaps", projection=PodView)
             with pytest.raises(LifecycleError, match=r"follow\(\): db-operator runs already"):
