@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._logging import get_logger
+from pyinformer.leaderelection._lease import MAX_TRANSITIONS
 from pyinformer.tasks import error_text
 
 if TYPE_CHECKING:
@@ -67,6 +68,15 @@ class Announcements:
         self._metrics.set(_STATUS, 1.0, self._labels)
         _log.info("%s leads: it holds the Lease %s", self._identity, self._lease)
         self._record("became leader", "BecomeLeader", uid)
+
+    def on_last_number(self) -> None:
+        """Announce that the term has the greatest number, so that no later one can have another."""
+        _log.warning(
+            "the Lease %s: leaseTransitions is at its maximum, so all later terms have the number"
+            " %d, and replicas with client-go cannot lead; delete the Lease while no replica runs",
+            self._lease,
+            MAX_TRANSITIONS,
+        )
 
     def on_lost_term(self, reason: str) -> None:
         """Announce that a term of this replica is over; its work may still be ending."""

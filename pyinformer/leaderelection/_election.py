@@ -21,6 +21,7 @@ from pyinformer.leaderelection._lease import (
     WrittenVersions,
     acquired,
     new_lease,
+    next_transitions,
     read_lease,
     released,
     renewed,
@@ -373,7 +374,7 @@ class Election:
             holder=self._identity,
             duration_seconds=self._options.lease_duration_seconds,
             at=wall_at,
-            transitions=0 if lease is None else lease.transitions + 1,
+            transitions=0 if lease is None else next_transitions(lease),
         )
         return Write(body, creates=lease is None, acquires=True)
 

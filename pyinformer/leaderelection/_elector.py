@@ -34,7 +34,7 @@ from pyinformer.errors import (
 from pyinformer.leaderelection._announcements import Announcements
 from pyinformer.leaderelection._deadline_thread import MARGIN_SECONDS, DeadlineThread
 from pyinformer.leaderelection._election import Election, Finished, Read, Tenure, Wait, Write
-from pyinformer.leaderelection._lease import LeaseRecord
+from pyinformer.leaderelection._lease import MAX_TRANSITIONS, LeaseRecord
 from pyinformer.leaderelection._lease_requests import LeaseRequests
 from pyinformer.leaderelection._lease_watch import LeaseSink
 from pyinformer.leaderelection._options import (
@@ -579,6 +579,8 @@ class _Run:
         self.terms += 1
         self.election.is_candidate = False
         self._announcements.on_started_leading(self._uid())
+        if tenure.transitions >= MAX_TRANSITIONS:
+            self._announcements.on_last_number()
         name = f"leader of {self.lease}, term {term.transitions}"
         work.task = self._tasks.spawn(name, self._call(work))
 

@@ -24,6 +24,8 @@ WRITTEN_ANNOTATION: Final = "pyinformer.dev/written"
 """What a leader that released its Lease, and the leaders before it, have written."""
 ALL_OTHERS: Final = "*"
 """Stands for every resource that is not named."""
+MAX_TRANSITIONS: Final = 2**31 - 1
+"""The greatest leaseTransitions: the field is an int32, and a server refuses negative numbers."""
 
 _RELEASED_SECONDS: Final = 1  # as client-go: the duration of a Lease that is free
 _MAX_RESOURCES: Final = 256  # of one annotation; beyond that the successor lists
@@ -133,6 +135,17 @@ def new_lease(name: str, namespace: str) -> LeaseRecord:
     return read_lease(body)
 
 
+def next_transitions(before: LeaseRecord) -> int:
+    """Return the number of the term that takes a Lease; at the maximum it stays the same.
+
+    Another number would be refused, or less than that of an earlier term.
+
+    Args:
+        before: the Lease as it is.
+    """
+    return min(before.transitions + 1, MAX_TRANSITIONS)
+
+
 def acquired(
     before: LeaseRecord, *, holder: str, duration_seconds: float, at: float, transitions: int
 ) -> JSONObject:
@@ -196,8 +209,11 @@ def released(before: LeaseRecord, *, at: float, written: WrittenVersions | None)
 def written_in(lease: LeaseRecord) -> WrittenVersions | None:
     """Return what the last leader of a free Lease wrote; None if it is unknown.
 
-    A Lease that is held, or whose annotation is of an earlier term, was not released cleanly.
+    A Lease that is held, or whose annotation is of an earlier term, was not released cleanly. At
+    the maximum all terms have the same number, so that their annotations cannot be distinguished.
     """
+    if lease.transitions >= MAX_TRANSITIONS:
+        return None
     annotations = _mapping(_mapping(lease.body.get("metadata")).get("annotations"))
     text = annotations.get(WRITTEN_ANNOTATION)
     if lease.holder or not isinstance(text, str):

@@ -60,7 +60,10 @@ class Term:
 
     @property
     def transitions(self) -> int:
-        """Its number: leaseTransitions of the Lease, which only grows."""
+        """Its number: leaseTransitions of the Lease, which grows with each term.
+
+        At its maximum, 2**31 - 1, it stays the same, and a warning is logged.
+        """
         return self._tenure.transitions
 
     @property

@@ -128,6 +128,21 @@ async def test_a_replica_that_ends_without_release_is_replaced_after_the_duratio
         assert found.metadata.labels["a"] == "b"
 
 
+async def test_a_lease_whose_transitions_are_at_the_maximum_can_be_taken(server: Server) -> None:
+    """One more would be refused by a server: the field is an int32."""
+    namespace, greatest = server.namespace(), 2**31 - 1
+    async with server.connect() as cluster:
+        spec = {"holderIdentity": "gone", "leaseDurationSeconds": 1, "leaseTransitions": greatest}
+        metadata = {"name": "db-operator", "namespace": namespace}
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        await cluster.create({**lease, "spec": spec})
+        async with _Elected(cluster, namespace, _QUICK).running() as one:
+            await until(one.leads.is_set)
+            found = await _spec(cluster, namespace)
+            assert found["holderIdentity"] == one.elector.identity
+            assert found["leaseTransitions"] == greatest == one.terms[0].transitions
+
+
 async def test_a_restart_of_the_server_ends_no_term(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster, _Elected(cluster, namespace).running() as one:

@@ -13,6 +13,7 @@ from pyinformer.leaderelection._lease import (
     acquired,
     micro_time,
     new_lease,
+    next_transitions,
     read_lease,
     released,
     renewed,
@@ -142,6 +143,22 @@ def test_a_lease_that_is_held_was_not_released_cleanly() -> None:
     body = released(read_lease(_BODY), at=0.0, written=written)
     body["spec"]["holderIdentity"] = "b"
     assert written_in(read_lease(body)) is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (2**31 - 2, 2**31 - 1), (2**31 - 1,) * 2])
+def test_the_number_of_a_term_grows_up_to_what_the_field_can_hold(before: int, after: int) -> None:
+    lease = read_lease({"spec": {"leaseTransitions": before}})
+
+    assert next_transitions(lease) == after
+
+
+def test_at_the_greatest_number_an_annotation_may_be_of_an_earlier_term() -> None:
+    for number, is_known in ((2**31 - 2, True), (2**31 - 1, False)):
+        body = {**_BODY, "spec": {**_BODY["spec"], "leaseTransitions": number}}
+        written = WrittenVersions(transitions=number, versions={"pods.v1": "7"})
+        free = read_lease(released(read_lease(body), at=1.0, written=written))
+
+        assert (written_in(free) is not None) is is_known
 
 
 def test_a_release_without_knowledge_removes_the_annotation() -> None:

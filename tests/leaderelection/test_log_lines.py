@@ -65,6 +65,32 @@ def test_an_outage_is_two_lines(world: World, caplog: pytest.LogCaptureFixture) 
     world.run(scenario)
 
 
+def test_a_term_of_the_greatest_number_is_one_warning(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        await _with_transitions(world, 2**31 - 2)
+        for replica, number in ((one, 2**31 - 1), (two, 2**31 - 1)):
+            replica.start()
+            await replica.leads.wait()
+            assert replica.terms[0].transitions == number
+            (warning,) = lines(caplog)
+            assert "leaseTransitions is at its maximum" in warning
+            await replica.stop()
+
+    caplog.set_level("WARNING", _ELECTION)
+    world.run(scenario)
+
+
+async def _with_transitions(world: World, number: int) -> None:
+    """Create a released Lease of so many terms."""
+    metadata = {"name": "db-operator", "namespace": "default"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": number}
+    await world.cluster.create({**lease, "spec": spec})
+
+
 def test_an_edit_that_keeps_the_holder_is_not_said_to_be_another_holder(world: World) -> None:
     async def scenario() -> None:
         one = Replica(world, "one")
