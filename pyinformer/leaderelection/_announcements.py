@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer.controllerutil import EventRecorder
+    from pyinformer.errors import InformerError
     from pyinformer.metrics import Metrics
 
 _STATUS: Final = "leader_election_master_status"
@@ -77,6 +78,22 @@ class Announcements:
             self._lease,
             MAX_TRANSITIONS,
         )
+
+    def on_watch_refused(self, error: InformerError) -> None:
+        """Announce that the right to watch the Lease is missing."""
+        _log.warning(
+            "the Lease %s may not be watched, so it is read every few seconds: %s; grant the verbs"
+            " list and watch on leases.coordination.k8s.io %r in namespace %s"
+            " (LeaderElector.required_rbac() prints the role)",
+            self._lease,
+            error,
+            self._name,
+            self._namespace,
+        )
+
+    def on_watched_again(self) -> None:
+        """Announce that the Lease is watched after a refusal."""
+        _log.info("the Lease %s is watched again", self._lease)
 
     def on_lost_term(self, reason: str) -> None:
         """Announce that a term of this replica is over; its work may still be ending."""

@@ -93,6 +93,9 @@ class LeaderElectionStatus:
     """Whether the Lease is watched; otherwise it is read periodically."""
     last_error: str
     """Why the last request failed; empty if it did not."""
+    watch_refusal: str = ""
+    """Why the server refuses to let it list or watch the Lease, with the missing right; empty if
+    the server does not refuse that. A replica that may not watch reads the Lease periodically."""
 
     def __str__(self) -> str:
         if self.is_leading:
@@ -103,6 +106,8 @@ class LeaderElectionStatus:
             text = f"its term of {self.lease} has ended, its work has not"
         else:
             text = f"waits for {self.lease}, held by {self.holder or 'no replica'}"
+        if self.watch_refusal:
+            text += f"; may not watch the Lease: {self.watch_refusal}"
         return f"{text}; last error: {self.last_error}" if self.last_error else text
 
 
@@ -209,6 +214,7 @@ class LeaderElector:
             is_overdue=ago is not None and ago > self.options.lease_duration_seconds,
             is_watching=run is not None and not run.election.is_polling,
             last_error="" if run is None else run.last_error,
+            watch_refusal="" if run is None else run.watch_refusal,
         )
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
@@ -323,6 +329,7 @@ class _Run:
         self.election = election
         self.terms = 0
         self.last_error = ""
+        self.watch_refusal = ""
         self.has_ended = False
         self._lead = lead
         self._requests = requests
@@ -454,10 +461,26 @@ class _Run:
 
     def _watch_changed(self) -> None:
         reflector = self._reflector
-        watches = reflector is not None and reflector.state is ReflectorState.WATCHING
+        if reflector is None:
+            return
+        watches = reflector.state is ReflectorState.WATCHING
+        self._follow_refusal(reflector)
         if self.election.is_polling is watches:
             self.election.is_polling = not watches
             self._wake.set()
+
+    def _follow_refusal(self, reflector: Reflector) -> None:
+        """Announce once that the right to watch is missing, and once that it is there again."""
+        state, error = reflector.state, reflector.last_error
+        if state is ReflectorState.WATCHING:
+            if self.watch_refusal:
+                self._announcements.on_watched_again()
+            self.watch_refusal = ""
+        # Of another state the error may be an old one: it is kept until a watch delivers something.
+        elif state is ReflectorState.FORBIDDEN and error is not None:
+            if not self.watch_refusal:
+                self._announcements.on_watch_refused(error)
+            self.watch_refusal = str(error)
 
     async def _elect(self) -> None:
         """Do what the election says, until the Lease is released."""

@@ -141,6 +141,8 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
 
 def notes_of(status: Status) -> Iterator[str]:
     """Return problems that people should look at, but that do not concern the process."""
+    if isinstance(status, LeaderElectionStatus) and status.watch_refusal:
+        yield f"the Lease {status.lease} may not be watched: {status.watch_refusal}"
     for informer in informers_of(status):
         if informer.state is ReflectorState.ABSENT:
             yield f"{informer.informer}: is not served at present"

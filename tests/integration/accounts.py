@@ -51,3 +51,10 @@ async def apply(server: Server, *found: dict[str, Any]) -> None:
     """Create what was printed."""
     for document in found:
         await asyncio.to_thread(server.api.create, document)
+
+
+def grant(server: Server, role: dict[str, Any], rules: list[Any]) -> None:
+    """Give a Role other rules."""
+    metadata = role["metadata"]
+    now = server.api.get(role["apiVersion"], "roles", metadata["name"], metadata["namespace"])
+    server.api.update({**now, "rules": rules})

@@ -14,7 +14,7 @@ import yaml
 import pyinformer
 from pyinformer.errors import FencedError, ForbiddenError
 from pyinformer.leaderelection import LeaderElectionOptions, Term
-from tests.integration.accounts import ACCOUNT, as_the_account
+from tests.integration.accounts import ACCOUNT, apply, as_the_account, grant
 from tests.integration.servers import Server
 from tests.waiting import until
 
@@ -211,6 +211,35 @@ async def test_the_printed_role_is_enough_for_an_operator_that_elects(strict: Se
         await until(lambda: elector.status().is_watching)
         identity = elector.identity
         await until(lambda: f"{identity} became leader" in _notes(strict, namespace))
+
+
+async def test_a_replica_that_may_not_watch_names_the_right_until_it_has_it(
+    strict: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    namespace = strict.namespace()
+    async with as_the_account(strict, namespace) as cluster:
+        one = _Elected(cluster, namespace)
+        text = one.elector.required_rbac(service_account=f"{namespace}/{ACCOUNT}")
+        role, binding = yaml.safe_load_all(text)
+        full = [dict(rule) for rule in role["rules"]]
+        for rule in role["rules"]:
+            rule["verbs"] = [verb for verb in rule["verbs"] if verb != "watch"]
+        await apply(strict, role, binding)
+        status = one.elector.status
+        with caplog.at_level("INFO", "pyinformer.leaderelection"):
+            async with one.running():
+                await until(lambda: '"watch" is missing' in status().watch_refusal)
+                await until(one.leads.is_set)
+                health = pyinformer.health.Health(one.elector)
+                assert health.ready()
+                assert any('"watch" is missing' in note for note in health.ready().notes)
+                await asyncio.to_thread(grant, strict, role, full)
+                await until(lambda: status().is_watching, timeout_seconds=100)
+                assert not status().watch_refusal
+                assert not health.ready().notes
+        refused = [line for line in caplog.messages if "may not be watched" in line]
+        assert len(refused) == 1
+        assert f"leases.coordination.k8s.io 'db-operator' in namespace {namespace}" in refused[0]
 
 
 def _notes(server: Server, namespace: str) -> list[str]:

@@ -23,6 +23,7 @@ from tests.integration.accounts import (
     apply,
     as_the_account,
     embedded_with_roles,
+    grant,
     token_of,
 )
 from tests.integration.definitions import is_created, is_gone, served
@@ -185,13 +186,6 @@ async def _refused(
         (warning,) = [one.getMessage() for one in said if one.levelno >= logging.WARNING]
         assert needs in warning
         assert [one.getMessage() for one in said if "was forbidden" in one.getMessage()]
-
-
-def grant(server: Server, role: dict[str, Any], rules: list[Any]) -> None:
-    """Give a Role other rules."""
-    metadata = role["metadata"]
-    now = server.api.get(role["apiVersion"], "roles", metadata["name"], metadata["namespace"])
-    server.api.update({**now, "rules": rules})
 
 
 async def test_a_role_without_watch_is_reported_and_recovers(

@@ -32,6 +32,7 @@ class Line:
         self.is_down = False
         self.is_forbidden = False
         self.watch_is_forbidden = False
+        self.list_is_forbidden = False
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
         self.holds_new = False
@@ -76,10 +77,11 @@ class Line:
         self, path: str, query: Query = (), **options: Any
     ) -> AbstractAsyncContextManager[Body]:
         """Open a stream, unless streams are refused."""
-        if self.watch_is_forbidden or self.is_down:
-            return self._refused(path)
+        verb = "watch" if options.get("watch") else "list"
+        if self.is_down or (self.watch_is_forbidden if verb == "watch" else self.list_is_forbidden):
+            return self._refused(verb, path)
         now = asyncio.get_running_loop().time()
-        self.calls.append((now, "WATCH" if options.get("watch") else "LIST", path))
+        self.calls.append((now, verb.upper(), path))
         return self._followed(path, query, options)
 
     @asynccontextmanager
@@ -99,10 +101,10 @@ class Line:
                 body.hold(held=held)
 
     @asynccontextmanager
-    async def _refused(self, path: str) -> AsyncIterator[Body]:
+    async def _refused(self, verb: str, path: str) -> AsyncIterator[Body]:
         if self.is_down:
             raise TransportError(path, "the line is down", is_unreachable=True)
-        raise ForbiddenError(status=403, reason="Forbidden", request=f"watch {path}")
+        raise ForbiddenError(status=403, reason="Forbidden", request=f"{verb} {path}")
         yield  # the type of a generator
 
     async def aclose(self) -> None:

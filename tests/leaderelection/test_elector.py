@@ -138,7 +138,10 @@ def test_a_standby_that_may_not_watch_reads_instead(world: World) -> None:
         await one.leads.wait()
         two.start()
         await pause(60)
-        assert not two.elector.status().is_watching
+        status = two.elector.status()
+        assert not status.is_watching
+        assert "403 Forbidden" in status.watch_refusal
+        assert "may not watch the Lease: watch /apis/" in str(status)
         assert 60 / 4.4 - 2 <= two.line.count("GET") <= 60 / 2 + 2
         await one.stop()
         await two.leads.wait()

@@ -70,7 +70,7 @@ def test_a_term_of_the_greatest_number_is_one_warning(
 ) -> None:
     async def scenario() -> None:
         one, two = Replica(world, "one"), Replica(world, "two")
-        await _with_transitions(world, 2**31 - 2)
+        await _create(world, holderIdentity="", leaseDurationSeconds=1, leaseTransitions=2**31 - 2)
         for replica, number in ((one, 2**31 - 1), (two, 2**31 - 1)):
             replica.start()
             await replica.leads.wait()
@@ -83,12 +83,60 @@ def test_a_term_of_the_greatest_number_is_one_warning(
     world.run(scenario)
 
 
-async def _with_transitions(world: World, number: int) -> None:
-    """Create a released Lease of so many terms."""
+async def _create(world: World, **spec: object) -> None:
+    """Create the Lease."""
     metadata = {"name": "db-operator", "namespace": "default"}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": number}
     await world.cluster.create({**lease, "spec": spec})
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_a_missing_right_to_watch_is_one_warning_for_each_outage(
+    world: World, caplog: pytest.LogCaptureFixture, verb: str
+) -> None:
+    async def scenario() -> None:
+        await _create(world, holderIdentity="another", leaseDurationSeconds=100_000)
+        two = Replica(world, "two")
+        two.line.list_is_forbidden = verb == "list"
+        two.line.watch_is_forbidden = True
+        two.start()
+        for refused_verb in (verb, "watch"):  # the second time it was synced, so it watches first
+            await pause(1_300)  # a watch lasts for ten minutes at most
+            assert not two.elector.status().is_watching
+            refused = [line for line in lines(caplog) if "may not be watched" in line]
+            assert len(refused) == 1
+            assert f"{refused_verb} /apis/coordination.k8s.io" in refused[0]
+            assert "grant the verbs list and watch on leases.coordination.k8s.io" in refused[0]
+            assert "'db-operator' in namespace default" in refused[0]
+
+            two.line.list_is_forbidden = two.line.watch_is_forbidden = False
+            await pause(600)
+            assert two.elector.status().is_watching
+            assert not two.elector.status().watch_refusal
+            assert lines(caplog) == ["the Lease default/db-operator is watched again"]
+
+            two.line.list_is_forbidden = verb == "list"
+            two.line.watch_is_forbidden = True
+        await two.stop()
+
+    caplog.set_level("INFO", _ELECTION)
+    world.run(scenario)
+
+
+def test_an_unreachable_server_is_not_a_missing_right(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.line.is_down = True
+        one.start()
+        await pause(60)
+        assert not one.elector.status().watch_refusal
+        assert not [line for line in lines(caplog) if "watched" in line]
+        await one.stop()
+
+    caplog.set_level("INFO", _ELECTION)
+    world.run(scenario)
 
 
 def test_an_edit_that_keeps_the_holder_is_not_said_to_be_another_holder(world: World) -> None:
