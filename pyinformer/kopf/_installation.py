@@ -130,7 +130,7 @@ def _missing() -> Iterator[str]:
         if not callable(function) or not one.parameters <= found:
             yield f"{getattr(one.owner, '__name__', one.owner)}.{one.name}"
     toggles = ToggleSet(all)
-    if not hasattr(toggles, "_condition") or not hasattr(toggles, "_toggles"):
+    if not all(hasattr(toggles, name) for name in ("_condition", "_fn", "_toggles")):
         yield "ToggleSet"
     for owner, name in ((auth, "vault_var"), (watching.Bookmark, "LISTED")):
         if not hasattr(owner, name):

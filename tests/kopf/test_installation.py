@@ -21,7 +21,7 @@ from pyinformer.errors import ConfigurationError, InvalidArgumentError, Lifecycl
 from pyinformer.kopf import _installation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 HOOKS = (
     (watching, "infinite_watch"),
@@ -127,6 +127,23 @@ def test_a_kopf_without_one_of_the_hooks_is_not_patched(
         pyinformer.kopf.install()
     assert "has changed kopf._cogs.clients.watching.streaming_block" in caplog.text
     assert "kopf._core.engines.peering.touch" in caplog.text
+    assert hooked() == PLAIN
+
+
+@pytest.mark.parametrize("lost", ["_condition", "_fn", "_toggles"])
+def test_a_kopf_with_other_sets_of_toggles_is_not_patched(
+    lost: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    original = ToggleSet.__init__
+
+    def changed(self: ToggleSet, fn: Callable[[Iterable[bool]], bool]) -> None:
+        original(self, fn)
+        delattr(self, lost)
+
+    monkeypatch.setattr(ToggleSet, "__init__", changed)
+    with caplog.at_level(logging.WARNING):
+        pyinformer.kopf.install()
+    assert "has changed ToggleSet" in caplog.text
     assert hooked() == PLAIN
 
 
