@@ -126,7 +126,7 @@ def _matches(entry: str, host: str, address: IPv4Address | IPv6Address | None, p
     if not name or entry_port not in {"", str(port)}:
         return False
     if address is not None:
-        return _address(name) == address
+        return "%" not in name and _address(name) == address  # Go reads no zone in an entry
     domain = name.removeprefix("*.").removeprefix(".")
     covers_itself = domain == name
     domain = _ascii(domain)
