@@ -31,6 +31,7 @@ from pyinformer.transport import ClusterConfig, StaticCredentials
 from pyinformer.transport.http import _responses
 from pyinformer.transport.http._session import _user_agent, common_headers
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
+from tests.waiting import settle
 
 if TYPE_CHECKING:
     from tests.transport.serving import Request
@@ -496,6 +497,25 @@ async def test_cancelling_a_probe_closes_its_connection() -> None:
         await server.wait_until(lambda: bool(server.requests))
         await cancel(task)
         await server.wait_until(lambda: not server.open_connections)
+
+
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+@pytest.mark.parametrize("watch", [False, True])
+async def test_a_reader_that_waits_is_woken_when_the_connection_is_closed(
+    http_client: str, *, watch: bool
+) -> None:
+    async with (
+        serving(always(CHUNKED + chunk(b"a"))) as server,
+        connected(server.url, http_client=http_client, idle_timeout_seconds=300.0) as connection,
+        connection.stream("/a", watch=watch) as body,
+    ):
+        assert await body.read() == b"a"
+        reader = asyncio.create_task(body.read())
+        await settle()
+        await connection.aclose()
+        async with asyncio.timeout(60):
+            with pytest.raises(TransportError, match="the connection was lost"):
+                await reader
 
 
 async def test_a_closed_connection_refuses_and_its_streams_fail() -> None:

@@ -121,6 +121,7 @@ class Connection:
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: set[WatchResponse] = set()
+        self._bodies: set[Body] = set()  # of open streams
         self._pending = PendingRequests()
         self._headers = (
             *common_headers(config.headers).items(),
@@ -197,6 +198,7 @@ class Connection:
                 )
             )
             body = self._body(response, url, watch=watch)
+            self._bodies.add(body)
             timer = None
             if deadline_seconds is not None:
                 loop = asyncio.get_running_loop()
@@ -210,6 +212,7 @@ class Connection:
             finally:
                 if timer is not None:
                     timer.cancel()
+                self._bodies.discard(body)
                 body.close()
 
     async def request(
@@ -325,6 +328,9 @@ class Connection:
         self._sessions.clear()
         for watch in tuple(self._watches):
             watch.fail(TransportError(self._server, "the connection was lost: closed by aclose()"))
+        for body in tuple(self._bodies):
+            if isinstance(body, AiohttpBody):  # its reader would not notice the end of the session
+                body.close()
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
             for session in sessions:
                 await session.close()
