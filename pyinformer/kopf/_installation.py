@@ -6,6 +6,7 @@ All hooks are installed or none. Every use of the internals of kopf is checked i
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,7 +22,7 @@ from pyinformer.errors import ConfigurationError, LifecycleError
 from pyinformer.kopf import _toggles
 from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook, take_back
 from pyinformer.kopf._operators import current_operator
-from pyinformer.kopf._options import Options, is_plain
+from pyinformer.kopf._options import Options, is_plain, why_off
 from pyinformer.kopf._requests import fetch_hook, keepalive_hook, scan_hook
 from pyinformer.kopf._watching import watch_hook
 
@@ -81,7 +82,10 @@ def put_in(options: Options, *, strict: bool) -> None:
         _replace(_replacements(options, strict=strict))
         PROBES.addFilter(is_noteworthy)
         _installed_at.append(call_site())
-    _log.info("the watch streams of kopf %s run on pyinformer", version("kopf"))
+    if reason := why_off(os.environ):
+        _log.info("kopf runs unchanged, without pyinformer: %s", reason)
+    else:
+        _log.info("the watch streams of kopf %s run on pyinformer", version("kopf"))
 
 
 def take_out() -> None:
@@ -90,9 +94,12 @@ def take_out() -> None:
         for (owner, name), original in _originals.items():
             setattr(owner, name, original)
         _originals.clear()
+        was_installed = bool(_installed_at)
         _installed_at.clear()
         PROBES.removeFilter(is_noteworthy)
         take_back()
+    if was_installed:
+        _log.info("kopf is restored: streams that begin from now on are plain kopf")
 
 
 def _check_lifecycle() -> None:

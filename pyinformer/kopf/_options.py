@@ -73,7 +73,7 @@ def why_plain(
     Raises:
         InvalidArgumentError: `settings.pyinformer` is not a bool.
     """
-    if reason := _why_off(environ, settings):
+    if reason := why_off(environ, settings):
         return reason
     names = {resource.plural, f"{resource.plural}.{resource.group}".rstrip(".")}
     if options.only and not names & options.only:
@@ -91,13 +91,18 @@ def is_plain(options: Options, settings: object, resource: Resource | None = Non
     """
     try:
         if resource is None:
-            return _why_off(os.environ, settings) != ""
+            return why_off(os.environ, settings) != ""
         return why_plain(options, resource, os.environ, settings) != ""
     except InvalidArgumentError:  # each stream logs it and is plain kopf
         return True
 
 
-def _why_off(environ: Mapping[str, str], settings: object) -> str:
+def why_off(environ: Mapping[str, str], settings: object = None) -> str:
+    """Return why all that begins now has to be kopf's own; empty if it need not.
+
+    Raises:
+        InvalidArgumentError: `settings.pyinformer` is not a bool.
+    """
     if environ.get(SWITCH, "").strip().lower() in _OFF:
         return f"the environment has {SWITCH}={environ[SWITCH]}"
     wanted = getattr(settings, "pyinformer", True)

@@ -59,6 +59,30 @@ def test_every_hook_is_replaced_and_restored() -> None:
     assert hooked() == PLAIN
 
 
+@pytest.mark.parametrize(
+    ("switch", "message"),
+    [
+        ("on", f"the watch streams of kopf {version('kopf')} run on pyinformer"),
+        ("off", "kopf runs unchanged, without pyinformer: the environment has PYINFORMER_KOPF=off"),
+    ],
+)
+def test_the_log_names_what_kopf_runs_on(
+    switch: str, message: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PYINFORMER_KOPF", switch)
+    with caplog.at_level(logging.INFO, "pyinformer.kopf"):
+        pyinformer.kopf.install()
+    assert caplog.messages == [message]
+
+
+def test_the_log_has_one_line_when_kopf_is_restored(caplog: pytest.LogCaptureFixture) -> None:
+    pyinformer.kopf.install()
+    with caplog.at_level(logging.INFO, "pyinformer.kopf"):
+        pyinformer.kopf.uninstall()
+        pyinformer.kopf.uninstall()
+    assert caplog.messages == ["kopf is restored: streams that begin from now on are plain kopf"]
+
+
 def test_a_second_installation_is_refused_and_names_the_first() -> None:
     pyinformer.kopf.install()
     with pytest.raises(LifecycleError, match=r"installed already, by .*test_installation\.py"):

@@ -30,6 +30,7 @@ from pyinformer.kopf._known import CachedKeys, CachedObjects
 from pyinformer.kopf._operators import KopfOperator, current_operator
 from pyinformer.testing import APIServer, Fault
 from pyinformer.testing._polling import poll
+from tests.docs import pages
 from tests.kopf.operators import (
     Events,
     operating,
@@ -230,6 +231,29 @@ async def test_a_lister_names_the_stream_that_is_behind_the_server(server: APISe
         server.faults.clear()
         put(server, "c")
         await until(lambda: "default/c" in lister and not lister.staleness)
+
+
+async def test_the_lister_of_the_page_is_complete_at_the_first_beat_of_its_timer(
+    server: APIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(server, "web-1", "web-2", app="web")
+    put(server, "web", kind="Service", plural="services")
+    registry = registry_of(server)
+    (block,) = [
+        one
+        for one in pages.blocks("docs/howto/kopf-on-pyinformer.md", "python")
+        if "kopf.timer" in one.text
+    ]
+    before = kopf.get_default_registry()
+    kopf.set_default_registry(registry)
+    try:
+        exec(  # noqa: S102 - our own page
+            compile(block.text, block.page, "exec"), {"kopf": kopf, "pyinformer": pyinformer}
+        )
+    finally:
+        kopf.set_default_registry(before)
+    async with operating(registry):
+        await until(lambda: capsys.readouterr().out == "2\n")
 
 
 async def test_a_lister_of_keys_alone_names_the_cure(server: APIServer) -> None:
