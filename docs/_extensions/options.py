@@ -29,6 +29,13 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "pyinformer.config.ClusterPoolOptions",
         "pyinformer.run_in_thread",
     ),
+    "Read and write": tuple(
+        f"pyinformer.Cluster.{name}"
+        for name in (
+            *("get", "list", "logs", "create", "replace", "patch", "apply", "apply_if_changed"),
+            *("status", "delete", "delete_collection", "request"),
+        )
+    ),
     "Informers": (
         "pyinformer.SharedInformerFactory",
         "pyinformer.SharedInformerFactory.informer",
@@ -91,9 +98,11 @@ _HEAD: Final = """\
 <!-- written by `make options` from signatures and docstrings; changes by hand are overwritten -->
 # Every option
 
-All options of pyinformer, by what they belong to, with their defaults. The [reference of public
-names](index.md) has their types, what each function returns and the errors that it raises. An
-option without a default must be given. All durations are seconds.
+The options of connections, of reads and writes, of informers, operators, controllers, work queues,
+leader election and test servers, with their defaults, and all environment variables. Functions that
+are not here, such as those of `pyinformer.predicates`, are in the [reference of public
+names](index.md), which also has the types, the results and the errors of all. An option without a
+default must be given. All durations are seconds.
 """
 _ARGUMENT: Final = re.compile(r"^ {4}(\w+): ?(.*)$")
 
