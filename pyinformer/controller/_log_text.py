@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyinformer._printable import printable
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import (
+    ApplyConflictError,
     ConflictError,
     FencedError,
     InvalidTypeError,
@@ -54,12 +55,20 @@ def outlook_of(outcome: Outcome) -> str:
 
 def level_of(error: BaseException) -> int:
     """Return the log level: conflicts, RetryAfter and lost terms are a part of normal work."""
-    return logging.INFO if is_expected(error) else logging.WARNING
+    if is_expected(error):
+        return logging.INFO
+    return logging.WARNING if _is_apply_conflict(error) else logging.ERROR
 
 
 def is_expected(error: BaseException) -> bool:
     """Return whether an error is a part of normal work, so that its calls are not logged."""
-    return isinstance(only_cause(error), ConflictError | FencedError | RetryAfter)
+    is_retried = isinstance(only_cause(error), ConflictError | FencedError | RetryAfter)
+    return is_retried and not _is_apply_conflict(error)
+
+
+def _is_apply_conflict(error: BaseException) -> bool:
+    """Return whether other managers own fields, which a new read and a retry do not change."""
+    return isinstance(only_cause(error), ApplyConflictError)
 
 
 def _own_text(error: BaseException) -> str | None:

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias, final, get_args
 from pyinformer._printable import Lines, printable, shortened
 from pyinformer.errors import (
     APIStatusError,
+    ApplyConflictError,
     ForbiddenError,
     InformerError,
     InvalidArgumentError,
@@ -28,6 +29,8 @@ LogExceptions: TypeAlias = Literal["classes", "full"]
 _MAX_ERRORS: Final = 8  # of a chain and its groups: more would hide the first
 _MAX_MEMBERS: Final = 4  # of one group
 _MAX_TEXT_CHARS: Final = 1_000  # of one error's text
+_MAX_CONFLICTS: Final = 3  # fields of an apply in one text
+_MAX_FIELD_CHARS: Final = 100  # of a field or its manager; the cure has to fit in the text
 _MAX_FRAMES: Final = 20  # of one error, the innermost
 _PERIOD_SECONDS: Final = 60.0
 _MAX_KINDS: Final = 64  # a program may make classes without end
@@ -170,15 +173,30 @@ def _text_of(error: BaseException, shown: LogExceptions) -> str:
         if shown == "full":
             return str(error)
         if isinstance(error, APIStatusError):  # the server's message may quote the object
-            needed = error.needed if isinstance(error, ForbiddenError) else ""
+            advice = error.needed if isinstance(error, ForbiddenError) else _conflicts_text(error)
             answer = f"{error.request}: {error.status} {error.reason}".rstrip()
-            return f"{answer}; {needed}" if needed else answer
+            return f"{answer}; {advice}" if advice else answer
         if isinstance(error, TerminalError | RetryAfter):
             return error.reason
         is_ours = type(error).__module__.partition(".")[0] == _PACKAGE
         return str(error) if isinstance(error, InformerError) and is_ours else ""
     except Exception:  # noqa: BLE001 - a fence: a user's class whose __str__ raises
         return ""
+
+
+def _conflicts_text(error: APIStatusError) -> str:
+    """Return which managers own the fields of an apply, and the cure; empty if none do."""
+    if not isinstance(error, ApplyConflictError):
+        return ""
+    shown = [
+        f"{shortened(manager, _MAX_FIELD_CHARS) or 'another manager'} owns"
+        f" {shortened(field, _MAX_FIELD_CHARS)}"
+        for field, manager in error.conflicts[:_MAX_CONFLICTS]
+    ]
+    if len(error.conflicts) > _MAX_CONFLICTS:
+        shown.append(f"and {len(error.conflicts) - _MAX_CONFLICTS} more fields")
+    owned = ", ".join(shown) or "other managers own some fields"
+    return f"{owned}: apply with force=True, or leave these fields out"
 
 
 _PACKAGE: Final = __name__.partition(".")[0]

@@ -11,8 +11,10 @@ from pyinformer._logging import get_logger
 from pyinformer.controller._log_text import level_of, outlook_of, text_of
 from pyinformer.controller._outcomes import Outcome
 from pyinformer.errors import (
+    ApplyConflictError,
     ConflictError,
     FencedError,
+    FieldConflict,
     ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
@@ -92,6 +94,54 @@ def test_a_group_of_one_is_described_as_its_member() -> None:
     assert text_of(group) == "no quota"
     conflict = ConflictError(status=409, reason="Conflict", request="PUT a")
     assert level_of(ExceptionGroup("secret", [conflict])) == logging.INFO
+
+
+def _apply_conflict(*conflicts: FieldConflict) -> ApplyConflictError:
+    return ApplyConflictError(
+        status=409,
+        reason="Conflict",
+        message="secret",
+        request="PATCH /apis/apps/v1/statefulsets/a",
+        conflicts=conflicts,
+    )
+
+
+def test_a_conflict_of_an_apply_names_the_fields_their_managers_and_the_cure() -> None:
+    error = _apply_conflict(
+        FieldConflict(".spec.replicas", "kubectl"), FieldConflict(".spec.paused", "")
+    )
+
+    assert text_of(ExceptionGroup("secret", [error])) == (
+        "ApplyConflictError (PATCH /apis/apps/v1/statefulsets/a: 409 Conflict; kubectl owns"
+        " .spec.replicas, another manager owns .spec.paused: apply with force=True, or leave these"
+        " fields out)"
+    )
+
+
+def test_conflicts_without_end_keep_the_cure_in_the_line() -> None:
+    conflicts = [FieldConflict(f".spec.\n{'x' * 5_000}", "\u202e" * 5_000)] * 2_000
+
+    text = text_of(_apply_conflict(*conflicts))
+
+    assert_shown_safely(text)
+    assert text.endswith(
+        ", and 1997 more fields: apply with force=True, or leave these fields out)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        pytest.param(ValueError("secret"), logging.ERROR, id="of-the-user"),
+        pytest.param(_FORBIDDEN, logging.ERROR, id="of-the-server"),
+        pytest.param(TerminalError("no such image"), logging.ERROR, id="terminal"),
+        pytest.param(_apply_conflict(), logging.WARNING, id="fields-of-other-managers"),
+        pytest.param(ConflictError(status=409), logging.INFO, id="resource-version"),
+        pytest.param(RetryAfter(3), logging.INFO, id="retry-after"),
+    ],
+)
+def test_what_does_not_end_by_itself_is_louder_than_what_does(error: Exception, level: int) -> None:
+    assert level_of(error) == level
 
 
 def test_a_write_refused_after_a_term_is_not_logged_as_an_error() -> None:
