@@ -70,8 +70,9 @@ class RequestQueue:
         """
         request_id = request._id
         if reason.event == "retry":  # the reasons of the failed reconcile precede newer ones
-            before = tuple(each for each in request.reasons if each != reason)
-            self._reasons[request_id] = (*before, *self._reasons.get(request_id, ()))
+            newer = self._reasons.get(request_id, ())
+            before = (each for each in request.reasons if each != reason and each not in newer)
+            self._reasons[request_id] = (*before, *newer)
         if self._add_reason(request_id, reason):
             self.queue.add_after_nowait(request_id, after_seconds, priority=priority)
 

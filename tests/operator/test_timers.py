@@ -299,6 +299,16 @@ def test_the_reason_of_a_beat_is_shown(world: World) -> None:
     assert reasons[1:] == ["every 10 s timer"]
 
 
+def test_a_timer_that_fails_names_each_reason_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(world, operator(Tick(*[ValueError()] * 8), 10), 45)
+
+    shown = [line.partition("; reasons: ")[2] for line in caplog.messages if " failed: " in line]
+    assert len(shown) == 8
+    assert set(shown) == {"every 10 s timer", "every 10 s timer; reconcile retry"}
+
+
 @pytest.mark.parametrize("period", [0, -1, float("nan"), float("inf")])
 def test_an_invalid_period_is_refused(period: float) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^period_seconds"):
