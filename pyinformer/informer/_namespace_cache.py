@@ -153,8 +153,10 @@ class NamespaceCache(Generic[V]):
     def _on_change(self) -> None:
         self.freshness.check_epoch()
         self.auditor.on_state_change()
-        status = self.reflector.status()
-        self._states.report(status.state, status.reason, attempts=status.attempts)
+        reflector = self.reflector
+        self._states.report(
+            reflector.state, reflector.state_reason, attempts=reflector.status().attempts
+        )
         if self.has_failed:
             self._caches.recheck_nowait()
 

@@ -222,6 +222,16 @@ class Reflector(Generic[V]):
         return self._machine.state
 
     @property
+    def state_reason(self) -> str:
+        """Why it is in its state, without what pending requests wait for; empty if all is well.
+
+        A pending request for its path may be another reflector's.
+        """
+        availability = self._availability
+        parts = (self._machine.reason, availability.hint)
+        return availability.remedy or "; ".join(part for part in parts if part)
+
+    @property
     def last_error(self) -> InformerError | None:
         """The error of the latest failed attempt; None since an attempt has succeeded."""
         return self._machine.last_error
@@ -291,14 +301,13 @@ class Reflector(Generic[V]):
 
     def _reason(self) -> str:
         """Return why it is in its state, and what it waits for; empty while all is well."""
-        if remedy := self._availability.remedy:
-            return remedy
+        if self._availability.remedy:
+            return self._availability.remedy
         if self._is_in_line:
             waits = "waiting for its turn to list"
         else:
             waits = self.list_watch.describe_pending()
-        parts = (self._machine.reason, self._availability.hint, waits)
-        return "; ".join(part for part in parts if part)
+        return "; ".join(part for part in (self.state_reason, waits) if part)
 
     def liveness(self) -> Liveness:
         """Return when it last received events, bookmarks and proofs; a copy."""

@@ -97,6 +97,22 @@ def test_servers_that_are_replaced_all_day_log_nothing(lines: pytest.LogCaptureF
     assert said(lines) == ["INFO pods.v1: watching, was new"]
 
 
+async def test_informers_of_one_resource_each_log_that_they_watch(
+    apiserver: APIServer, lines: pytest.LogCaptureFixture
+) -> None:
+    """What the request of another one waits for says nothing of an informer's own watch."""
+    names = {f"app={number}" for number in range(4)}
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        for selector in names:
+            factory.informer("v1", "pods", label_selector=selector)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=100)
+
+    told = set(said(lines))
+    assert told >= {f"INFO pods.v1 with labels {each}: watching, was new" for each in names}
+    assert told >= {f"INFO pods.v1 with labels {each}: stopped, was watching" for each in names}
+
+
 async def test_a_connection_that_breaks_and_recovers_logs_nothing(
     apiserver: APIServer, lines: pytest.LogCaptureFixture
 ) -> None:
