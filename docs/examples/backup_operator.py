@@ -62,7 +62,7 @@ async def reconcile(request: Request, backup: Backup | None, cluster: Cluster) -
         return  # the cluster deletes what it owned
     owner = app.object_of(backup)
     job = set_controller_reference(owner, cron_job(request, backup.spec))
-    await cluster.apply_if_changed(job, app.lister(*JOBS).get(request.key))
+    await cluster.apply_if_changed(job, app.lister(*JOBS).get(request.key), force=True)
     await report(cluster, owner, backup.spec.schedule, is_ready=True)
 
 

@@ -74,7 +74,7 @@ async def reconcile(request: Request, service: KubeObject | None, cluster: Clust
         return
     pods = app.lister("v1", "pods", projection=Pod).namespace(request.namespace)
     desired = slice_of(service, pods.list(label_selector=selector))
-    await cluster.apply_if_changed(desired, current, field_manager=MANAGER)
+    await cluster.apply_if_changed(desired, current, field_manager=MANAGER, force=True)
 
 
 def slice_of(service: KubeObject, pods: list[KubeObject[Pod]]) -> JSONObject:

@@ -58,7 +58,9 @@ class ClusterSync:
         known = self.slices.lister.by_index("service", request.key)
         current = {one.metadata.name: one for one in known}
         for name, wanted in desired.items():
-            await ingress.apply_if_changed(wanted, current.get(name), field_manager=MANAGER)
+            await ingress.apply_if_changed(
+                wanted, current.get(name), field_manager=MANAGER, force=True
+            )
         for name in current.keys() - desired.keys():
             await ingress.delete(current[name])
 

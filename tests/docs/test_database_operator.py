@@ -83,6 +83,10 @@ def test_a_database_becomes_a_stateful_set_and_shows_its_state(
         api.patch("acme.io/v1", "databases", "orders", changed, _NAMESPACE)
         assert poll(lambda: _replicas(api) == 3, timeout_seconds=_WAIT_SECONDS)
 
+        changed = {"spec": {"replicas": 7}}  # by another manager
+        api.patch("apps/v1", "statefulsets", "orders", changed, _NAMESPACE)
+        assert poll(lambda: _replicas(api) == 3, timeout_seconds=_WAIT_SECONDS)
+
         program.send_signal(signal.SIGTERM)
         _, errors = program.communicate(timeout=_WAIT_SECONDS)
     assert (program.returncode, errors) == (0, "")
