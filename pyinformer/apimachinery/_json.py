@@ -7,7 +7,9 @@ numbers out of range, and text that is not UTF-8. Both become one typed error he
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -23,6 +25,21 @@ DECODE_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of the decoder; the last one for nesting that is too deep."""
 
 _decode_object = msgspec.json.Decoder(JSONObject).decode
+
+_building: Final = threading.Lock()
+
+
+def decoder_of(kind: Any) -> Callable[[bytes | memoryview], Any]:  # noqa: ANN401 - any type
+    """Return a decoder of a type that other threads may need for the first time, too.
+
+    msgspec keeps what it learns of a class in the class, and not all at once: a decoder that is
+    built meanwhile in another thread crashes the process (msgspec 0.22).
+
+    Raises:
+        TypeError: nothing can be decoded into the type.
+    """
+    with _building:
+        return msgspec.json.Decoder(kind).decode
 
 
 # msgspec's message where one of a few values is expected, and for the tag of a union.

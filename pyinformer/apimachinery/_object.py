@@ -24,6 +24,7 @@ from pyinformer.apimachinery._json import (
     cause_of,
     complaint_of,
     decode_object,
+    decoder_of,
 )
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
@@ -320,7 +321,7 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
         return cast("Callable[[bytes], object]", model.model_validate_json)
     if hasattr(model, "openapi_types"):
         return _client_decoder(model)
-    return msgspec.json.Decoder(model).decode
+    return decoder_of(model)
 
 
 def _client_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a generated class

@@ -14,7 +14,13 @@ import msgspec
 from msgspec import Raw
 
 from pyinformer.apimachinery._fields import fields_of
-from pyinformer.apimachinery._json import DECODE_FAILURES, JSONValue, cause_of, complaint_of
+from pyinformer.apimachinery._json import (
+    DECODE_FAILURES,
+    JSONValue,
+    cause_of,
+    complaint_of,
+    decoder_of,
+)
 from pyinformer.apimachinery._wire import encode
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
 
@@ -97,7 +103,7 @@ class CompiledPath:
         _plant(tree, steps)
         self._walk = _walk_of(tree, steps)
         try:
-            self._decode = msgspec.json.Decoder(_struct_of(tree, kind)).decode
+            self._decode = decoder_of(_struct_of(tree, kind))
         except TypeError as error:
             reason = f"cannot read {path!r} as {kind!r}: {error}"
             raise InvalidTypeError("kind", reason) from error
@@ -154,7 +160,7 @@ class PathSet:
         for path in paths:
             _plant(tree, _readable_steps(path))
         self._walks = tuple(_walk_of(tree, parse_path(path)) for path in paths)
-        self._decode = msgspec.json.Decoder(_struct_of(tree)).decode
+        self._decode = decoder_of(_struct_of(tree))
 
     def read(self, raw: bytes) -> tuple[JSONValue, ...]:
         """Return the values in the order of the paths, None where there is none.

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec import inspect as msginspect
 
+from pyinformer.apimachinery._json import decoder_of
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, OwnerReference
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _decoder_of(fields: list[Any], view: type[View] | None) -> Callable[[bytes |
         }
         fields.append((field.name, field.type, msgspec.field(name=field.encode_name, **options)))
     wire = msgspec.defstruct("WireWithView", fields, kw_only=True, frozen=True, gc=False)
-    return msgspec.json.Decoder(wire).decode
+    return decoder_of(wire)
 
 
 def _only(gvk: GroupVersionKind | None) -> list[Any]:

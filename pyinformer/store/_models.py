@@ -87,11 +87,8 @@ class Models(Generic[M]):
             known = self._current.get(obj._key)
             if known is None or known.record is not obj:
                 decoded = self._decoded(obj)
-                with self._lock:  # a reader may have put a model here meanwhile
-                    known = self._current.get(obj._key)
-                    self._current[obj._key] = decoded
-                if known is not None:
-                    self._retire(known)
+                with self._lock:
+                    self._set(obj._key, decoded)
         return self.of(obj)
 
     def _decoded(self, obj: KubeObject[Any]) -> _Decoded:
@@ -113,22 +110,31 @@ class Models(Generic[M]):
             known = self._current.get(key)
             if known is not None and known.record is obj:
                 return known
-            if self._shown(key) is not obj:
-                return self._retire(decoded)
-            self._current[key] = decoded
+            replaced = self._replaced.get(id(obj))
+            if replaced is not None and replaced.record is obj:  # another reader was faster
+                decoded = replaced
+            if self._shown(key) is obj:
+                self._set(key, decoded)
+            if self._shown(key) is obj:
+                return decoded
+            if self._current.get(key) is decoded:  # its event may have passed before it was kept
+                del self._current[key]
+            return self._retire(decoded)
+
+    def _drop(self, key: str, known: _Decoded) -> None:
+        with self._lock:
+            if self._current.get(key) is known:  # else a reader has put in a newer one
+                self._retire(self._current.pop(key))
+
+    def _set(self, key: str, decoded: _Decoded) -> None:
+        """Make a model the current one of its key; the lock is held."""
+        known = self._current.get(key)
+        self._current[key] = decoded
         if known is not None:
             self._retire(known)
-        if self._shown(key) is not obj:  # its event may have passed before it was kept
-            self._drop(key)
-        return decoded
-
-    def _drop(self, key: str) -> None:
-        dropped = self._current.pop(key, None)
-        if dropped is not None:
-            self._retire(dropped)
 
     def _retire(self, decoded: _Decoded) -> _Decoded:
-        """Keep a model for its last readers; return the one that they get."""
+        """Keep a model for its last readers; return the one that they get. The lock is held."""
         kept = self._replaced.setdefault(id(decoded.record), decoded)
         if len(self._replaced) > 2 * _REPLACED:
             for oldest in tuple(self._replaced)[:_REPLACED]:
@@ -141,7 +147,7 @@ class Models(Generic[M]):
         if known is None:
             return
         if isinstance(event, Deleted):
-            self._drop(event.key)
+            self._drop(event.key, known)
             return
         now = event.new if isinstance(event, Updated) else event.object
         if now is known.record:
@@ -151,7 +157,7 @@ class Models(Generic[M]):
                 if self._current.get(event.key) is known:  # else a reader has put in a newer one
                     self._current[event.key] = _Decoded(now, known.model, known.error)
         else:
-            self._drop(event.key)
+            self._drop(event.key, known)
 
     def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
         """Do nothing: objects are decoded when they are read."""
@@ -163,4 +169,4 @@ class Models(Generic[M]):
         """Drop the model of an object that readers no longer see although no event reports it."""
         known = self._current.get(was._key)
         if known is not None and known.record is not now:
-            self._drop(was._key)
+            self._drop(was._key, known)
