@@ -327,8 +327,9 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
 def _client_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a generated class
     """Return the decoder of the generated client that the model comes from."""
     package = model.__module__.partition(".models")[0]
-    client = importlib.import_module(package).ApiClient
-    bare = client.__new__(client)  # its constructor would open a connection pool
+    module = importlib.import_module(package)
+    bare = module.ApiClient.__new__(module.ApiClient)  # its constructor would open connections
+    bare.configuration = module.Configuration()  # older versions hand it to each model
 
     def decode(raw: bytes) -> object:
         found: object = bare.deserialize(SimpleNamespace(data=raw.decode()), model)

@@ -178,7 +178,13 @@ def interrupt_on_signals(interruption: Interruption) -> Iterator[None]:
 
 @contextmanager
 def terminate_when_reader_closes(output: TextIO) -> Iterator[None]:
-    """Send this process SIGTERM when its output is closed, even while it writes nothing."""
+    """Send this process SIGTERM when its output is closed, even while it writes nothing.
+
+    Raises:
+        BrokenPipeError: it is closed already. A signal in the middle of an import may get lost.
+    """
+    if reader_has_closed(output):
+        raise BrokenPipeError
     is_over = threading.Event()
 
     def look() -> None:

@@ -12,7 +12,7 @@ import pyinformer
 from pyinformer import Added, Deleted, Updated
 from tests.integration.objects import CONFIG_MAPS, changed
 from tests.integration.servers import EITHER_CLIENT
-from tests.waiting import settle
+from tests.waiting import settle, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -129,5 +129,6 @@ async def test_a_quiet_cache_is_as_fresh_as_its_last_proof(server: Server) -> No
     async with config_maps(server, namespace) as (informer, _):
         fresh = informer.lister.fresh(max_age_seconds=90)
         assert [obj.key.name for obj in fresh.namespace(namespace).list()] == ["a"]
+        await until(lambda: (informer.age_seconds() or 0) > 0)  # uvloop counts whole milliseconds
         with pytest.raises(pyinformer.StaleCacheError, match="its reader allows 0 s"):
             informer.lister.fresh(max_age_seconds=0).get(f"{namespace}/a")
