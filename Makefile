@@ -12,13 +12,19 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := cli,testing
-BENCH_EXTRAS := cli,testing,compact
-TEST_EXTRAS := cli,testing,pydantic,compact,kopf
+BENCH_EXTRAS := cli,testing,compact,prometheus,opentelemetry
+TEST_EXTRAS := cli,testing,pydantic,compact,kopf,prometheus,opentelemetry
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# uv takes a fifth of pip's time. pip is asked where uv fails: it alone reads pip's own configuration,
+# such as another index. Those of older Pythons cannot read dependency groups.
+INSTALL = $(PIP_INSTALL) uv && $(BIN)/python -m uv pip install --quiet --python $(BIN)/python \
+  -c constraints.txt $(1) || { echo "== uv failed, so pip installs them" && \
+  $(PIP_INSTALL) --upgrade pip && $(PIP_INSTALL) $(1); }
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_TO_TEST := $(VENV)/.ready-to-test
 READY_TO_DOCS := $(VENV)/.ready-to-docs
 READY_TO_BENCH := $(VENV)/.ready-to-bench
+READY_TO_TOOLS := $(VENV)/.ready-to-tools
 
 # Percent of the helpers in tests: the names of steps of a state machine and of local fixtures say enough.
 TESTS_DOCUMENTED = 80
@@ -52,7 +58,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo options pictures test test-wheel test-pythons test-lowest test-real test-foreign test-kopf kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo options pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-real test-foreign test-kopf test-tools kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -92,6 +98,11 @@ test-kopf: kube-apiserver  ## tests of kopf, with pyinformer under it: end to en
 	@echo "== the end-to-end tests of kopf and those around the hooks, on pyinformer"
 	@$(BIN)/python -m pytest -m "upstream and not soak" --pyinformer-build-kube-apiserver \
 	  -n 2 $(PYTEST_ARGS)
+
+test-tools: $(READY_TO_TOOLS)  ## tests with programs of Debian's: the page /debug in a browser, the alerts in Prometheus
+	@echo "== tests with Debian's programs; root installs those that are missing"
+	@$(BIN)/python -m tests.tools.programs
+	@$(BIN)/python -m pytest -m tools tests/tools $(REAL_PARALLEL) $(PYTEST_ARGS)
 
 test-wheel: $(READY_TO_TEST)  ## build sdist and wheel, and use the wheel alone, with mypy, with [cli]
 	@$(BIN)/python -m tests.packaging.wheel
@@ -138,9 +149,9 @@ check-tests: $(READY_TO_TEST)
 	@echo "== tests on the embedded server$(if $(COVERAGE), (branch coverage measured))"
 	@rm -f .coverage .coverage.*
 	@$(COMPILE_TESTS)
-	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real and not foreign and not upstream" $(PARALLEL) $(PYTEST_ARGS)
+	@$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest -m "not real and not foreign and not upstream and not tools" $(PARALLEL) $(PYTEST_ARGS)
 	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet && $(BIN)/coverage report)
-	@echo "== not run: the tests marked real (make test-real) or foreign (make test-foreign)"
+	@echo "== not run: the tests marked real (make test-real), foreign (make test-foreign) or tools (make test-tools)"
 
 coverage:  ## the same tests, measured: fails below the branch coverage gate
 	@$(MAKE) check-tests COVERAGE=1
@@ -155,8 +166,16 @@ docs: $(READY_TO_DOCS)  ## the documentation, into build/docs; a warning or a br
 	@echo "== sphinx" && $(SPHINX) -n -W docs build/docs
 	@echo "== documentation: build/docs/index.html"
 
-options: $(READY_TO_DOCS)  ## write the page of all options again, from signatures and docstrings
+options: $(READY_TO_DOCS)  ## write the pages of all options and of all metrics again
 	@$(BIN)/python docs/_extensions/options.py
+	@$(BIN)/python docs/_extensions/metrics.py
+
+debug-picture: $(READY_TO_TOOLS)  ## take the picture of the page /debug again, with Debian's browser
+	@$(BIN)/python -m tests.tools.programs
+	@$(BIN)/python -m tests.tools.picture
+
+dashboard: $(READY_TO_TOOLS)  ## write docs/prometheus/dashboard.json again
+	@$(BIN)/python docs/_extensions/dashboard.py
 
 pictures: $(READY_TO_DOCS)  ## draw the pictures of the README again, from what the command prints
 	@$(BIN)/python docs/_extensions/pictures.py
@@ -181,7 +200,7 @@ constraints:  ## write constraints.txt again from the newest versions that pypro
 	$(or $(PYTHON),python3) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade pip
 	build/constraints/bin/python -m pip install --quiet -e '.[$(TEST_EXTRAS),kube-apiserver]' \
-	  --group dev --group build
+	  --group dev --group build --group tools
 	grep '^#' constraints.txt > build/constraints.txt
 	build/constraints/bin/python -m pip freeze --all --exclude-editable --exclude setuptools \
 	  >> build/constraints.txt
@@ -212,14 +231,12 @@ $(BIN)/python:
 # Not all that the tests need, and without their node; the peers' environments are made on first use.
 $(READY_TO_BENCH): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing pyinformer[$(BENCH_EXTRAS)] and the benchmarks' tools into $(VENV)"
-	@$(PIP_INSTALL) --upgrade pip
-	@$(PIP_INSTALL) -e '.[$(BENCH_EXTRAS)]' --group bench
+	@$(call INSTALL,-e '.[$(BENCH_EXTRAS)]' --group bench)
 	@touch $(READY_TO_RUN) $@
 
 $(READY_TO_DOCS): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing pyinformer[$(TEST_EXTRAS)] and the documentation's tools into $(VENV)"
-	@$(PIP_INSTALL) --upgrade pip
-	@$(PIP_INSTALL) -e '.[$(TEST_EXTRAS)]' --group docs
+	@$(call INSTALL,-e '.[$(TEST_EXTRAS)]' --group docs)
 	@touch $(READY_TO_RUN) $@
 
 $(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python
@@ -227,9 +244,12 @@ $(READY_TO_RUN): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) -e '.[$(EXTRAS)]'
 	@touch $@
 
-# pip itself is brought up to date, since those of older Pythons cannot read dependency groups.
+$(READY_TO_TOOLS): $(READY_TO_TEST)
+	@echo "== installing what drives a browser and reads dashboards into $(VENV)"
+	@$(call INSTALL,--group tools)
+	@touch $@
+
 $(READY_TO_TEST): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "== installing pyinformer[$(TEST_EXTRAS)] and the test tools into $(VENV)"
-	@$(PIP_INSTALL) --upgrade pip
-	@$(PIP_INSTALL) -e '.[$(TEST_EXTRAS)]' --group dev
+	@$(call INSTALL,-e '.[$(TEST_EXTRAS)]' --group dev)
 	@touch $(READY_TO_RUN) $(READY_TO_BENCH) $(READY_TO_DOCS) $@

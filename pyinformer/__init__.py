@@ -16,6 +16,7 @@ from pyinformer import predicates as predicates
 from pyinformer import sources as sources
 from pyinformer import status as status
 from pyinformer import workqueue as workqueue
+from pyinformer._version import __version__ as __version__
 from pyinformer.apimachinery import (
     Added,
     Deleted,
@@ -59,8 +60,6 @@ from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.operator import Operator, OperatorRun
 from pyinformer.sources import Request
 from pyinformer.store import Lister, NamespaceLister
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "APIStatusError",

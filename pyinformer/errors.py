@@ -6,7 +6,8 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
     InformerError
       InternalError                          (RuntimeError)
       InvalidArgumentError                   (ValueError)
-        InvalidSelectorError, InvalidResourceVersionError, InformerConflictError, OwnerScopeError
+        InvalidSelectorError, InvalidResourceVersionError, InformerConflictError,
+        MetricConflictError, OwnerScopeError
       InvalidTypeError                       (TypeError)
         InvalidModelError
       FrozenObjectError                      (TypeError, AttributeError)
@@ -39,6 +40,10 @@ own text, and derives from the builtin exception that fits. Errors can be pickle
       TerminalError, RetryAfter
         FencedError
       ReconcileTimeoutError                  (TimeoutError)
+      RecordingFileError                     (OSError)
+      RecordingFormatError                   (ValueError)
+        RecordingVersionError
+      ReplayDivergedError                    (RuntimeError)
       KubeAPIServerError                     (RuntimeError)
         KubeAPIServerNotFoundError           (FileNotFoundError)
 """
@@ -89,6 +94,7 @@ __all__ = [
     "KubeAPIServerNotFoundError",
     "LifecycleError",
     "ListInconsistentError",
+    "MetricConflictError",
     "ModelMismatchError",
     "NotCachedError",
     "NotFoundError",
@@ -97,6 +103,10 @@ __all__ = [
     "ProtocolError",
     "QueueClosedError",
     "ReconcileTimeoutError",
+    "RecordingFileError",
+    "RecordingFormatError",
+    "RecordingVersionError",
+    "ReplayDivergedError",
     "RequestTimeoutError",
     "ResourceExpiredError",
     "ResourceVersionTooLargeError",
@@ -224,6 +234,19 @@ class InformerConflictError(InvalidArgumentError):
             f" {first_call_site}, requested again at {second_call_site}); use the same options"
             " in both places, or private=True for a separate informer",
         )
+
+
+@final
+class MetricConflictError(InvalidArgumentError):
+    """A metric was bound or defined otherwise than before.
+
+    Attributes:
+        metric: the name of the metric.
+    """
+
+    def __init__(self, metric: str, reason: str) -> None:
+        self.metric = metric
+        super().__init__("name", f"metric {metric!r}: {reason}; use another name")
 
 
 @final
@@ -963,6 +986,80 @@ class ClusterUnavailableError(InformerError, ConnectionError):
             outlook = f"cannot be opened, {failed}"
             rest = f"the next one may begin in {retry_after_seconds:.1f} s"
         super().__init__(f"cluster {cluster!r} is unavailable ({outlook}): {reason}; {rest}")
+
+
+@final
+class RecordingFileError(InformerError, OSError):
+    """A recording cannot be written or read: the file exists, the disk is full, a right is missing.
+
+    Attributes:
+        path: the file.
+        reason: why.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"the recording {path!r}: {reason}")
+
+
+class RecordingFormatError(InformerError, ValueError):
+    """A file is not a recording, or is damaged before its end.
+
+    Attributes:
+        path: the file.
+        line: the number of the line, from 1.
+        reason: what is wrong.
+    """
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path = path
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{path!r}, line {line}: {reason}")
+
+
+@final
+class RecordingVersionError(RecordingFormatError):
+    """A recording has a later format than this library reads.
+
+    Attributes:
+        found: the version of the format.
+        supported: the latest version that this library reads.
+        written_by: the version of pyinformer that wrote it.
+    """
+
+    def __init__(self, path: str, *, found: int, supported: int, written_by: str) -> None:
+        self.found = found
+        self.supported = supported
+        self.written_by = written_by
+        super().__init__(
+            path,
+            1,
+            f"the recording has format version {found}, written by pyinformer {written_by}, and"
+            f" this library reads versions up to {supported}: install a later pyinformer",
+        )
+
+
+@final
+class ReplayDivergedError(InformerError, RuntimeError):
+    """A replayed informer sent a request that its recording has no response for.
+
+    Attributes:
+        request: the request.
+        at_seconds: when, in seconds of the recording.
+        expected: what the recording has instead; empty if it has nothing more.
+    """
+
+    def __init__(self, *, request: str, at_seconds: float, expected: str) -> None:
+        self.request = request
+        self.at_seconds = at_seconds
+        self.expected = expected
+        instead = f"has {expected}" if expected else "has no further request"
+        super().__init__(
+            f"the replay diverged after {at_seconds:.3f} s: the informer sent {request}, and the"
+            f" recording {instead}; give replayed.informer() the options of the recorded informer"
+        )
 
 
 class KubeAPIServerError(InformerError, RuntimeError):

@@ -20,6 +20,7 @@ from pyinformer.cluster import APIResource, PooledClusterStatus, Upserted, Write
 from pyinformer.controller import (
     ControllerGroupStatus,
     ControllerStatus,
+    FailingKeyStatus,
     HotLoopStatus,
     NoopWriteStatus,
     Outcome,
@@ -35,10 +36,12 @@ from pyinformer.informer import (
     StateChange,
     WatchdogStatistics,
 )
+from pyinformer.recording import RecordingStatistics
 from pyinformer.reflector import (
     GuardStatistics,
     LineageStatus,
     Liveness,
+    LoadCause,
     ReflectorState,
     ReflectorStatus,
     RelistRecord,
@@ -57,6 +60,7 @@ __all__ = [
     "Difference",
     "Explanation",
     "FactoryStatus",
+    "FailingKeyStatus",
     "GuardStatistics",
     "HandlerStatus",
     "HotLoopStatus",
@@ -67,6 +71,7 @@ __all__ = [
     "JournalEntry",
     "LineageStatus",
     "Liveness",
+    "LoadCause",
     "Mismatches",
     "MutatedPath",
     "MutationMode",
@@ -77,6 +82,7 @@ __all__ = [
     "OverlayStatistics",
     "PooledClusterStatus",
     "QueueStatistics",
+    "RecordingStatistics",
     "ReflectorState",
     "ReflectorStatus",
     "RelistRecord",

@@ -33,7 +33,14 @@ from pyinformer.apimachinery._models import check_model, decode_model, why_mutab
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, converts_itself, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
-from pyinformer.apimachinery._redact import REDACTED, redacted, redacted_change, redacted_words
+from pyinformer.apimachinery._redact import (
+    REDACTED,
+    masked,
+    masked_value,
+    redacted,
+    redacted_change,
+    redacted_words,
+)
 from pyinformer.apimachinery._resource_version import (
     VersionOrder,
     compare_resource_versions,
@@ -108,6 +115,8 @@ __all__ = [
     "identity_in",
     "is_object_name",
     "key_in",
+    "masked",
+    "masked_value",
     "near_names",
     "object_key",
     "older",

@@ -7,10 +7,15 @@ through here. The depth of an object is not limited.
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias, overload
+from typing import TYPE_CHECKING, Final, TypeAlias, overload
+
+import msgspec
 
 from pyinformer.apimachinery._diff import ABSENT, Change, HasDict
 from pyinformer.apimachinery._json import JSONObject, JSONValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
 
 REDACTED: Final = "(redacted)"
 """The text that replaces a hidden value."""
@@ -26,8 +31,11 @@ _COPY_QUOTED: Final = re.compile(r"last-applied|/(?:original|applied)\b")
 _STRUCTURE: Final = re.compile(
     r"[{\[]|\b(?:data|stringData)\b"
 )  # an object, as JSON or as Go prints
+_ALWAYS_SHOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 _CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
+_EVENT: Final = frozenset({"type", "object"})
 
+_Hide: TypeAlias = "Callable[[JSONValue], JSONValue]"
 _Step: TypeAlias = "tuple[JSONValue, str | int, str, bool]"
 """A container, the place of a value in it, the kind of the value if it does not name one, and
 whether it is the annotations of an object."""
@@ -53,7 +61,36 @@ def redacted(obj: HasDict | JSONValue, *, kind: str = "") -> JSONValue:
     Raises:
         InvalidObjectError: the body of an object cannot be decoded.
     """
-    root: list[JSONValue] = [obj.to_dict() if isinstance(obj, HasDict) else obj]
+    return _hidden(obj.to_dict() if isinstance(obj, HasDict) else obj, kind, _without_values)
+
+
+def masked(obj: JSONValue, *, kind: str = "", kinds: Collection[str] = ()) -> JSONValue:
+    """Return a copy of an object in which hidden texts are as long as they were.
+
+    Hidden are the values that `redacted` hides, each text as a row of `A` that has the same size as
+    JSON: a Secret has the same keys and sizes, and its data is still base64.
+
+    Args:
+        obj: as for `redacted`.
+        kind: as for `redacted`.
+        kinds: further kinds whose objects keep only apiVersion, kind and metadata as they are.
+    """
+    return _hidden(obj, kind, masked_value, kinds)
+
+
+def masked_value(value: JSONValue) -> JSONValue:
+    """Return a value in which every text is a row of `A` of the same size, and every number 0."""
+    if isinstance(value, str):
+        return "A" * (len(msgspec.json.encode(value)) - 2)
+    if isinstance(value, dict):
+        return {name: masked_value(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [masked_value(each) for each in value]
+    return value if value is None or isinstance(value, bool) else 0
+
+
+def _hidden(obj: JSONValue, kind: str, hide: _Hide, kinds: Collection[str] = ()) -> JSONValue:
+    root: list[JSONValue] = [obj]
     pending: list[_Step] = [(root, 0, kind, False)]  # a stack: recursion would have an end
     while pending:
         container, place, hint, is_annotations = pending.pop()
@@ -63,7 +100,11 @@ def redacted(obj: HasDict | JSONValue, *, kind: str = "") -> JSONValue:
             pending += [(copies, number, hint, False) for number in range(len(copies))]
         elif isinstance(value, dict):
             container[place] = copy = dict(value)
-            pending += _hide_annotations(copy) if is_annotations else _hide_fields(copy, hint)
+            pending += (
+                _hide_annotations(copy, hide)
+                if is_annotations
+                else _hide_fields(copy, hint, hide, kinds)
+            )
     return root[0]
 
 
@@ -111,25 +152,27 @@ def hides_content(kind: str) -> bool:
     return kind == _SECRET
 
 
-def _hide_fields(copy: JSONObject, hint: str) -> list[_Step]:
+def _hide_fields(copy: JSONObject, hint: str, hide: _Hide, kinds: Collection[str]) -> list[_Step]:
     kind = str(copy.get("kind") or "")
+    if kind in kinds or (not kind and hint in kinds and copy.keys() != _EVENT):
+        copy.update({one: hide(value) for one, value in copy.items() if one not in _ALWAYS_SHOWN})
     is_secret = _SECRET in {kind, hint}
-    carried = _SECRET if is_secret else (kind or hint).removesuffix("List")
+    carried = _SECRET if is_secret else kind.removesuffix("List") or hint.removesuffix("List")
     steps: list[_Step] = []
     for name, value in copy.items():
         if is_secret and name in _HIDDEN_FIELDS:
-            copy[name] = _without_values(value)
+            copy[name] = hide(value)
         else:
             carries = carried if name in _CARRIERS else ""
             steps.append((copy, name, carries, name == _ANNOTATIONS))
     return steps
 
 
-def _hide_annotations(copy: JSONObject) -> list[_Step]:
+def _hide_annotations(copy: JSONObject, hide: _Hide) -> list[_Step]:
     steps: list[_Step] = []
-    for name in copy:
+    for name, value in copy.items():
         if str(name).rpartition("/")[2] in _COPIES:
-            copy[name] = REDACTED
+            copy[name] = REDACTED if hide is _without_values else hide(value)
         else:
             steps.append((copy, name, "", False))
     return steps

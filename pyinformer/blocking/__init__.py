@@ -11,6 +11,7 @@ from pyinformer.blocking._factory import BlockingInformerFactory
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
 from pyinformer.blocking._log_stream import BlockingLogStream
 from pyinformer.blocking._object_list import BlockingObjectList
+from pyinformer.blocking._recording import BlockingRecording
 from pyinformer.blocking._runner import Runner, run_in_thread
 from pyinformer.blocking._task_calls import run_with_cluster as run_with_cluster
 from pyinformer.blocking._typed_informer import BlockingTypedEventStream, BlockingTypedInformer
@@ -22,6 +23,7 @@ __all__ = [
     "BlockingInformerFactory",
     "BlockingLogStream",
     "BlockingObjectList",
+    "BlockingRecording",
     "BlockingRegistration",
     "BlockingTypedEventStream",
     "BlockingTypedInformer",

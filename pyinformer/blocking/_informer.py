@@ -5,7 +5,9 @@ Handlers may block: each runs in its own thread. The Lister is the one of the as
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer.apimachinery import Journal, V
@@ -13,8 +15,10 @@ from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
 from pyinformer.blocking._proxy import SyncProxy, direct, documented_as, on_loop, synchronous
+from pyinformer.blocking._recording import BlockingRecording
 from pyinformer.errors import InformerError
 from pyinformer.informer import (
+    DEFAULT_MAX_BYTES,
     EventFunction,
     InformerSettings,
     ObjectFunction,
@@ -261,6 +265,19 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
             )
         )
         return BlockingEventStream(self._thread, stream, is_coalesced=delivery == "coalesced")
+
+    @documented_as(SharedInformer.record)
+    def record(
+        self,
+        path: str | PathLike[str],
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        redact: str | Iterable[str] = (),
+    ) -> BlockingRecording:
+        """Return a recording of what it receives: `with pods.record("incident.jsonl")`."""
+        return BlockingRecording(
+            self._thread, self.asynchronous.record(path, max_bytes=max_bytes, redact=redact)
+        )
 
     add_index: Final = on_loop(SharedInformer.add_index)
     """Add an index to the cache, at any time; cached objects are indexed at once."""

@@ -26,6 +26,7 @@ from typing import Final, TypeVar, cast, final
 
 from pyinformer._logging import get_logger
 from pyinformer.blocking._calls import Call, Work, seconds_left
+from pyinformer.blocking._proxy import enter_on_loop
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks import Host, error_text, trace_text
 
@@ -124,14 +125,9 @@ class LoopThread:
 
     def enter(self, lifetime: AbstractAsyncContextManager[R]) -> R:
         """Enter an asynchronous context manager; closing the thread exits it if still open."""
-
-        async def open_() -> R:
-            """Enter it on the loop."""
-            value = await lifetime.__aenter__()
-            self.adopt(lifetime, partial(lifetime.__aexit__, None, None, None))
-            return value
-
-        return self.call(open_, undo=partial(self._leave, lifetime))
+        return self.call(
+            partial(enter_on_loop, self, lifetime), undo=partial(self._leave, lifetime)
+        )
 
     def adopt(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
         """Close this with the thread, unless it was closed before. Call it on the loop."""

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -66,6 +67,21 @@ class LoopCalls(Protocol):
     def refuse_other_process(self) -> None:
         """Raise in a forked child."""
         ...
+
+
+async def enter_on_loop(calls: LoopCalls, lifetime: AbstractAsyncContextManager[R]) -> R:
+    """Enter an asynchronous context manager on the loop; the owner of the calls exits it at last.
+
+    Args:
+        calls: of the loop that this runs on.
+        lifetime: what is entered.
+
+    Cancellation:
+        As that of the context manager's entry.
+    """
+    value = await lifetime.__aenter__()
+    calls.adopt(lifetime, partial(lifetime.__aexit__, None, None, None))
+    return value
 
 
 class SyncProxy(Generic[T_co]):

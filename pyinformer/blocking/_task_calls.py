@@ -1,8 +1,9 @@
 """A function in a thread, and the blocking calls that it makes to the loop that awaits it.
 
-Every call runs in the context of the task that awaits the function: it belongs to the same
-reconcile and to the same term of leader election, whichever thread makes it. Cancelling that task
-cancels the calls once, and the function ends them with an error as it would end an await.
+Every call runs in the context of the task that awaits the function, or in that of its thread if
+that is a copy of it: it belongs to the same reconcile and to the same term of leader election,
+whichever thread makes it. Cancelling that task cancels the calls once, and the function ends them
+with an error as it would end an await.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, TypeVar, cast, final
 from pyinformer._logging import get_logger
 from pyinformer.blocking._calls import Call, Work, seconds_left
 from pyinformer.blocking._cluster import BlockingCluster
+from pyinformer.blocking._proxy import enter_on_loop
 from pyinformer.cluster import Cluster
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks import UserTasks, WorkerThreads, error_text, released_time
@@ -34,6 +36,8 @@ _CANCELLED: Final = (
     "the call was cancelled: the function took longer than its deadline, or its controller is being"
     " closed"
 )
+_CALLS: Final = contextvars.ContextVar["TaskCalls | None"]("pyinformer calls", default=None)
+"""Of the function in whose thread, or in a copy of whose context, the program is."""
 _RETURNED: Final = "the function that was given this cluster has returned: no thread may use it now"
 
 
@@ -57,11 +61,13 @@ async def run_with_cluster(
         thread. The function is awaited; a second cancellation does not wait for it.
     """
     calls = TaskCalls()
+    token = _CALLS.set(calls)
     try:
         return await threads.run(
             partial(function, BlockingCluster(calls, cluster)), on_cancelled=calls.cancel_once
         )
     finally:
+        _CALLS.reset(token)
         calls.close_nowait()
         if calls.has_leftovers:
             await calls.settle()
@@ -112,14 +118,7 @@ class TaskCalls:
 
     def enter(self, lifetime: AbstractAsyncContextManager[R]) -> R:
         """Enter an asynchronous context manager; it is exited when the function returns."""
-
-        async def open_() -> R:
-            """Enter it on the loop."""
-            value = await lifetime.__aenter__()
-            self.adopt(lifetime, partial(lifetime.__aexit__, None, None, None))
-            return value
-
-        return self.call(open_)
+        return self.call(partial(enter_on_loop, self, lifetime))
 
     def adopt(self, lifetime: object, close: Callable[[], Awaitable[object]]) -> None:
         """Close this when the function returns, unless it was closed before. On the loop."""
@@ -223,7 +222,9 @@ class TaskCalls:
                 self._must_stop = False
                 raise LifecycleError(_CANCELLED)
             self._calls.add(call)
-            self._loop.call_soon_threadsafe(self._launch, call, context=self._context)
+            # The function's thread may have a context variable more, such as a span of its own.
+            context = contextvars.copy_context() if _CALLS.get() is self else self._context
+            self._loop.call_soon_threadsafe(self._launch, call, context=context)
 
     def _wait(self, call: Call, patience: float | None) -> None:
         if call.wait(patience):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn, final
+from typing import TYPE_CHECKING, Annotated, NoReturn, final
 
 import typer
 
@@ -24,6 +24,11 @@ from pyinformer.cli._shutdown import (
     status_of_write_error,
     terminate_when_reader_closes,
 )
+
+if TYPE_CHECKING:
+    from pyinformer.cli._shutdown import Shutdown
+    from pyinformer.cli.doctor import Report
+    from pyinformer.cli.output import Output
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -173,6 +178,67 @@ def watch(
 
 
 @app.command(epilog=EPILOG)
+def record(
+    resource: _options.Resource,
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="A file that does not exist yet.")
+    ],
+    namespace: _options.Namespaces = None,
+    all_namespaces: _options.AllNamespaces = False,
+    selector: _options.Labels = None,
+    field_selector: _options.Fields = None,
+    for_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Stop after this time: exit status 0, or 3 if not synced."),
+    ] = None,
+    max_bytes: Annotated[
+        int,
+        typer.Option(min=1 << 20, help="How much FILE and the file before it may have together."),
+    ] = 256 << 20,
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Keep only metadata of this kind; repeatable."),
+    ] = None,
+    metadata_only: _options.MetadataOnly = False,
+    context: _options.Context = None,
+    kubeconfig: _options.Kubeconfig = None,
+    server: _options.Server = None,
+    user: _options.User = None,
+    group: _options.Groups = None,
+    verbose: _options.Verbose = False,
+) -> None:
+    """Write what an informer receives to a file, until Ctrl-C.
+
+    pyinformer.testing.replay() gives it to an informer again, in a test. Values of Secrets and
+    last-applied annotations are hidden; everything else of the objects is in the file.
+    """
+    from pyinformer.cli.objects import Command, RecordCommand
+
+    _configure_logs(verbose)
+    command = Command(
+        name="record",
+        access=_options.access_of(kubeconfig, context, server, user, group),
+        wanted=_options.target_of(
+            resource,
+            namespaces=namespace,
+            all_namespaces=all_namespaces,
+            selector=selector,
+            field_selector=field_selector,
+            metadata_only=metadata_only,
+        ),
+        timeout_seconds=for_seconds,
+        output=sys.stdout,
+        errors=sys.stderr,
+    )
+
+    def job(_shutdown: Shutdown, text: Output) -> RecordCommand:
+        return RecordCommand(output, max_bytes=max_bytes, redact=redact or [], output=text)
+
+    raise typer.Exit(command.run(job))
+
+
+@app.command(epilog=EPILOG)
 def get(
     resource: _options.Resource,
     names: Annotated[
@@ -233,6 +299,106 @@ def get(
     raise typer.Exit(
         command.run(lambda shutdown, output: Get(object_filter, display, shutdown, output))
     )
+
+
+@app.command(epilog=_options.DOCTOR_EPILOG)
+def doctor(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RESOURCE...|URL...]",
+            help="Resources, as for `watch`: checks the server and what it offers for them. Or the"
+            " health endpoints of a running program and its replicas: http://127.0.0.1:8081.",
+        ),
+    ] = None,
+    *,
+    namespace: _options.Namespaces = None,
+    all_namespaces: _options.AllNamespaces = False,
+    idle_seconds: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Keep a silent watch open for so long: is it cut off?"),
+    ] = None,
+    output: Annotated[
+        _options.ReportForm, typer.Option("--output", "-o", help="The format of the output.")
+    ] = _options.ReportForm.TEXT,
+    timeout_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long each request may take.")
+    ] = 10.0,
+    context: _options.Context = None,
+    kubeconfig: _options.Kubeconfig = None,
+    server: _options.Server = None,
+    user: _options.User = None,
+    group: _options.Groups = None,
+    verbose: _options.Verbose = False,
+) -> None:
+    """Find out what is wrong with a server or a running program, with evidence and cures.
+
+    Of a server it checks name, connection, TLS, clocks, expiry, version, and for each RESOURCE
+    rights, lists, watches and memory. It only reads, and creates SelfSubjectAccessReviews.
+
+    Of a program it reads the page /status. Several URLs are replicas of one program: a Lease with
+    two holders is only seen in the pages of both.
+    """
+    from pyinformer.cli.doctor import doctor as run_doctor
+    from pyinformer.cli.doctor import examine_programs, examine_server
+
+    _configure_logs(verbose)
+    names = targets or []
+    access = _options.access_of(kubeconfig, context, server, user, group)
+    is_program = _options.names_programs(names)
+    urls = _options.health_urls(names) if is_program else []
+    where = _options.namespaces_of(namespace, all_namespaces=all_namespaces)
+
+    async def examine() -> Report:
+        """Examine what the arguments name."""
+        if is_program:
+            return await examine_programs(urls, timeout_seconds=timeout_seconds)
+        return await examine_server(
+            access,
+            names,
+            namespaces=where,
+            all_namespaces=all_namespaces,
+            timeout_seconds=timeout_seconds,
+            idle_seconds=idle_seconds,
+        )
+
+    as_json = output is _options.ReportForm.JSON
+    raise typer.Exit(run_doctor(examine, as_json=as_json, output=sys.stdout, errors=sys.stderr))
+
+
+@app.command(epilog=_options.TOP_EPILOG)
+def top(
+    urls: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="URL...",
+            help="The health endpoint of a running program, or those of its replicas:"
+            " http://127.0.0.1:8081.",
+        ),
+    ],
+    *,
+    interval_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How often each program is asked.")
+    ] = 2.0,
+    timeout_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long an answer may take.")
+    ] = 10.0,
+    verbose: _options.Verbose = False,
+) -> None:
+    """Show caches, controllers and Leases of running programs live, those in trouble first.
+
+    q or Ctrl-C ends it. Without a terminal it prints their state once.
+    """
+    from pyinformer.cli.doctor import top as run_top
+
+    _configure_logs(verbose)
+    status = run_top(
+        _options.health_urls(urls),
+        interval_seconds=interval_seconds,
+        timeout_seconds=timeout_seconds,
+        output=sys.stdout,
+    )
+    raise typer.Exit(status)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -34,6 +34,23 @@ class GetForm(StrEnum):
     YAML = "yaml"
     NAME = "name"
 
+
+class ReportForm(StrEnum):
+    """The output formats of `doctor`."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+DOCTOR_EPILOG: Final = (
+    "Exit status: 0 nothing is in trouble, 1 something is, 2 something could not be asked, or wrong"
+    " usage; 129, 130, 141, 143 as for the other commands."
+)
+
+TOP_EPILOG: Final = (
+    "Exit status: 0 after q; without a terminal 0 if every program answered, otherwise 2; 2 wrong"
+    " usage; 129, 130, 141, 143 as for the other commands."
+)
 
 Resource = Annotated[
     str,
@@ -119,6 +136,18 @@ def target_of(
     """Check the options that select objects, and return them."""
     from pyinformer.cli.objects import WatchTarget
 
+    return WatchTarget(
+        resource=resource,
+        namespaces=namespaces_of(namespaces, all_namespaces=all_namespaces),
+        all_namespaces=all_namespaces,
+        label_selector=selector,
+        field_selector=field_selector,
+        metadata_only=metadata_only,
+    )
+
+
+def namespaces_of(namespaces: list[str] | None, *, all_namespaces: bool) -> tuple[str, ...]:
+    """Check the options that select namespaces, and return their names; empty for none."""
     names = [name.strip() for given in namespaces or () for name in given.split(",")]
     if not all(names):
         raise typer.BadParameter("must not contain an empty name", param_hint="--namespace")
@@ -126,14 +155,30 @@ def target_of(
         raise typer.BadParameter(
             "cannot be combined with --namespace", param_hint="--all-namespaces"
         )
-    return WatchTarget(
-        resource=resource,
-        namespaces=tuple(names),
-        all_namespaces=all_namespaces,
-        label_selector=selector,
-        field_selector=field_selector,
-        metadata_only=metadata_only,
-    )
+    return tuple(names)
+
+
+def names_programs(targets: list[str]) -> bool:
+    """Return whether the arguments of `doctor` are URLs; they must not be mixed with resources."""
+    urls = [one for one in targets if "://" in one]
+    if urls and len(urls) < len(targets):
+        reason = "must be resources of a server, or URLs of programs, not both"
+        raise typer.BadParameter(reason, param_hint="RESOURCE|URL")
+    if not urls and (bare := next((one for one in targets if ":" in one), "")):
+        reason = f"a URL begins with a scheme, such as http://{bare}"
+        raise typer.BadParameter(reason, param_hint="RESOURCE|URL")
+    return bool(urls)
+
+
+def health_urls(urls: list[str]) -> list[str]:
+    """Check the URLs of health endpoints, and return them without their paths, each once."""
+    from pyinformer.cli.doctor import base_url
+    from pyinformer.errors import InvalidArgumentError
+
+    try:
+        return list(dict.fromkeys(map(base_url, urls)))
+    except InvalidArgumentError as error:
+        raise typer.BadParameter(error.reason, param_hint="URL") from None
 
 
 def path_and_value(index: str) -> tuple[str, str]:

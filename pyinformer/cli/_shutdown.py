@@ -74,10 +74,12 @@ class Shutdown:
                 scope.cancel()
             self._check_reader(loop, output)
             try:
-                return await command()
+                status = await command()
             finally:
                 if self._next_check is not None:
                     self._next_check.cancel()
+            # The command may return before its cancellation arrives: what ended it decides.
+            return status if self.status is None else self.status
         return SIGNALLED if self.status is None else self.status
 
     def _check_reader(self, loop: asyncio.AbstractEventLoop, output: TextIO) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar, final, overload
 
 from pyinformer.apimachinery import (
@@ -28,6 +29,8 @@ from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._edits import patch_of, status_patch_of
 from pyinformer.cluster._log_stream import LogStream, log_query
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
+from pyinformer.cluster._request_spans import RequestSpans
+from pyinformer.cluster._request_state import waiting_samples
 from pyinformer.cluster._targets import (
     Parent,
     Target,
@@ -53,6 +56,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     NotFoundError,
 )
+from pyinformer.metrics import NO_METRICS, ClusterLabel, Metrics, fenced
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.tasks import Closable
 from pyinformer.transport import (
@@ -61,11 +65,13 @@ from pyinformer.transport import (
     Connection,
     ConnectionProtocol,
     ListWatch,
+    RequestMetrics,
 )
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from pyinformer.tracing import Tracing
     from pyinformer.transport import ClusterConfig, ConnectionOptions, Query
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
@@ -89,8 +95,14 @@ _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must 
 class ClusterState:
     """What the parts of this library share through a Cluster; `state_of` returns it."""
 
+    spans: RequestSpans
+    """Traces its requests; its `tracing` traces reconciles of its objects, too."""
+
     watch_list_memory: WatchListMemory = field(default_factory=WatchListMemory)
     """Whether the server supports watch-lists."""
+
+    request_metrics: RequestMetrics | None = None
+    """Where requests are counted, those of further connections included; None for nowhere."""
 
     finalizers: frozenset[str] = frozenset()
     """The finalizers that this process puts on objects, and therefore has to remove."""
@@ -114,10 +126,15 @@ class Cluster(Closable):
         options: the bounds of the connection.
         write_options: the rate of writes, and how long a busy server is retried.
         request_budget_options: how much its informers together may ask of the server at a time.
+        metrics: where its requests are counted until it is closed; also where informers, factories
+            and operators of this cluster record their figures, unless they are given others.
         connection: replaces the one over HTTP, in tests for example; it is closed with the cluster.
+        tracing: traces reconciles of its objects, and the requests that they send; None for no
+            traces.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
+        InvalidTypeError: `tracing` is not a tracing system.
     """
 
     def __init__(
@@ -128,11 +145,27 @@ class Cluster(Closable):
         options: ConnectionOptions | None = None,
         write_options: WriteOptions | None = None,
         request_budget_options: RequestBudgetOptions | None = None,
+        metrics: Metrics = NO_METRICS,
         connection: ConnectionProtocol | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.name: str = name
-        self.connection: ConnectionProtocol = connection or Connection(config, options=options)
-        self._requests = ThrottledRequests(self.connection, write_options or WriteOptions())
+        self.metrics: Metrics = metrics
+        """Where informers, factories and operators of this cluster record their figures, unless
+        they are given others."""
+        self._metrics_scope = fenced(metrics).scope()
+        self._label: ClusterLabel | None = None
+        counted = None
+        if metrics is not NO_METRICS:
+            self._label = ClusterLabel(metrics, name)
+            counted = RequestMetrics(self._metrics_scope, config.server, name=self._label.text)
+        self.connection: ConnectionProtocol = connection or Connection(
+            config, options=options, metrics=counted
+        )
+        spans = RequestSpans(name, config.server, tracing)
+        self._requests = ThrottledRequests(
+            self.connection, write_options or WriteOptions(), spans=spans, metrics=counted
+        )
         self.discovery: Discovery = Discovery(self._requests.read)
         """What the server serves."""
         self.request_budget: RequestBudget = RequestBudget(request_budget_options)
@@ -141,7 +174,10 @@ class Cluster(Closable):
         """Whether the server's history is still the one that was followed."""
         self._writes = WritePath(self._requests, self.discovery)
         self._applied = ApplyCache()
-        self._state = ClusterState()
+        self._state = ClusterState(spans, request_metrics=counted)
+        if counted is not None:
+            state = partial(waiting_samples, counted.labels, self._requests, self.request_budget)
+            self._metrics_scope.add_source(state)
 
     @property
     def config(self) -> ClusterConfig:
@@ -951,7 +987,12 @@ class Cluster(Closable):
             Safe; what is left is closed by a second call.
         """
         self._requests.loop.check(may_be_closed=True)
-        await self.connection.aclose()
+        try:
+            await self.connection.aclose()
+        finally:
+            self._metrics_scope.close()
+            if self._label is not None:
+                self._label.release()
 
     async def __aenter__(self) -> Self:
         claim_loop(self)

@@ -13,7 +13,9 @@ from os import PathLike, fspath
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._throttled_requests import WriteOptions
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import RequestBudgetOptions
+from pyinformer.tracing import Tracing
 from pyinformer.transport import (
     ClusterConfig,
     ConnectionOptions,
@@ -40,6 +42,8 @@ async def connect(
     options: ConnectionOptions | None = None,
     write_options: WriteOptions | None = None,
     request_budget_options: RequestBudgetOptions | None = None,
+    metrics: Metrics = NO_METRICS,
+    tracing: Tracing | None = None,
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
 
@@ -67,6 +71,10 @@ async def connect(
         options: the bounds of the connection.
         write_options: the rate of writes, and how long a busy server is retried.
         request_budget_options: how much its informers together may ask of the server at a time.
+        metrics: where its requests are counted until it is closed; also where informers, factories
+            and operators of this cluster record their figures, unless they are given others.
+        tracing: traces reconciles of the cluster's objects, and the requests that they send, such
+            as `pyinformer.adapters.opentelemetry.OpenTelemetryTracing()`; None for no traces.
 
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
@@ -74,7 +82,8 @@ async def connect(
             is not an HTTP proxy.
         InvalidArgumentError: more than one of kubeconfig, server and config was given, or groups
             to impersonate without a user, or the policy `data-only` without a kubeconfig.
-        InvalidTypeError: `config` is neither a configuration nor a client that has one.
+        InvalidTypeError: `config` is neither a configuration nor a client that has one, or
+            `tracing` is not a tracing system.
         LifecycleError: the ApiClient is closed, or belongs to another event loop.
 
     Cancellation:
@@ -99,6 +108,8 @@ async def connect(
         options=options,
         write_options=write_options,
         request_budget_options=request_budget_options,
+        metrics=metrics,
+        tracing=tracing,
     ) as cluster:
         yield cluster
 

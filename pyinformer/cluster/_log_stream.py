@@ -11,7 +11,6 @@ import math
 from collections import deque
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
 import anyio
@@ -23,7 +22,7 @@ from pyinformer.errors import (
     RequestTimeoutError,
     TransportError,
 )
-from pyinformer.tasks import BUDGET_SECONDS
+from pyinformer.tasks import BUDGET_SECONDS, Closable
 
 if TYPE_CHECKING:
     from pyinformer.cluster._throttled_requests import ThrottledRequests
@@ -88,7 +87,7 @@ class LineCutter:
 
 
 @final
-class LogStream:
+class LogStream(Closable):
     """Iterates over the lines of a log: `async with cluster.logs("shop/web-0") as lines`.
 
     Made by `cluster.logs()`. The request is sent when it is entered, and the connection is closed
@@ -139,14 +138,6 @@ class LogStream:
             raise LifecycleError("a log can be read once: call logs() again")
         self._body = await self._requests.until_served(self._open)
         return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __aiter__(self) -> Self:
         return self

@@ -103,7 +103,8 @@ class ObjectList(Generic[T]):
         async with self._reading:
             while not self._is_over:
                 try:
-                    found, objects = await self._requests.until_served(self._read_page)
+                    with self._requests.spans.of("GET", self._list_watch.path):
+                        found, objects = await self._requests.until_served(self._read_page)
                 except NotFoundError as error:
                     await self._discovery.check_served(self._list_watch.resource, error)
                     raise

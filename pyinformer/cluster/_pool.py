@@ -11,9 +11,11 @@ import asyncio
 import inspect
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 
 import anyio
@@ -26,12 +28,14 @@ from pyinformer.cluster._pooled_cluster import (
     Opened,
     PooledCluster,
     PooledClusterStatus,
+    PooledState,
     ReadinessCheck,
     bare,
     drop_tracebacks,
     text_of,
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
+from pyinformer.metrics import NO_METRICS, Metrics, Sample, fenced
 from pyinformer.tasks import Host, LoopOwner, Startable
 
 if TYPE_CHECKING:
@@ -44,6 +48,7 @@ Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Cluster]]
 
 _log = get_logger(__name__)
 
+_STATES: Final[tuple[PooledState, ...]] = ("opening", "open", "closing", "failed")
 _LAST_CHECK_SECONDS: Final = 0.5  # a check is quick, but may start late on a busy loop
 _READY_GRACE_SECONDS: Final = 1.0  # ready() explains its timeout better than a cancellation does
 _FORGET_SECONDS: Final = 600.0  # after the next attempt could have begun, failures are forgotten
@@ -107,6 +112,8 @@ class ClusterPool(Startable, Generic[_T]):
         ready: waits at most the given seconds until the value of `open` can be used, and raises
             what is missing; with 0 seconds it does not wait. None: it can be used at once.
         options: timeouts and backoff.
+        metrics: where the states of the clusters are shown until the pool is closed; also for the
+            clusters that it connects to if `connect` is None.
         rng: the source of randomness.
 
     Raises:
@@ -120,11 +127,12 @@ class ClusterPool(Startable, Generic[_T]):
         connect: Connect | None = None,
         ready: Callable[[_T, float], Awaitable[object]] | None = None,
         options: ClusterPoolOptions | None = None,
+        metrics: Metrics = NO_METRICS,
         rng: random.Random | None = None,
     ) -> None:
         _check_functions({"open": open, "connect": connect, "ready": ready})
         self._open = open
-        self._connect = connect or _context_of
+        self._connect = connect or partial(_context_of, metrics=metrics)
         self._ready = ready
         self._options = options or ClusterPoolOptions()
         self._rng = rng or random.Random()
@@ -134,6 +142,8 @@ class ClusterPool(Startable, Generic[_T]):
         self._is_closed = False
         self._swept_at = 0.0
         self._now: Callable[[], float] = float  # the loop's, once it runs
+        self._metrics = fenced(metrics)
+        self._metrics_scope = NO_METRICS.scope()  # until it starts
 
     async def start(self) -> None:
         """Start; no cluster is opened yet.
@@ -147,6 +157,8 @@ class ClusterPool(Startable, Generic[_T]):
         self._loop.claim()
         self._now = asyncio.get_running_loop().time
         await self._host.start()
+        self._metrics_scope = self._metrics.scope()
+        self._metrics_scope.add_source(self._samples)
 
     async def get(self, name: str, *, timeout_seconds: float = 30.0) -> _T:
         """Return what was opened for a cluster; open it if it is not open.
@@ -385,6 +397,13 @@ class ClusterPool(Startable, Generic[_T]):
         now = self._now()
         return tuple(member.status(now) for member in tuple(self._members.values()))
 
+    def _samples(self) -> Iterator[Sample]:
+        states = Counter(member.state for member in tuple(self._members.values()))
+        for state in _STATES:
+            yield Sample("cluster_pool_clusters", {"state": state}, states[state])
+        waiters = sum(member.waiters for member in tuple(self._members.values()))
+        yield Sample("cluster_pool_waiters", {}, waiters)
+
     async def aclose(self) -> None:
         """Close all clusters concurrently; calls that wait raise LifecycleError.
 
@@ -407,15 +426,16 @@ class ClusterPool(Startable, Generic[_T]):
                 while member.state == "closing":
                     await member.changed.wait()
         await self._host.aclose()
+        self._metrics_scope.close()
         self._members.clear()
 
     def __repr__(self) -> str:
         return f"<ClusterPool of {len(self._members)} clusters>"
 
 
-def _context_of(name: str) -> AbstractAsyncContextManager[Cluster]:
+def _context_of(name: str, metrics: Metrics) -> AbstractAsyncContextManager[Cluster]:
     """Connect to the cluster of a context of the kubeconfig."""
-    return connect_to(context=name, name=name)
+    return connect_to(context=name, name=name, metrics=metrics)
 
 
 def _check_name(name: object) -> None:

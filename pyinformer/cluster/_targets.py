@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias, final
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
+from urllib.parse import quote, unquote
 
 from pyinformer.apimachinery import (
     PARTIAL_OBJECT_METADATA,
@@ -34,7 +34,8 @@ _ANY: Final = "any"  # a resource, where only the version matters
 # A namespace has two subresources, whose paths look like those of resources inside it.
 _OF_RESOURCE: Final = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)"
-    r"/(?:namespaces/[^/]+/(?!(?:status|finalize)$))?(?P<plural>[^/]+)"
+    r"/(?:namespaces/(?P<namespace>[^/]+)/(?!(?:status|finalize)$))?(?P<plural>[^/]+)"
+    r"(?:/(?P<name>[^/]+)(?:/(?P<subresource>[^/]+))?)?"
 ).match
 _UP: Final = frozenset({".", ".."})  # a proxy on the way may take them for directories
 _STREAMS: Final = (
@@ -55,6 +56,15 @@ _OF_SUBRESOURCES: Final = {
 _stream_of_a_pod = re.compile(
     r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward)/?"
 ).fullmatch
+
+
+class PathParts(NamedTuple):
+    """What the path of a request says about it; texts are empty where it says nothing."""
+
+    resource: GroupVersionResource
+    namespace: str
+    name: str
+    subresource: str
 
 
 @final
@@ -275,10 +285,18 @@ def object_path(resource: GroupVersionResource, key: str, subresource: str = "")
 
 def resource_of(path: str) -> GroupVersionResource | None:
     """Return the resource that a request to a path changes; None if it is not one of the API."""
+    parts = parts_of(path)
+    return None if parts is None else parts.resource
+
+
+def parts_of(path: str) -> PathParts | None:
+    """Return what a path says about a request; None if it is not one of a resource."""
     found = _OF_RESOURCE(path)
     if found is None:
         return None
-    return GroupVersionResource(found["group"] or "", found["version"], found["plural"])
+    resource = GroupVersionResource(found["group"] or "", found["version"], found["plural"])
+    rest = (unquote(found[part] or "") for part in ("namespace", "name", "subresource"))
+    return PathParts(resource, *rest)
 
 
 def _collection_path(resource: GroupVersionResource, namespace: str) -> str:

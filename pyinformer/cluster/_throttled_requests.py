@@ -6,8 +6,10 @@ failure is raised: when a response is lost, it is unknown whether the write was 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import anyio
@@ -15,12 +17,14 @@ import anyio
 from pyinformer.apimachinery import check_integer, check_seconds
 from pyinformer.errors import InvalidArgumentError, TooManyRequestsError
 from pyinformer.tasks import LoopOwner, Throttle
-from pyinformer.transport import check_guard, read_bounded
+from pyinformer.tracing import CURRENT_REQUEST
+from pyinformer.transport import as_retry, check_guard, read_bounded
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from pyinformer.transport import Body, ConnectionProtocol, Query
+    from pyinformer.cluster._request_spans import RequestSpans
+    from pyinformer.transport import Body, ConnectionProtocol, Query, RequestMetrics
 
 R = TypeVar("R")
 
@@ -99,10 +103,23 @@ class ThrottledRequests:
     Args:
         connection: the server.
         options: the rate of writes, and how long a busy server is retried.
+        spans: traces requests.
+        metrics: where the waits for the rate limit and for a busy server are counted; None for
+            nowhere.
     """
 
-    def __init__(self, connection: ConnectionProtocol, options: WriteOptions) -> None:
+    def __init__(
+        self,
+        connection: ConnectionProtocol,
+        options: WriteOptions,
+        *,
+        spans: RequestSpans,
+        metrics: RequestMetrics | None = None,
+    ) -> None:
+        self.spans: RequestSpans = spans
+        """Traces requests; the method that makes a request opens its span."""
         self._connection = connection
+        self._metrics = metrics
         self._options = options
         rate = options.writes_per_second
         self._throttle = None if rate is None else Throttle(per_second=rate, burst=options.burst)
@@ -115,7 +132,17 @@ class ThrottledRequests:
     @property
     def waiting(self) -> int:
         """How many requests currently wait for the rate limit or for a busy server."""
-        return self._busy + (0 if self._throttle is None else self._throttle.waiting)
+        return self.waiting_for_server + self.waiting_for_rate
+
+    @property
+    def waiting_for_server(self) -> int:
+        """How many requests wait before they are sent to a busy server again."""
+        return self._busy
+
+    @property
+    def waiting_for_rate(self) -> int:
+        """How many writes wait for the rate limit."""
+        return 0 if self._throttle is None else self._throttle.waiting
 
     async def write(
         self, method: str, path: str, *, query: Query, body: bytes | None, content_type: str
@@ -136,8 +163,7 @@ class ThrottledRequests:
 
         async def attempt() -> bytes:
             """Send the write when the rate limit allows it."""
-            if self._throttle is not None:
-                await self._throttle.acquire()
+            await self._wait_for_rate(method)
             check_guard()  # the term may have ended while it waited for its turn
             self.sent += 1
             return await self._connection.request(
@@ -145,6 +171,17 @@ class ThrottledRequests:
             )
 
         return await self.until_served(attempt)
+
+    async def _wait_for_rate(self, method: str) -> None:
+        if self._throttle is None:
+            return
+        if self._metrics is None:
+            await self._throttle.acquire()
+            return
+        now = asyncio.get_running_loop().time
+        began = now()
+        await self._throttle.acquire()
+        self._metrics.throttled(method, now() - began)
 
     async def read(self, path: str, accept: str = "", *, query: Query = ()) -> bytes:
         """Send a read, which no rate limits, and return the response.
@@ -170,7 +207,8 @@ class ThrottledRequests:
             async with stream as body:
                 return await read_bounded(body, _MAX_RESPONSE_BYTES)
 
-        return await self.until_served(attempt)
+        with self.spans.of("GET", path):
+            return await self.until_served(attempt)
 
     def stream(self, path: str, query: Query, *, watch: bool) -> AbstractAsyncContextManager[Body]:
         """Open a GET whose body is read as it arrives; see Connection.stream."""
@@ -191,9 +229,10 @@ class ThrottledRequests:
         """
         self.loop.claim()
         left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
+        again = attempt
         while True:
             try:
-                return await attempt()
+                return await again()
             except TooManyRequestsError as error:
                 if (
                     _BUDGET in error.causes
@@ -205,7 +244,13 @@ class ThrottledRequests:
                 left_retries -= 1
                 if left_seconds < 0 or left_retries < 0:
                     raise
+            span = CURRENT_REQUEST.get()
+            if span is not None:
+                span.retried(seconds)
             self._busy += 1
+            if self._metrics is not None:
+                self._metrics.retry_after(seconds)
+                again = partial(as_retry, attempt)
             try:
                 await anyio.sleep(seconds)
             finally:

@@ -104,20 +104,26 @@ class WritePath:
             Unless it still waits for the rate limit, it may have been carried out or not.
         """
         resource, is_create = target.resource, method == "POST"
-        raw = await self._send(
-            resource,
-            method,
-            target.collection_path if is_create and not target.subresource else target.path,
-            query=query,
-            body=encode_body(body),
-            content_type=content_type,
-            subresource=target.subresource,
-        )
-        with _carried_out(method, resource):
-            found = self._read(target, raw, is_create=is_create)
-        if _DRY_RUN not in query:
-            self._record(target, found, raw, is_create=is_create, version=version, is_due=is_due)
-        return WriteResponse(found, raw)
+        path = target.collection_path if is_create and not target.subresource else target.path
+        with self._requests.spans.of(method, path) as span:
+            raw = await self._send(
+                resource,
+                method,
+                path,
+                query=query,
+                body=encode_body(body),
+                content_type=content_type,
+                subresource=target.subresource,
+            )
+            with _carried_out(method, resource):
+                found = self._read(target, raw, is_create=is_create)
+            if _DRY_RUN not in query:
+                if span is not None:
+                    span.wrote(found.key, found.metadata.resource_version)
+                self._record(
+                    target, found, raw, is_create=is_create, version=version, is_due=is_due
+                )
+            return WriteResponse(found, raw)
 
     def _read(self, target: Target, raw: bytes, *, is_create: bool) -> KubeObject:
         resource, subresource = target.resource, target.subresource
@@ -187,21 +193,24 @@ class WritePath:
         """
         body = _encode_options(options)
         path = object_path(resource, key)
-        try:
-            raw = await self._send(
-                resource, "DELETE", path, query=(), body=body, content_type=_JSON
-            )
-        except NotFoundError as error:
-            if error.reason != "NotFound":
-                raise  # the server has no such resource: this says nothing about the object
-            if not dry_run:
-                self.observers.deleted(resource, key, uid, version)
-            # A wrong key would look like success.
-            check_scope(await self._discovery.resource(resource), key)
-            return None
-        with _carried_out("DELETE", resource):
-            named = deleted_uid(resource, raw)
-            last = None if named is not None else self.responses.read(resource, raw, key=key)
+        with self._requests.spans.of("DELETE", path) as span:
+            try:
+                raw = await self._send(
+                    resource, "DELETE", path, query=(), body=body, content_type=_JSON
+                )
+            except NotFoundError as error:
+                if error.reason != "NotFound":
+                    raise  # the server has no such resource: this says nothing about the object
+                if not dry_run:
+                    self.observers.deleted(resource, key, uid, version)
+                # A wrong key would look like success.
+                check_scope(await self._discovery.resource(resource), key)
+                return None
+            with _carried_out("DELETE", resource):
+                named = deleted_uid(resource, raw)
+                last = None if named is not None else self.responses.read(resource, raw, key=key)
+            if span is not None and last is not None and not dry_run:
+                span.wrote(key, last.metadata.resource_version)
         left = None if last is None or is_released(last) else last
         if dry_run:
             return left
@@ -233,14 +242,15 @@ class WritePath:
             Unless it still waits for the rate limit, it may have been carried out or not.
         """
         resource = selection.resource
-        raw = await self._send(
-            resource,
-            "DELETE",
-            selection.path,
-            query=selection.selectors,
-            body=_encode_options(options),
-            content_type=_JSON,
-        )
+        with self._requests.spans.of("DELETE", selection.path):
+            raw = await self._send(
+                resource,
+                "DELETE",
+                selection.path,
+                query=selection.selectors,
+                body=_encode_options(options),
+                content_type=_JSON,
+            )
         record_write(str(resource), "")
         with _carried_out("DELETE", resource):
             return self.responses.read_list(resource, raw)
@@ -258,7 +268,8 @@ class WritePath:
             Unless it still waits for the rate limit, it may have been carried out or not.
         """
         resource = resource_of(path)
-        with nullcontext() if resource is None else _recorded_if_lost(resource):
+        recorded = nullcontext() if resource is None else _recorded_if_lost(resource)
+        with self._requests.spans.of(method, path), recorded:
             raw = await self._requests.write(
                 method, path, query=query, body=body, content_type=content_type
             )

@@ -10,6 +10,7 @@ from pyinformer.controller._signals import on_stop_signal
 from pyinformer.controller._status import (
     ControllerGroupStatus,
     ControllerStatus,
+    FailingKeyStatus,
     HotLoopStatus,
     NoopWriteStatus,
     WorkerStatus,
@@ -21,6 +22,7 @@ __all__ = [
     "ControllerGroupStatus",
     "ControllerOptions",
     "ControllerStatus",
+    "FailingKeyStatus",
     "HotLoopStatus",
     "NoopWriteStatus",
     "Outcome",

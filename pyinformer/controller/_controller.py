@@ -27,7 +27,7 @@ from pyinformer.controller._primaries import (
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.informer import SharedInformer
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.metrics import NO_METRICS, Metrics, qualified
 from pyinformer.sources import (
     OwnedSource,
     PrimarySource,
@@ -39,6 +39,7 @@ from pyinformer.sources import (
     reason_of_event,
 )
 from pyinformer.tasks import Startable
+from pyinformer.tracing import FencedTracing, Tracing
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -60,7 +61,7 @@ class Controller(Startable, Generic[V]):
     a running factory are left to it.
 
     Args:
-        name: its name in logs, metrics and status.
+        name: its name in logs and status.
         reconcile: `reconcile(request, obj)`; obj is the cached state, None if it is gone or has
             left a selector. It may be asynchronous, or plain, and then runs in a thread.
         primary: the informer of the reconciled objects; several informers if they are in several
@@ -69,11 +70,17 @@ class Controller(Startable, Generic[V]):
         workers: how many objects are reconciled at once; two workers never reconcile one object.
         predicate: drops changes of the primary that do not matter.
         options: how it behaves.
-        metrics: where its metrics go, under controller-runtime's names.
+        metrics: where its metrics go, under controller-runtime's names, from its start to its end;
+            None for those of the cluster of its first primary.
+        metrics_label: the value of their label `controller`, unlike that of every other controller
+            with these metrics. None for the name, after that of the cluster of its primaries if
+            that has one: `east:databases`.
+        tracing: traces its reconciles; None for what traces the cluster of its primary, if
+            anything does.
 
     Raises:
         InvalidArgumentError: an argument is invalid.
-        InvalidTypeError: a function cannot be called.
+        InvalidTypeError: a function cannot be called, or `tracing` is not a tracing system.
 
     Source:
         controller-runtime pkg/internal/controller/controller.go.
@@ -88,7 +95,9 @@ class Controller(Startable, Generic[V]):
         workers: int = 1,
         predicate: PredicateFunction[V] | None = None,
         options: ControllerOptions | None = None,
-        metrics: Metrics = NO_METRICS,
+        metrics: Metrics | None = None,
+        metrics_label: str | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
@@ -98,13 +107,18 @@ class Controller(Startable, Generic[V]):
         for informer in self._primaries:
             self._clusters.add(informer, "primary")
         self._options = options or ControllerOptions()
-        self._metrics = metrics
+        if metrics is None:
+            metrics = self._primaries[0].cluster.metrics if self._primaries else NO_METRICS
+        if metrics_label is None:
+            metrics_label = qualified(name, the_only_cluster(self._primaries) or "")
         self.engine: Engine[V] = Engine(
             name,
             Invoker(reconcile, self._primaries, on_unwatched=self._keep),
             workers=workers,
             options=self._options,
             metrics=metrics,
+            tracing=FencedTracing.of(tracing or self._tracing_of_primaries()),
+            label=metrics_label,
         )
         """Its inside; for ControllerGroup."""
         self._lifecycle = Lifecycle(f"controller {name}", (self.engine,))
@@ -114,7 +128,7 @@ class Controller(Startable, Generic[V]):
 
     @property
     def name(self) -> str:
-        """Its name in logs, metrics and status."""
+        """Its name in logs and status."""
         return self.engine.name
 
     @property
@@ -370,6 +384,10 @@ class Controller(Startable, Generic[V]):
         self._primary_sources.append(source)
         self.add_source(source, informer)
 
+    def _tracing_of_primaries(self) -> FencedTracing | None:
+        found = (state_of(informer.cluster).spans.tracing for informer in self._primaries)
+        return next((tracing for tracing in found if tracing is not None), None)
+
     def _keep(self, request: Request) -> None:
         """Keep a request whose namespace no primary watches."""
         for source in self._primary_sources:
@@ -384,7 +402,6 @@ class Controller(Startable, Generic[V]):
             resync_period_seconds=resync_period_seconds,
             controller=self.name,
             log_exceptions=self._options.log_exceptions,
-            metrics=self._metrics,
             rng=self._options.rng,
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
@@ -21,11 +22,18 @@ from pyinformer.apimachinery import TokenBucket, V
 from pyinformer.cluster import CURRENT_WRITER
 from pyinformer.controller._log_text import is_expected, level_of, outlook_of, text_of
 from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
+from pyinformer.controller._metrics import (
+    ControllerMetrics,
+    claim_label,
+    is_panic,
+    release_label,
+)
 from pyinformer.controller._outcomes import Outcome, Outcomes
+from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._result import Result
 from pyinformer.controller._start_limits import KeyLimit
-from pyinformer.controller._status import ControllerStatus
+from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
 from pyinformer.controller._workers import WorkerPool
 from pyinformer.errors import (
     CacheSyncTimeoutError,
@@ -34,12 +42,12 @@ from pyinformer.errors import (
     ReconcileTimeoutError,
 )
 from pyinformer.informer import wait_for_cache_sync
-from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.sources import OwnedSource, Reason
+from pyinformer.metrics import NO_METRICS, Metrics, MetricsScope, MetricsSource, Sample, fenced
+from pyinformer.sources import OwnedSource, Reason, request_text
 from pyinformer.tasks import UserTasks, place_of, trace_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from anyio.abc import TaskGroup
 
@@ -48,17 +56,17 @@ if TYPE_CHECKING:
     from pyinformer.controller._workers import Ended
     from pyinformer.informer import SharedInformer
     from pyinformer.sources import Request, RequestId, Source
+    from pyinformer.tracing import FencedTracing
 
 _log = get_logger(__name__)
 
 _LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of failing keys
 _LINES_PER_SECOND: Final = 10.0
+_SHOWN_FAILING: Final = 20  # keys in the status: people read no more
 _RELEASED: Final = 64  # held requests that come back in one step of the loop
-_COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout")
+_COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout", "panic")
 _RETRY: Final = Reason(source="reconcile", event="retry")
 _REQUEUE: Final = Reason(source="reconcile", event="requeue")
-_RESULTS: Final = {"success": "success", "requeue": "requeue_after"}
-"""controller-runtime's label for each kind of outcome; `error` for all others."""
 
 
 class EngineOwner(Protocol):
@@ -82,11 +90,13 @@ class Engine(Generic[V]):
     """What a Controller is made of. Constructing it starts nothing.
 
     Args:
-        name: the controller's name in logs, metrics and status.
+        name: the controller's name in logs and status.
         invoker: calls the user's function.
         workers: the number of workers.
         options: how it behaves.
         metrics: where its metrics go.
+        label: the value of the label `controller` of its metrics.
+        tracing: traces its reconciles; None for no traces.
     """
 
     def __init__(
@@ -97,8 +107,14 @@ class Engine(Generic[V]):
         workers: int,
         options: ControllerOptions,
         metrics: Metrics,
+        label: str,
+        tracing: FencedTracing | None = None,
     ) -> None:
         self.name: str = name
+        self.metrics: Metrics = metrics
+        """Where its metrics go."""
+        self.label: str = label
+        """The value of their label `controller`."""
         self.options: ControllerOptions = options
         self.sources: list[Source] = []
         self.informers: list[SharedInformer[Any]] = []
@@ -109,17 +125,21 @@ class Engine(Generic[V]):
         """What has started it; None before."""
         self.has_synced: bool = False
         self.is_running: bool = False
-        self.requests: RequestQueue = RequestQueue(name, metrics)
+        self.figures: list[MetricsSource] = []
+        """Read with its own metrics, from its start to its end."""
+        self._scope: MetricsScope = fenced(metrics).scope()
+        self._metrics: ControllerMetrics | None = None
+        self.requests: RequestQueue = RequestQueue(label, self._scope)
         self._queue = self.requests.queue
         self._workers = workers
-        self._metrics = metrics
+        self._invoker = invoker
         self._outcomes = Outcomes(
             initial_seconds=options.initial_backoff_seconds,
             max_seconds=options.max_backoff_seconds,
             jitter=options.backoff_jitter_ratio,
             rng=options.rng,
         )
-        self._detector = LoopDetector(name, options, metrics)
+        self._detector = LoopDetector(name, options)
         self._hot = self._detector.hot_loops
         self._held = self._detector.held
         self._noops = self._detector.noop_counts
@@ -129,7 +149,13 @@ class Engine(Generic[V]):
         )
         self._tasks = UserTasks(on_crash=self._crashed)
         self._pool = WorkerPool(
-            name, self.requests, invoker, decisions=self, options=options, tasks=self._tasks
+            name,
+            self.requests,
+            invoker,
+            decisions=self,
+            options=options,
+            tasks=self._tasks,
+            spans=None if tracing is None else self._spans(tracing),
         )
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._postponed = self._dropped_held = 0
@@ -184,6 +210,9 @@ class Engine(Generic[V]):
         began_at = anyio.current_time()
         timeout_seconds = self.options.sync_timeout_seconds
         self._now = asyncio.get_running_loop().time
+        if self.requests.due is not None:
+            self.requests.due.clock = self._now
+        self._measure()
         for prepare in self.before_attach:
             group.start_soon(_prepare_early, prepare)
         await wait_for_cache_sync(*self.informers, timeout_seconds=timeout_seconds)
@@ -223,6 +252,9 @@ class Engine(Generic[V]):
         dropped = self._queue.statistics().dropped + self._dropped_held
         if dropped:
             _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)
+        self._scope.close()
+        if self._metrics is not None:
+            release_label(self.metrics, self.label)
 
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
@@ -272,6 +304,7 @@ class Engine(Generic[V]):
             stuck=tuple(worker.request for worker in workers if worker.is_stuck and worker.request),
             outcomes=MappingProxyType({**self._counts, "cancelled": self._pool.cancelled}),
             failing=len(self._outcomes),
+            failing_keys=self._failing_keys(now),
             hot=tuple(found.request for found in hot_loops),
             hot_loops=hot_loops,
             noop_writes=self._detector.noop_writes(now),
@@ -280,6 +313,17 @@ class Engine(Generic[V]):
             dropped=statistics.dropped + self.requests.refused + self._dropped_held,
             last_error=self._last_error,
             sources=tuple(source.status() for source in self.sources),
+        )
+
+    def _failing_keys(self, now: float) -> tuple[FailingKeyStatus, ...]:
+        return tuple(
+            FailingKeyStatus(
+                request=request_text(request_id),
+                failures=found.failures,
+                error=found.error,
+                retry_seconds=max(0.0, found.retry_at - now),
+            )
+            for request_id, found in self._outcomes.worst(_SHOWN_FAILING)
         )
 
     def prepare(self, request_id: RequestId, now: float) -> tuple[Reason, ...] | None:
@@ -314,6 +358,12 @@ class Engine(Generic[V]):
         CURRENT_WRITER.set(detector.started(request_id, now, reasons, may_wait=may_wait))
         if self._held:
             self._release_held(now)
+        if self._metrics is not None:
+            self._metrics.started(
+                now,
+                event_at=self.requests.take_event_at(request_id),
+                proven_at=self._invoker.proven_at(request_id),
+            )
         return reasons
 
     def conclude(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
@@ -352,9 +402,18 @@ class Engine(Generic[V]):
             outcome = self._outcomes.failed(request, ended, now)
             self._log_failure(outcome, ended, now)
         self._counts[outcome.kind] += 1
-        if self._metrics is not NO_METRICS:
-            self._measure(outcome, seconds)
+        if self._metrics is not None:
+            self._metrics.reconciled(seconds)
         return outcome
+
+    def _spans(self, tracing: FencedTracing) -> ReconcileSpans:
+        return ReconcileSpans(
+            self.name,
+            tracing,
+            self.options.log_exceptions,
+            requests=self.requests,
+            outcomes=self._outcomes,
+        )
 
     def _release_held(self, now: float) -> None:
         """Enqueue the requests that the breaker releases, and the next probe."""
@@ -368,6 +427,8 @@ class Engine(Generic[V]):
     def _log_failure(self, outcome: Outcome, error: BaseException, now: float) -> None:
         if isinstance(error, ReconcileTimeoutError):
             self._counts["timeout"] += 1
+        elif is_panic(error):
+            self._counts["panic"] += 1
         self._last_error = f"{type(error).__name__} {place_of(error)}"
         if not _log.isEnabledFor(level_of(error)):
             return
@@ -389,18 +450,38 @@ class Engine(Generic[V]):
             Lines(f"\n{trace_text(error)}" if shown == "full" and not is_expected(error) else ""),
         )
 
-    def _measure(self, outcome: Outcome, seconds: float) -> None:
-        """Count an outcome under controller-runtime's names."""
-        metrics, labels = self._metrics, {"controller": self.name}
-        result = _RESULTS.get(outcome.kind, "error")
-        metrics.observe("controller_runtime_reconcile_time_seconds", seconds, labels)
-        metrics.increment("controller_runtime_reconcile_total", {**labels, "result": result})
-        if result == "error":
-            metrics.increment("controller_runtime_reconcile_errors_total", labels)
-        if outcome.kind == "terminal":
-            metrics.increment("controller_runtime_terminal_reconcile_errors_total", labels)
-        if isinstance(outcome.error, ReconcileTimeoutError):
-            metrics.increment("controller_runtime_reconcile_timeouts_total", labels)
+    def _measure(self) -> None:
+        """Show its metrics from now on, all of them, most at 0."""
+        if self._scope is NO_METRICS:
+            return
+        claim_label(self.metrics, self.label)
+        self._metrics = metrics = ControllerMetrics(self.label, self._scope)
+        self.requests.measure_events(self._now)
+
+        def samples() -> Iterable[Sample]:
+            """Read the present numbers; the status has details, which take far longer."""
+            failures = Counter[str]()
+            for source in self.sources:  # names may be equal
+                failures[source.name] += source.status().failures
+            return metrics.samples(self._counts, self._figures(), failures)
+
+        for source in (samples, *self.figures):
+            self._scope.add_source(source)
+
+    def _figures(self) -> dict[str, float]:
+        """Return the numbers of its state by metric; from any thread."""
+        now = self._now()
+        dropped = self._queue.statistics().dropped
+        return {
+            **self._pool.figures(),
+            **self._detector.figures(now),
+            "controller_runtime_max_concurrent_reconciles": self._workers,
+            "controller_failing_keys": len(self._outcomes),
+            "controller_postponed_total": self._postponed,
+            "controller_dropped_requests_total": dropped
+            + self.requests.refused
+            + self._dropped_held,
+        }
 
     def _crashed(self, error: BaseException) -> None:
         if self.lifecycle is not None:

@@ -19,7 +19,7 @@ from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
 if TYPE_CHECKING:
     from pyinformer.informer import SharedInformer
-    from pyinformer.sources import Request
+    from pyinformer.sources import Request, RequestId
     from pyinformer.store import Lister
 
 _SHAPE = "reconcile(request, obj)"
@@ -80,6 +80,15 @@ class Invoker(Generic[V]):
         if returned is None or isinstance(returned, Result):
             return returned
         raise InvalidTypeError("result", _why_invalid(self.name, returned))
+
+    def proven_at(self, request_id: RequestId) -> float | None:
+        """Return when the cache of a request's object was last proven; None if there is none."""
+        key, cluster = request_id
+        for informer in self._primaries.get(cluster, ()):
+            cache = core_of(informer).caches.of(key)
+            if cache is not None:
+                return cache.reflector.last_proof_at
+        return None
 
     def read(self, request: Request) -> KubeObject[V] | None:
         """Return the object from the cache; None if it is gone.

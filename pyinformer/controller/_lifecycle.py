@@ -18,6 +18,7 @@ from pyinformer._printable import Lines
 from pyinformer.controller._signals import on_stop_signal
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.informer import core_of
+from pyinformer.metrics import NO_METRICS
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Lifecycle:
             grace_seconds=self._grace_seconds,
             on_crash=lambda _: self._ended.set(),
         )
-        self.watchdog: Watchdog = Watchdog()
+        measured = (one.metrics for one in engines if one.metrics is not NO_METRICS)
+        self.watchdog: Watchdog = Watchdog(metrics=next(measured, NO_METRICS))
         """Finds the reconcile that blocks the event loop."""
 
     @property

@@ -1,7 +1,7 @@
 """Detects reconciles that wake themselves, and storms of writes that change nothing.
 
-The decisions are made in modules without an event loop; this one adds the log lines, the metrics
-and the loop's time.
+The decisions are made in modules without an event loop; this one adds the log lines and the loop's
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyinformer.controller._options import ControllerOptions
-    from pyinformer.metrics import Metrics
     from pyinformer.sources import Reason, RequestId
 
 _log = get_logger(__name__)
@@ -68,16 +67,14 @@ class LoopDetector:
     """Detects the loops of one controller.
 
     Args:
-        name: the controller's name in logs and metrics.
+        name: the controller's name in logs.
         options: limits.
-        metrics: where occurrences are counted.
     """
 
-    def __init__(self, name: str, options: ControllerOptions, metrics: Metrics) -> None:
+    def __init__(self, name: str, options: ControllerOptions) -> None:
         self.name: str = name
         self._options = options
-        self._metrics = metrics
-        self._labels = {"controller": name}
+        self._storms = self._hot_loops = 0
         self.hot_loops: HotLoops = HotLoops(
             limit=options.hot_loop_limit,
             window_seconds=options.hot_loop_window_seconds,
@@ -95,10 +92,7 @@ class LoopDetector:
 
     def holds(self, request_id: RequestId, priority: int, now: float) -> bool:
         """Return whether the breaker holds a request that may wait; it is released later."""
-        holds = self.breaker.holds(request_id, priority, now)
-        if holds:
-            self._metrics.increment("controller_noop_breaker_held_total", self._labels)
-        return holds
+        return self.breaker.holds(request_id, priority, now)
 
     def started(
         self, request_id: RequestId, now: float, reasons: Sequence[Reason], *, may_wait: bool
@@ -116,8 +110,6 @@ class LoopDetector:
         """Count a write."""
         if self.noop_counts.wrote(request_id, now, changed=changed):
             self._storm_began()
-        if not changed:
-            self._metrics.increment("informer_noop_writes_total", self._labels)
 
     def ended(self, writes: ReconcileWrites, now: float, *, is_failure: bool) -> None:
         """Record the end of a reconcile, during a storm or while the breaker is open."""
@@ -160,7 +152,23 @@ class LoopDetector:
             held_total=self.breaker.held_total,
         )
 
+    def figures(self, now: float) -> dict[str, float]:
+        """Return the numbers of both by metric; from any thread."""
+        noops, breaker = self.noop_counts, self.breaker
+        return {
+            "controller_hot_keys": len(self.hot_loops.hot(now)),
+            "controller_hot_loops_total": self._hot_loops,
+            "controller_writes_total": noops.writes,
+            "controller_noop_writes_total": noops.noops,
+            "controller_noop_storm": float(noops.is_storm and not noops.is_quiet(now)),
+            "controller_noop_storms_total": self._storms,
+            "controller_noop_breaker_open": float(breaker.is_open),
+            "controller_noop_breaker_held": len(self.held),
+            "controller_noop_breaker_held_total": breaker.held_total,
+        }
+
     def _storm_began(self) -> None:
+        self._storms += 1
         worst = ", ".join(request_text(key) for key, _ in self.noop_counts.top(3))
         _log.error(
             "controller %s: %.0f %% of its newest writes changed nothing, %d so far: the server"
@@ -172,7 +180,6 @@ class LoopDetector:
             self.noop_counts.noops,
             worst,
         )
-        self._metrics.increment("controller_noop_storms_total", self._labels)
 
     def _storm_ended(self, storm: Storm) -> None:
         _log.info(
@@ -185,7 +192,6 @@ class LoopDetector:
         self._is_breaker_logged = False
 
     def _breaker_opened(self) -> None:
-        self._metrics.set("controller_noop_breaker_open", 1.0, self._labels)
         _log.log(
             logging.DEBUG if self._is_breaker_logged else logging.WARNING,
             "controller %s: its requests of low priority are held, and so are keys that were not"
@@ -196,7 +202,6 @@ class LoopDetector:
         )
 
     def _breaker_closed(self) -> None:
-        self._metrics.set("controller_noop_breaker_open", 0.0, self._labels)
         _log.log(
             logging.DEBUG if self._is_breaker_logged else logging.WARNING,
             "controller %s: the %d held requests are released",
@@ -206,6 +211,7 @@ class LoopDetector:
         self._is_breaker_logged = True  # until the storm is over: it may open and close often
 
     def _found_hot(self, found: HotKey) -> None:
+        self._hot_loops += 1
         _log.warning(
             "controller %s: %s was reconciled %d times in %g s, while its inputs changed %d times;"
             " it may wake itself, and is slowed to once in %g s; reasons: %s",
@@ -217,7 +223,6 @@ class LoopDetector:
             self._options.hot_loop_delay_seconds,
             "; ".join(_causes(found)) or "none",
         )
-        self._metrics.increment("controller_hot_loops_total", self._labels)
 
 
 def _causes(found: HotKey) -> tuple[str, ...]:

@@ -8,10 +8,12 @@ events cannot defeat the backoff. Nothing here needs a queue, a clock or an even
 
 from __future__ import annotations
 
+import heapq
 import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 from pyinformer.controller._result import Result
 from pyinformer.errors import FencedError, RetryAfter, TerminalError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 OutcomeKind: TypeAlias = Literal["success", "requeue", "error", "retry_after", "terminal"]
 
+_COMPARED: Final = 1_000  # failing keys among which the worst are looked for, in 0.1 ms
 _DOUBLINGS = 64  # more would overflow a float before it is compared with the maximum
 
 
@@ -52,6 +55,18 @@ class Outcome:
 
 
 @final
+class Failing(NamedTuple):
+    """What is remembered of a key whose last reconcile failed."""
+
+    failures: int
+    """Counted failures in a row."""
+    retry_at: float
+    """The time of the retry, monotonic seconds."""
+    error: str
+    """The type of the last error."""
+
+
+@final
 class Outcomes:
     """Decides what follows from each end, and remembers only the keys that failed.
 
@@ -75,7 +90,7 @@ class Outcomes:
         self._max_seconds = max_seconds
         self._jitter = jitter
         self._rng = rng
-        self._failing: dict[RequestId, tuple[int, float]] = {}  # failures, time of the retry
+        self._failing: dict[RequestId, Failing] = {}
 
     def __len__(self) -> int:
         """Count the keys whose retry is pending."""
@@ -83,7 +98,20 @@ class Outcomes:
 
     def failures_of(self, request: Request) -> int:
         """Return how many failures in a row were counted."""
-        return self._failing.get(request._id, (0, 0.0))[0]
+        found = self._failing.get(request._id)
+        return 0 if found is None else found.failures
+
+    def worst(self, number: int) -> list[tuple[RequestId, Failing]]:
+        """Return the keys with the most failures in a row; from any thread.
+
+        They are chosen from the thousand keys that have failed for longest: there may be any
+        number, and a key that began to fail later has hardly failed more often.
+
+        Args:
+            number: how many at most.
+        """
+        oldest = list(islice(self._failing.items(), _COMPARED))
+        return heapq.nlargest(number, oldest, key=_badness)
 
     def succeeded(self, request: Request, result: Result | None) -> Outcome:
         """Decide after a reconcile that returned.
@@ -116,7 +144,7 @@ class Outcomes:
         if isinstance(cause, TerminalError) and not is_shut_for_now:
             self._failing.pop(request._id, None)
             return Outcome(request=request, kind="terminal", error=error)
-        failures, retry_at = self._failing.get(request._id, (0, now))
+        failures, retry_at, _ = self._failing.get(request._id, (0, now, ""))
         kind: OutcomeKind = "error"
         wanted_seconds = _wanted_seconds(cause)
         if wanted_seconds is not None:
@@ -125,7 +153,7 @@ class Outcomes:
         elif retry_at <= now:
             retry_at = now + self._delay(failures)
             failures += 1
-        self._failing[request._id] = failures, retry_at
+        self._failing[request._id] = Failing(failures, retry_at, type(cause).__name__)
         return Outcome(
             request=request,
             kind=kind,
@@ -137,6 +165,10 @@ class Outcomes:
     def _delay(self, failures: int) -> float:
         doubled = self._initial_seconds * 2.0 ** min(failures, _DOUBLINGS)
         return min(doubled, self._max_seconds) * (1.0 - self._jitter * self._rng.random())
+
+
+def _badness(entry: tuple[RequestId, Failing]) -> tuple[int, float]:
+    return entry[1].failures, entry[1].retry_at
 
 
 def only_cause(error: BaseException) -> BaseException:

@@ -12,6 +12,8 @@ from pyinformer.sources import RequestId
 from pyinformer.workqueue import PriorityQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.metrics import Metrics
     from pyinformer.sources import Reason, Request
 
@@ -19,6 +21,35 @@ MAX_REASONS: Final = 8  # kept of one request: enough to see a loop, few enough 
 
 _WITHOUT_CHANGE: Final = frozenset({"initial", "resync", "timer", "requeue"})
 """Reasons for which nothing has changed; a retry is of a request for which something has."""
+_EVENTS: Final = frozenset({"added", "updated", "deleted", "superseded"})
+"""Reasons that are events of an informer."""
+
+
+@final
+class DueTimes:
+    """When each waiting request was due first, for programs that trace how long it waited."""
+
+    __slots__ = ("_due_at", "clock")
+
+    def __init__(self) -> None:
+        self.clock: Callable[[], float] | None = None
+        """The loop's, once there is one; what is enqueued before has no time."""
+        self._due_at: dict[RequestId, float] = {}
+
+    def put(self, request_id: RequestId, after_seconds: float) -> None:
+        """Record that a request is due after a delay, unless it is due earlier; any thread."""
+        if self.clock is not None:
+            due_at = self.clock() + after_seconds
+            self._due_at[request_id] = min(due_at, self._due_at.get(request_id, due_at))
+
+    def take(self, request_id: RequestId) -> float | None:
+        """Return how long a request has been due, and forget it; None if it is not known."""
+        due_at = self._due_at.pop(request_id, None)
+        return None if due_at is None or self.clock is None else max(0.0, self.clock() - due_at)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._due_at.clear()
 
 
 @final
@@ -30,27 +61,43 @@ class RequestQueue:
         metrics: where its metrics go.
     """
 
-    __slots__ = ("_is_closed", "_reasons", "queue", "refused")
+    __slots__ = ("_event_at", "_is_closed", "_now", "_reasons", "due", "queue", "refused")
 
     def __init__(self, name: str, metrics: Metrics) -> None:
         self.queue: PriorityQueue[RequestId] = PriorityQueue(name, metrics=metrics)
         """The ids of the requests that wait, are delayed, or are being reconciled."""
         self._reasons: dict[RequestId, tuple[Reason, ...]] = {}  # of waiting requests only
+        self._event_at: dict[RequestId, float] = {}  # of waiting requests, the first event
+        self._now: Callable[[], float] | None = None  # None: not measured
         self._is_closed = False
+        self.due: DueTimes | None = None
+        """When the waiting requests were due; None unless reconciles are traced."""
         self.refused: int = 0
         """Requests that came after the end."""
+
+    def measure_events(self, now: Callable[[], float]) -> None:
+        """Record from now on when the first event of each waiting request came.
+
+        Args:
+            now: the loop's time, from any thread.
+        """
+        self._now = now
+
+    def take_event_at(self, request_id: RequestId) -> float | None:
+        """Return and forget when the first event of a request that starts came."""
+        return self._event_at.pop(request_id, None)
 
     def put_nowait(self, request: Request, reason: Reason, *, priority: int) -> None:
         """Add a request; on the loop's thread."""
         request_id = request._id
-        if self._add_reason(request_id, reason):
+        if self._add_reason(request_id, reason, 0.0):
             self.queue.add_nowait(request_id, priority=priority)
 
     def put(
         self, request: Request, reason: Reason, *, priority: int, after_seconds: float = 0.0
     ) -> None:
         """Add a request; from any thread, also before there is a loop."""
-        if not self._add_reason(request._id, reason):
+        if not self._add_reason(request._id, reason, after_seconds):
             return
         if after_seconds > 0:
             self.queue.add_after(request._id, after_seconds, priority=priority)
@@ -73,7 +120,7 @@ class RequestQueue:
             newer = self._reasons.get(request_id, ())
             before = (each for each in request.reasons if each != reason and each not in newer)
             self._reasons[request_id] = (*before, *newer)
-        if self._add_reason(request_id, reason):
+        if self._add_reason(request_id, reason, after_seconds):
             self.queue.add_after_nowait(request_id, after_seconds, priority=priority)
 
     def take_reasons(self, request_id: RequestId) -> tuple[Reason, ...]:
@@ -88,16 +135,22 @@ class RequestQueue:
     def close(self) -> None:
         """Drop the requests that wait, and refuse new ones."""
         self._is_closed = True
+        if self.due is not None:
+            self.due.clear()
         self.queue.shut_down()
         self.queue.drop_waiting()
 
-    def _add_reason(self, request_id: RequestId, reason: Reason) -> bool:
+    def _add_reason(self, request_id: RequestId, reason: Reason, after_seconds: float) -> bool:
         """Keep the newest reasons. Another thread may lose one of them, but never a request."""
         if self._is_closed:
             self.refused += 1
             return False
+        if self.due is not None:
+            self.due.put(request_id, after_seconds)
         known = self._reasons.get(request_id)
         self._reasons[request_id] = (reason,) if known is None else (*_newest(known), reason)
+        if self._now is not None and reason.event in _EVENTS:
+            self._event_at.setdefault(request_id, self._now())
         return True
 
 

@@ -35,6 +35,21 @@ class WorkerStatus:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailingKeyStatus:
+    """An object whose last reconcile failed."""
+
+    request: str
+    """The object, as in WorkerStatus."""
+    failures: int
+    """Counted failures in a row; 0 if each named the time of its retry."""
+    error: str
+    """The type of the last error."""
+    retry_seconds: float
+    """How long until the retry; 0 if it is due."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HotLoopStatus:
     """An object that is reconciled too often, as of its detection."""
 
@@ -92,7 +107,8 @@ class ControllerStatus:
     """The objects whose reconcile ignores its cancellation."""
     outcomes: Mapping[str, int]
     """The number of reconciles by their end: `success`, `requeue`, `error`, `retry_after`,
-    `terminal`; `timeout`, which counts as an error, too, and `cancelled`, by closing."""
+    `terminal`; `timeout` and `panic` (a bug of the function, such as a TypeError), which count as
+    an error, too, and `cancelled`, by closing."""
     failing: int
     """Objects whose last reconcile failed and will be retried."""
     hot: tuple[str, ...]
@@ -110,6 +126,9 @@ class ControllerStatus:
     last_error: str | None
     """The type of the last error and where it was raised; None without an error."""
     sources: tuple[SourceStatus, ...]
+    failing_keys: tuple[FailingKeyStatus, ...] = ()
+    """The worst of the objects that `failing` counts, those with the most failures first; twenty
+    at most, out of the thousand that have failed for longest."""
 
     def line(self) -> str:
         """Return the state in one line, for people."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.controller._outcomes import Outcome
+    from pyinformer.controller._reconcile_spans import ReconcileSpans
     from pyinformer.controller._request_queue import RequestQueue
     from pyinformer.sources import Reason, Request, RequestId
     from pyinformer.tasks import UserTask, UserTasks
@@ -195,6 +196,7 @@ class WorkerPool:
         decisions: prepares each request, and decides what follows.
         options: deadlines, and how closing waits.
         tasks: where the workers run.
+        spans: traces the reconciles; None for no traces.
     """
 
     def __init__(
@@ -206,6 +208,7 @@ class WorkerPool:
         decisions: Decisions,
         options: ControllerOptions,
         tasks: UserTasks,
+        spans: ReconcileSpans | None = None,
     ) -> None:
         self._controller = controller
         self._requests = requests
@@ -213,6 +216,7 @@ class WorkerPool:
         self._decisions = decisions
         self._options = options
         self._tasks = tasks
+        self._spans = spans
         self._workers: list[Worker] = []
         self._deadlines = Deadlines(
             self._workers,
@@ -243,6 +247,16 @@ class WorkerPool:
         """
         return tuple(worker.status(now) for worker in tuple(self._workers))
 
+    def figures(self) -> dict[str, float]:
+        """Return the numbers of its workers by metric; from any thread."""
+        workers = tuple(self._workers)
+        return {
+            "controller_runtime_active_workers": sum(one.request is not None for one in workers),
+            "controller_stuck_workers": sum(one.is_stuck for one in workers),
+            "controller_late_results_total": self.late_results,
+            "controller_cancelled_reconciles_total": self.cancelled,
+        }
+
     async def reconcile_once(self, request: Request) -> Outcome:
         """Reconcile one request in a separate worker, without the queue.
 
@@ -261,9 +275,14 @@ class WorkerPool:
         async def run() -> None:
             """Reconcile in the worker's task."""
             worker.task = _current_task()
+            span = None if self._spans is None else self._spans.start(request)
             try:
                 finish(await self._reconcile(worker, request))
             finally:
+                if span is not None:
+                    if outcome.done() and not outcome.cancelled():
+                        span.outcome = outcome.result()
+                    span.end()
                 self._leave(worker)
                 outcome.cancel()  # unless it is done
 
@@ -356,17 +375,25 @@ class WorkerPool:
 
     async def _work(self, worker: Worker) -> None:
         queue, decisions = self._requests.queue, self._decisions
-        now = asyncio.get_running_loop().time
+        now, spans = asyncio.get_running_loop().time, self._spans
         while not worker.is_replaced:
             request_id = await queue.get()
+            span = None
             try:
                 reasons = decisions.prepare(request_id, now())
                 if reasons is not None:
                     request = request_for(request_id, reasons)
+                    if spans is not None:
+                        span = spans.start(request)
                     ended = await self._reconcile(worker, request)
                     ended_at = now()
-                    decisions.conclude(request, ended, ended_at, ended_at - worker.started_at)
+                    seconds = ended_at - worker.started_at
+                    outcome = decisions.conclude(request, ended, ended_at, seconds)
+                    if span is not None:
+                        span.outcome = outcome
             finally:
+                if span is not None:
+                    span.end()
                 queue.done(request_id)
 
     async def _reconcile(self, worker: Worker, request: Request) -> Ended:

@@ -5,8 +5,9 @@ from pyinformer.informer._catch_up import catch_up
 from pyinformer.informer._core import core_of
 from pyinformer.informer._expectations import Expectations, ExpectationState, PendingExpectations
 from pyinformer.informer._explain import Explanation
-from pyinformer.informer._factory import SharedInformerFactory
+from pyinformer.informer._factory import SharedInformerFactory, status_in_steps
 from pyinformer.informer._key_waits import Predicate
+from pyinformer.informer._recording import DEFAULT_MAX_BYTES, Recording
 from pyinformer.informer._settings import (
     InformerSettings,
     Memory,
@@ -41,6 +42,7 @@ from pyinformer.informer.delivery import (
 from pyinformer.tasks import WatchdogStatistics
 
 __all__ = [
+    "DEFAULT_MAX_BYTES",
     "Delivery",
     "EventFunction",
     "EventStream",
@@ -59,6 +61,7 @@ __all__ = [
     "Predicate",
     "QueueKind",
     "Receiver",
+    "Recording",
     "Registration",
     "ResourceEventHandler",
     "Scope",
@@ -78,5 +81,6 @@ __all__ = [
     "core_of",
     "counted",
     "in_thread",
+    "status_in_steps",
     "wait_for_cache_sync",
 ]

@@ -21,8 +21,7 @@ from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.audit import AuditReport, Comparison, Difference, Mismatches
 from pyinformer.errors import InformerError, ResourceExpiredError, ResourceVersionTooLargeError
 from pyinformer.informer._identities import Identities
-from pyinformer.metrics import NO_METRICS, Metrics
-from pyinformer.reflector import ReflectorOptions, ReflectorState
+from pyinformer.reflector import Counts, ReflectorOptions, ReflectorState
 from pyinformer.tasks import spread
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ class Auditor:
         reflector: fills the cache.
         request_budget: the cluster's budget for lists.
         options: has the page size and the source of chance.
-        metrics: where differences are counted.
         journal: records every audit that is not consistent.
         period_seconds: the mean time between periodic audits; 0 for none.
     """
@@ -79,13 +77,14 @@ class Auditor:
         reflector: Reflector[Any],
         request_budget: RequestBudget,
         options: ReflectorOptions | None = None,
-        metrics: Metrics = NO_METRICS,
         journal: Journal | None = None,
         period_seconds: float = 0.0,
     ) -> None:
         options = options or ReflectorOptions()
         self.last_report: AuditReport | None = None
         """The newest report, of any audit."""
+        self.counts: Counts = Counts()
+        """How many audits had which verdict, and the differences of each kind."""
         self._informer = informer
         self._list_watch = list_watch
         self._indexer = indexer
@@ -93,7 +92,6 @@ class Auditor:
         self._request_budget = request_budget
         self._page_size = options.page_size or _PAGE_SIZE
         self._rng = options.rng
-        self._metrics = metrics
         self._journal = journal
         self._period = period_seconds
         self._changed = anyio.Event()
@@ -202,7 +200,8 @@ class Auditor:
         if report.is_consistent:
             self._uncured.clear()
             return report
-        await self._count(comparison)
+        for kind, count in comparison.counts.items():
+            self.counts.add("audit_mismatches", kind, amount=count)
         return self._judge(report, comparison)
 
     async def read_identities(self, take: Callable[[str, str, str], None]) -> str:
@@ -280,19 +279,6 @@ class Auditor:
         await spread(steps())
         return held
 
-    async def _count(self, comparison: Comparison) -> None:
-        resource = str(self._list_watch.resource)
-
-        def steps() -> Iterator[None]:
-            """Count one difference in each step."""
-            for kind, count in comparison.counts.items():
-                for _ in range(count):
-                    labels = {"resource": resource, "kind": kind}
-                    self._metrics.increment("informer_audit_mismatches_total", labels)
-                    yield
-
-        await spread(steps())
-
     async def _settle(self, comparison: Comparison, position: str) -> None:
         """Wait for the rest of a batch of one version, then confirm what still differs."""
         with anyio.move_on_after(_SETTLE_SECONDS):
@@ -329,7 +315,9 @@ class Auditor:
             reason = f"{_REPAIRS} repairs within {minutes:g} minutes; {report.reason}".rstrip("; ")
             return replace(report, repair="withheld", reason=reason)
         self._repairs.append(now)
-        self._reflector.request_relist(f"the audit at {report.position} found: {why}")
+        self._reflector.request_relist(
+            f"the audit at {report.position} found: {why}", cause="audit"
+        )
         return replace(report, repair="demanded")
 
     def _inconclusive(self, cause: str, reason: str, position: str = "") -> AuditReport:
@@ -343,8 +331,7 @@ class Auditor:
         )
 
     def _keep(self, report: AuditReport) -> AuditReport:
-        labels = {"resource": str(self._list_watch.resource), "verdict": report.verdict}
-        self._metrics.increment("informer_audits_total", labels)
+        self.counts.add("audits", report.verdict)
         if self._journal is not None and not report.is_consistent:
             self._journal.note(f"audit: {report}")
         self.last_report = report

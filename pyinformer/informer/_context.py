@@ -13,8 +13,8 @@ from pyinformer.store import Indexer, OverlayEntries
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.informer._lifecycle import InformerLifecycle
+    from pyinformer.informer._metrics import InformerMetrics
     from pyinformer.informer._settings import InformerSettings
-    from pyinformer.metrics import Metrics
     from pyinformer.reflector import ReflectorOptions
     from pyinformer.store import IndexFunction
 
@@ -27,7 +27,7 @@ class InformerContext(Generic[V]):
     cluster: Cluster
     settings: InformerSettings
     options: ReflectorOptions | None
-    metrics: Metrics
+    metrics: InformerMetrics
     lifecycle: InformerLifecycle
     indexes: dict[str, str | IndexFunction] = field(default_factory=dict)
     """The indexes by name; each new cache gets all of them."""

@@ -13,9 +13,11 @@ from pyinformer.apimachinery import V
 from pyinformer.cluster import claim_loop
 from pyinformer.informer._context import InformerContext
 from pyinformer.informer._explain import Explainer
+from pyinformer.informer._figures import InformerFigures
 from pyinformer.informer._introspection import Introspection
 from pyinformer.informer._key_waits import KeyWaits
 from pyinformer.informer._lifecycle import InformerLifecycle
+from pyinformer.informer._metrics import InformerMetrics
 from pyinformer.informer._mutation_guard import MutationGuard
 from pyinformer.informer._namespace_caches import NamespaceCaches
 from pyinformer.informer._namespace_selection import NamespaceSelection, labels_only
@@ -23,6 +25,7 @@ from pyinformer.informer._own_writes import OwnWrites
 from pyinformer.informer._readiness import CacheReadiness
 from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.informer.delivery import Receiver, SharedProcessor
+from pyinformer.metrics import NO_METRICS
 from pyinformer.store import Lister, Models
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ class InformerCore(Generic[V]):
         scope: what is followed.
         settings: how it is kept.
         options: how the reflectors talk to the server.
-        metrics: where occurrences are counted.
+        metrics: shows what it does while it runs.
         grace_seconds: how long closing waits for handlers.
         mutation_detector: checks what readers share; None for a detector of its own.
     """
@@ -84,6 +87,8 @@ class InformerCore(Generic[V]):
         """The places that a factory has handed the informer out to, each once."""
         self.models: dict[type, Models[Any]] = {}
         """The models that typed informers of this one share, by their class."""
+        self.on_caches_changed: Callable[[], None] | None = None
+        """Called when other namespaces are followed; set while the informer is recorded."""
         self._grace_seconds = grace_seconds
         self.lifecycle: InformerLifecycle = InformerLifecycle(
             name, self, grace_seconds=grace_seconds
@@ -92,7 +97,7 @@ class InformerCore(Generic[V]):
             cluster=cluster,
             settings=settings,
             options=options,
-            metrics=metrics,
+            metrics=InformerMetrics(metrics, cluster, scope),
             lifecycle=self.lifecycle,
         )
         selector = scope.namespace_selector
@@ -124,7 +129,6 @@ class InformerCore(Generic[V]):
             self.processor,
             is_decoded=settings.sharing == "decoded",
             detector=mutation_detector,
-            metrics=metrics,
         )
         self.lister: Lister[V] = Lister(
             self.caches.cache,
@@ -157,7 +161,7 @@ class InformerCore(Generic[V]):
                 memory="metadata", transform=labels_only, audit_period_seconds=audit_period_seconds
             ),
             options=self.context.options,
-            metrics=self.context.metrics,
+            metrics=NO_METRICS,  # its state and its age are among those of this informer
             grace_seconds=self._grace_seconds,
         )
 
@@ -240,7 +244,10 @@ class InformerCore(Generic[V]):
             Ends what was started.
         """
         self.context.cluster.observe_writes(self.caches.scope.resource, self.own_writes)
-        self.processor.start_nowait(group)
+        self.context.metrics.open(
+            InformerFigures(self.introspection, self.caches, self.processor, self.mutation_guard)
+        )
+        self.processor.start_nowait(group, processing=self.context.metrics.processing)
         group.start_soon(self.mutation_guard.run)
         await self.caches.begin(group)
         if self.namespaces is not None and self.selection is not None:
@@ -269,7 +276,9 @@ class InformerCore(Generic[V]):
         self._release_waiters()
         self.key_waits.end_nowait(error)
         self.processor.end_streams_nowait(error)
-        if error is not None and self.on_crash is not None:
+        if error is None:
+            self.context.metrics.close()  # a crash remains visible until it is closed
+        elif self.on_crash is not None:
             self.on_crash()
 
     def _namespaces_crashed(self) -> None:
@@ -285,6 +294,8 @@ class InformerCore(Generic[V]):
         """Let readers see the namespaces that are followed now."""
         self.lifecycle.informer = self.caches.name
         self.lister.read_from_nowait(self.caches.cache)
+        if self.on_caches_changed is not None:
+            self.on_caches_changed()
 
     def on_sync_changed(self) -> None:
         """Check the waits: readers may see more."""

@@ -93,7 +93,7 @@ class Explainer(Generic[V]):
             reason = f"must be 'namespace/name' or 'name', got {key[:_SHOWN]!r}"
             raise InvalidArgumentError("key", reason)
         sentences = tuple(map(printable, self._sentences(key)))
-        return Explanation(str(self._scope), key, sentences)
+        return Explanation(self._scope.named_in(self._context.cluster), key, sentences)
 
     async def explain_live(self, key: str) -> Explanation:
         """Explain what the cache shows of a key, and what the server has of it now.

@@ -8,7 +8,7 @@ grace when the factory is closed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, final, overload
 
 import anyio
@@ -42,9 +42,9 @@ from pyinformer.informer._settings import (
     check_same_settings,
 )
 from pyinformer.informer._shared_informer import SharedInformer, informer_of
-from pyinformer.informer._status import FactoryStatus, counted
+from pyinformer.informer._status import FactoryStatus, InformerStatus, counted
 from pyinformer.informer._typed_informer import TypedInformer, check_typed
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.metrics import Metrics
 from pyinformer.tasks import (
     DEFAULT_GRACE_SECONDS,
     Closable,
@@ -75,7 +75,7 @@ class SharedInformerFactory(Closable):
     Args:
         cluster: the server.
         options: how the reflectors talk to the server.
-        metrics: where occurrences are counted.
+        metrics: where their figures go while they run; None for the cluster's metrics.
         grace_seconds: how long closing waits for handlers.
         audit_period_seconds: the mean time between periodic audits of each informer, which compare
             its cache with the server; 0 for none. It bounds how long a lost event stays unnoticed;
@@ -92,7 +92,7 @@ class SharedInformerFactory(Closable):
         cluster: Cluster,
         *,
         options: ReflectorOptions | None = None,
-        metrics: Metrics = NO_METRICS,
+        metrics: Metrics | None = None,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
         audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
@@ -105,7 +105,7 @@ class SharedInformerFactory(Closable):
             raise InvalidTypeError("cluster", f"{reason}, not {type(cluster).__name__}")
         self._cluster = cluster
         self._options = options
-        self._metrics = metrics
+        self._metrics = cluster.metrics if metrics is None else metrics
         self._given_detector = mutation_detector
         self.mutation_detector: MutationDetector = mutation_detector or MutationDetector()
         """Checks what the informers share."""
@@ -114,7 +114,7 @@ class SharedInformerFactory(Closable):
         self._shared: dict[Scope, tuple[SharedInformer[Any], str]] = {}
         self._informers: list[SharedInformer[Any]] = []
         self._removed: list[SharedInformer[Any]] = []  # with abandoned handlers that still run
-        self._watchdog = Watchdog()
+        self._watchdog = Watchdog(metrics=self._metrics)
         self._listeners: list[SignalListener] = []
         self._ended = anyio.Event()
         self._host = Host(
@@ -387,12 +387,17 @@ class SharedInformerFactory(Closable):
 
         Callable from any thread, such as that of a health endpoint.
         """
-        informers = tuple(self._informers)
-        abandoned = [one.abandoned_handlers for one in (*informers, *self._removed)]
+        return self._status_of(one.status() for one in tuple(self._informers))
+
+    def _status_of(self, informers: Iterable[InformerStatus]) -> FactoryStatus:
+        statuses = tuple(informers)
+        all_of_them = (*self._informers, *self._removed)
         return FactoryStatus(
-            informers=tuple(informer.status() for informer in informers),
+            informers=statuses,
             watchdog=self._watchdog.statistics(),
-            abandoned_handlers=tuple(name for names in abandoned for name in names),
+            abandoned_handlers=tuple(
+                name for one in all_of_them for name in one.abandoned_handlers
+            ),
         )
 
     def required_rbac(self, *, name: str = "pyinformer", service_account: str | None = None) -> str:
@@ -539,3 +544,16 @@ def _is_as_asked(informer: SharedInformer[Any], scope: Scope) -> bool:
 
 
 _HOST_GRACE_SECONDS = 5.0  # beyond the informers' own: they are awaited inside of the host
+
+
+def status_in_steps(factory: SharedInformerFactory) -> Generator[None, None, FactoryStatus]:
+    """Return what `factory.status()` returns, one informer per step, for an event loop to share.
+
+    Args:
+        factory: the factory; informers that are added meanwhile are left out.
+    """
+    statuses: list[InformerStatus] = []
+    for informer in tuple(factory._informers):  # noqa: SLF001 - a status() of the same module
+        statuses.append(informer.status())
+        yield
+    return factory._status_of(statuses)  # noqa: SLF001

@@ -59,7 +59,7 @@ class Freshness(Generic[V]):
         self._has_begun_epoch = False  # before the reflector knows: its list is being announced
         self._end = ""
         self.name: str = str(scope)
-        self.get = indexer.get
+        self.get: Callable[[str], KubeObject[V] | None] = indexer.get
         self.overlay: Overlay[V] = Overlay(
             indexer.get,
             self._overlay_position,

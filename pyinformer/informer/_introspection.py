@@ -41,6 +41,15 @@ class Introspection(Generic[V]):
         return self.context.lifecycle
 
     @property
+    def has_crashed(self) -> bool:
+        """Whether a bug of pyinformer has ended it."""
+        return self._lifecycle.crash is not None
+
+    def now(self) -> float:
+        """Return the time of its event loop; 0 before its start."""
+        return self._lifecycle.now()
+
+    @property
     def state(self) -> ReflectorState:
         """The state of the namespace with the worst state, or of the selection of namespaces."""
         states = [cache.state for cache in self.caches.all] or [self._idle_state]
@@ -112,6 +121,7 @@ class Introspection(Generic[V]):
             informer=self.caches.name,
             has_synced=self.caches.has_synced,
             objects=len(self.caches.cache),
+            cached_bytes=self.caches.cache.estimated_bytes(),
             position=self.observed_resource_version,
             running_seconds=life.running_seconds,
             state=self.state,
@@ -127,6 +137,7 @@ class Introspection(Generic[V]):
             crash=None if life.crash is None else str(life.crash),
             namespaces=tuple(cache.status() for cache in caches),
             selection=self._selection_status,
+            cluster=self.context.cluster.name,
         )
 
     @property

@@ -8,7 +8,6 @@ a detector this costs nothing.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Awaitable, Generator, Iterable
 from contextlib import suppress
@@ -28,10 +27,8 @@ if TYPE_CHECKING:
     from pyinformer.audit import SharedValue
     from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.informer.delivery import SharedProcessor
-    from pyinformer.metrics import Metrics
     from pyinformer.store import Indexer
 
-_METRIC = "informer_cache_mutations_total"
 _MAX_UNREPORTED = 100  # the next reader gets one; all are counted and logged
 _RECENT_READS = 256  # that are checked after each step
 
@@ -47,7 +44,6 @@ class MutationGuard(Generic[V]):
         is_decoded: share decoded objects.
         detector: checks the shared values; None for a detector of its own. One that is given checks
             index functions and watched values even where no decoded objects are shared.
-        metrics: where mutations are counted.
     """
 
     def __init__(
@@ -58,7 +54,6 @@ class MutationGuard(Generic[V]):
         *,
         is_decoded: bool,
         detector: MutationDetector | None,
-        metrics: Metrics,
     ) -> None:
         self.detector: MutationDetector = detector or MutationDetector()
         """Checks what is shared."""
@@ -68,11 +63,10 @@ class MutationGuard(Generic[V]):
         """The decoded objects that readers share; None if they share none."""
         self.name: str = informer
         """The informer, as reports name it."""
+        self.mutations: int = 0
+        """How many changes of shared values were found."""
         self._caches = caches
         self._processor = processor
-        self._metrics = metrics
-        self._thread = 0
-        self._uncounted = 0
         self._is_swept = self.detector.mode != "off" and (is_decoded or detector is not None)
         self._is_debugging = self.detector.mode == "debug" and is_decoded
         self._others: _Reader = _Reader()
@@ -91,7 +85,6 @@ class MutationGuard(Generic[V]):
         Cancellation:
             Ends it.
         """
-        self._thread = threading.get_ident()
         if self._is_swept:
             await self.detector.run(self, relists=self._relists)
 
@@ -128,11 +121,7 @@ class MutationGuard(Generic[V]):
         """Count a mutation; in mode `debug`, keep it for the next reader."""
         if self._is_debugging:
             self._unreported.append(mutation)
-        self._uncounted += 1
-        if threading.get_ident() == self._thread:  # metrics are for the loop's thread
-            for _ in range(self._uncounted):
-                self._metrics.increment(_METRIC, {"informer": self.name})
-            self._uncounted = 0
+        self.mutations += 1
 
     def check_nowait(self) -> None:
         """In mode `debug`, check what was read recently outside of handlers.

@@ -74,6 +74,7 @@ class NamespaceCache(Generic[V]):
         self._caches = caches
         self._cancel_scope: anyio.CancelScope | None = None  # needs a running loop
         self._is_stopped = False
+        self._began_at: float | None = None  # until it has synced
         self._states = StateChangeReporter(self.name, callbacks=context.state_callbacks)
         self.indexer: Indexer[V] = context.new_indexer()
         self.freshness: Freshness[V] = Freshness(context, scope, self.indexer)
@@ -99,7 +100,6 @@ class NamespaceCache(Generic[V]):
             lineage=cluster.lineage,
             request_budget=cluster.request_budget,
             journal=journal,
-            metrics=context.metrics,
             on_change=self._on_change,
             on_suspicion=self._on_suspicion,
             on_large=caches.on_large_object,
@@ -112,7 +112,6 @@ class NamespaceCache(Generic[V]):
             reflector=self.reflector,
             request_budget=cluster.request_budget,
             options=context.options,
-            metrics=context.metrics,
             journal=journal,
             period_seconds=settings.audit_period_seconds,
         )
@@ -144,6 +143,9 @@ class NamespaceCache(Generic[V]):
 
     def on_synced(self) -> None:
         """Record that the first list is in the cache, and again that it has been announced."""
+        began_at, self._began_at = self._began_at, None
+        if began_at is not None:
+            self._context.metrics.synced(self._context.lifecycle.now() - began_at)
         self._caches.recheck_nowait()
 
     def on_crash(self, error: Exception) -> None:
@@ -165,7 +167,7 @@ class NamespaceCache(Generic[V]):
 
     def age_seconds(self) -> float | None:
         """Return how long ago the cache was last proven; None if never."""
-        proven_at = self.reflector.liveness().last_proof_at
+        proven_at = self.reflector.last_proof_at
         return None if proven_at is None else self._context.lifecycle.now() - proven_at
 
     @property
@@ -178,6 +180,14 @@ class NamespaceCache(Generic[V]):
         since = never if age is None else f"last proven {age:.0f} s ago"
         reason = self.reflector.status().reason
         return f"{self.state.value}, {since}{': ' if reason else ''}{reason}"
+
+    def counts(self) -> dict[tuple[str, ...], int]:
+        """Return what was counted so far, by name and details; from any thread."""
+        return {
+            **self.reflector.counts(),
+            **self.auditor.counts.detailed(),
+            ("own_writes_dropped",): self.freshness.overlay.statistics().dropped,
+        }
 
     def status(self) -> NamespaceStatus:
         """Return its status; callable from any thread."""
@@ -206,6 +216,7 @@ class NamespaceCache(Generic[V]):
         try:
             with anyio.CancelScope() as scope:
                 self._cancel_scope = scope
+                self._began_at = self._context.lifecycle.now()
                 if self._is_stopped:
                     scope.cancel()
                 async with anyio.create_task_group() as group:

@@ -8,6 +8,7 @@ at once and loads in its own time.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, Protocol, cast, final
 
@@ -96,6 +97,10 @@ class NamespaceCaches(Generic[V]):
         self._applied = anyio.Event()
         self.by_namespace: Mapping[str | None, NamespaceCache[V]] = {}
         """Never changed, only replaced; the key is None if one cache holds all namespaces."""
+        self._counted: tuple[Counter[tuple[str, ...]], tuple[NamespaceCache[V], ...]] = (
+            Counter(),
+            (),
+        )
         self.cache: Cache[V] = context.new_indexer()
         """The objects of all caches, read as one."""
         self._set({one: self._make(one) for one in _ordered(self._wanted)})
@@ -139,6 +144,17 @@ class NamespaceCaches(Generic[V]):
         if self.is_everywhere:
             return self.by_namespace[None]
         return self.by_namespace.get(key.rpartition("/")[0])
+
+    def counts(self) -> dict[tuple[str, ...], int]:
+        """Return the sums of what was counted in all namespaces, by name and details.
+
+        Callable from any thread. They never go back: a namespace that was left still counts.
+        """
+        former, caches = self._counted
+        total = Counter(former)
+        for cache in caches:
+            total.update(cache.counts())
+        return total
 
     def overlay_of(self, key: str) -> Overlay[V] | None:
         """Return the overlay of a key's namespace; None if that is not followed."""
@@ -409,6 +425,11 @@ class NamespaceCaches(Generic[V]):
         else:
             only = next(iter(indexers.values()), None)
             self.cache = self._context.new_indexer() if only is None else only
+        former, counted = self._counted
+        remaining = tuple(caches.values())
+        left = set(counted).difference(remaining)
+        # In one assignment: a sum on another thread has each of them once.
+        self._counted = (sum((Counter(one.counts()) for one in left), former), remaining)
         self.by_namespace = caches  # without a proxy: every read of a key looks in here
 
 

@@ -110,7 +110,7 @@ class OwnWrites(Generic[V]):
             transform=settings.transform,
             metadata_only=settings.memory == "metadata",
         )
-        self.unreadable = 0
+        self.unreadable: int = 0
         """Responses that are not objects of this resource."""
 
     def wrote(self, obj: KubeObject, raw: bytes) -> None:

@@ -28,6 +28,7 @@ from pyinformer.informer._auditor import audit_all, joint_report
 from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import InformerCore
+from pyinformer.informer._recording import DEFAULT_MAX_BYTES, Recording
 from pyinformer.informer._settings import (
     InformerSettings,
     Memory,
@@ -48,13 +49,14 @@ from pyinformer.informer.delivery import (
     ResourceEventHandler,
     UpdateFunction,
 )
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.metrics import Metrics
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, Startable, check_log_exceptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
+    from os import PathLike
 
     from anyio.abc import TaskStatus
 
@@ -100,7 +102,7 @@ class SharedInformer(Startable, Generic[V]):
         audit_period_seconds: the mean time between periodic audits; 0 for none.
         mutation_detector: checks what readers share; None for a detector of its own.
         options: how the reflector talks to the server.
-        metrics: where occurrences are counted.
+        metrics: where its figures go while it runs; None for the cluster's metrics.
         grace_seconds: how long closing waits for handlers.
 
     Raises:
@@ -131,7 +133,7 @@ class SharedInformer(Startable, Generic[V]):
         audit_period_seconds: float = 0.0,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
-        metrics: Metrics = NO_METRICS,
+        metrics: Metrics | None = None,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
@@ -158,7 +160,7 @@ class SharedInformer(Startable, Generic[V]):
             scope,
             settings,
             options=options,
-            metrics=metrics,
+            metrics=cluster.metrics if metrics is None else metrics,
             grace_seconds=grace_seconds,
             mutation_detector=mutation_detector,
         )
@@ -675,6 +677,34 @@ class SharedInformer(Startable, Generic[V]):
         )
         self._core.lifecycle.check_running()
         return report
+
+    def record(
+        self,
+        path: str | PathLike[str],
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        redact: str | Iterable[str] = (),
+    ) -> Recording:
+        """Return a recording of what it receives: `async with pods.record("incident.jsonl")`.
+
+        `pyinformer.testing.replay` gives it to an informer again, with the same cache and the same
+        calls of handlers. It may begin at any time: that of a running informer begins with a
+        snapshot of the cache. Values of Secrets and annotations with a copy of what was applied are
+        hidden; everything else of the objects is in the file, which only its owner can read.
+
+        Args:
+            path: a file that does not exist yet. One that gets half of max_bytes is renamed, to
+                `incident.1.jsonl`, and replaces the one before; each can be replayed by itself.
+            max_bytes: how much both files may have together; at least 1 MiB, and more than four
+                times the content of the cache.
+            redact: further kinds, such as `ConfigMap`, of which only metadata is kept; texts in
+                other fields are replaced by others of their size.
+
+        Raises:
+            InvalidArgumentError: max_bytes is too small, or a kind is not a name.
+            InvalidTypeError: max_bytes is not an integer.
+        """
+        return Recording(self._core, path, max_bytes=max_bytes, redact=redact)
 
     async def start(self) -> None:
         """Begin to list and watch; a second call does nothing.

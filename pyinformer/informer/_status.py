@@ -107,6 +107,11 @@ class InformerStatus:
     """Each namespace separately; one entry if all namespaces are followed."""
     selection: NamespaceStatus | None = None
     """The state of the `namespace_selector`; None without one."""
+    cached_bytes: int = 0
+    """The size of the cached bodies as they are kept, stripped or compressed: exact up to 128
+    objects, otherwise estimated from so many. What Python adds to each object is not included."""
+    cluster: str = ""
+    """The name of its cluster; empty if that has none."""
 
     def __str__(self) -> str:
         if self.crash is not None:
@@ -179,10 +184,11 @@ class FactoryStatus:
         return all(informer.has_synced for informer in self.informers)
 
     def __str__(self) -> str:
-        lines = (*(informer.line() for informer in self.informers), *self._on_all())
+        lines = (*(informer.line() for informer in self.informers), *self.lines_on_all())
         return "\n".join(map(printable, lines))
 
-    def _on_all(self) -> Iterator[str]:
+    def lines_on_all(self) -> Iterator[str]:
+        """Yield the lines of an overview that concern all informers."""
         lineages = dict.fromkeys(informer.lineage for informer in self.informers)
         for lineage in lineages:
             if lineage is not None and lineage.resets:

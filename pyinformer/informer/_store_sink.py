@@ -91,8 +91,8 @@ class StoreSink(Generic[V]):
         self._receivers: tuple[Receiver[V], ...] = ()
         self._puts: tuple[Callable[[Event[V]], None], ...] = ()
         self._update = indexer.update_nowait
-        self.get = indexer.get
-        self.keys = indexer.keys
+        self.get: Callable[[str], KubeObject[V] | None] = indexer.get
+        self.keys: Callable[[], list[str]] = indexer.keys
         self.has_synced: bool = False
         """Whether the cache has held everything at least once."""
         self.has_announced: bool = False

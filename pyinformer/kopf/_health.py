@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 from weakref import WeakKeyDictionary, WeakSet
@@ -133,20 +132,19 @@ def _checked(gate: Gate) -> Iterator[None]:
 
     A timer does it: an operator of kopf that ends cancels other tasks of its loop.
     """
-    loop, timers = asyncio.get_running_loop(), deque[asyncio.TimerHandle](maxlen=1)
-
-    def set_timer() -> None:
-        timers.append(loop.call_later(PERIOD_SECONDS, check))
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
 
     def check() -> None:
-        set_timer()
+        nonlocal timer
+        timer = loop.call_later(PERIOD_SECONDS, check)
         gate.check()
 
-    set_timer()
+    timer = loop.call_later(PERIOD_SECONDS, check)
     try:
         yield
     finally:
-        timers[0].cancel()
+        timer.cancel()
 
 
 async def _fail(error: Exception) -> None:

@@ -1,11 +1,11 @@
-"""What an elector announces: log lines, metrics, Kubernetes Events and the user's callback.
+"""What an elector announces: log lines, Kubernetes Events and the user's callback.
 
 It decides nothing. An error of the callback is logged, and does not end a term.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from pyinformer._logging import get_logger
 from pyinformer.leaderelection._lease import MAX_TRANSITIONS
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
     from pyinformer.controllerutil import EventRecorder
     from pyinformer.errors import InformerError
-    from pyinformer.metrics import Metrics
-
-_STATUS: Final = "leader_election_master_status"
-_SLOW: Final = "leader_election_slowpath_total"
 
 _log = get_logger(__name__)
 
@@ -34,7 +30,6 @@ class Announcements:
         identity: the name of this replica.
         on_new_leader: called with the identity of each new holder.
         recorder: where Kubernetes Events are recorded.
-        metrics: where client-go's metrics go.
     """
 
     def __init__(
@@ -45,20 +40,13 @@ class Announcements:
         identity: str,
         on_new_leader: Callable[[str], None] | None,
         recorder: EventRecorder | None,
-        metrics: Metrics,
     ) -> None:
         self._lease = f"{namespace}/{name}"
         self._name, self._namespace = name, namespace
         self._identity = identity
         self._on_new_leader = on_new_leader
         self._recorder = recorder
-        self._metrics = metrics
-        self._labels = {"name": name}
         self._holder = ""
-
-    def on_standby(self) -> None:
-        """Announce that this replica does not lead."""
-        self._metrics.set(_STATUS, 0.0, self._labels)
 
     def on_started_leading(self, uid: str) -> None:
         """Announce that a term of this replica has begun.
@@ -66,7 +54,6 @@ class Announcements:
         Args:
             uid: of the Lease.
         """
-        self._metrics.set(_STATUS, 1.0, self._labels)
         _log.info("%s leads: it holds the Lease %s", self._identity, self._lease)
         self._record("became leader", "BecomeLeader", uid)
 
@@ -97,7 +84,6 @@ class Announcements:
 
     def on_lost_term(self, reason: str) -> None:
         """Announce that a term of this replica is over; its work may still be ending."""
-        self.on_standby()
         _log.warning("%s no longer leads: %s (Lease %s)", self._identity, reason, self._lease)
 
     def on_stopped_leading(self, uid: str) -> None:
@@ -106,13 +92,7 @@ class Announcements:
         Args:
             uid: of the Lease; empty if it does not exist.
         """
-        self.on_standby()
         self._record("stopped leading", "StopLeading", uid)
-
-    def on_slow_renewals(self, times: int) -> None:
-        """Count renewals that needed a read."""
-        for _ in range(times):
-            self._metrics.increment(_SLOW, self._labels)
 
     def on_holder(self, holder: str) -> None:
         """Announce the holder of the Lease, if it has changed."""

@@ -165,9 +165,8 @@ class Election:
         self._under_way: Read | Write | None = None
         self._sent_at = -math.inf
         self._sent_upon: LeaseRecord | None = None  # the Lease as known when it was sent
-        self._deleted_uids: set[str] = (
-            set()
-        )  # uids whose deletion was seen since the request was sent
+        # Of the Leases whose deletion was seen since the request was sent.
+        self._deleted_uids: set[str] = set()
         self._last_seen: LeaseRecord | None = None  # also of a Lease that does not exist any more
         self._sent_wall_offset = 0.0
         self._retry_at = -math.inf

@@ -11,7 +11,8 @@ import asyncio
 import inspect
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
@@ -46,7 +47,7 @@ from pyinformer.leaderelection._options import (
 )
 from pyinformer.leaderelection._rbac import rbac_yaml
 from pyinformer.leaderelection._term import Term
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.metrics import Metrics, Sample, fenced, qualified
 from pyinformer.reflector import Reflector, ReflectorState
 from pyinformer.tasks import Host, LoopOwner, UserTask, UserTasks, check_callable, error_text
 from pyinformer.transport import CURRENT_GUARD, NetworkConnection
@@ -134,7 +135,9 @@ class LeaderElector:
             before another replica may lead. Otherwise that is only logged.
         on_new_leader: called with the identity of each new holder, which may be this replica.
         recorder: where the events `<identity> became leader` and `stopped leading` are recorded.
-        metrics: where client-go's metrics of leader election go.
+        metrics: where the metrics of leader election go, under client-go's names, while it runs;
+            None for the cluster's metrics. Their label `name` is the name of the Lease, after that
+            of the cluster if it has one.
         clock: monotonic seconds that suspends do not stop; None for the system's.
         wall_clock: Unix time in seconds.
         rng: spreads the requests of replicas that cannot watch.
@@ -158,7 +161,7 @@ class LeaderElector:
         ends_process: bool = False,
         on_new_leader: Callable[[str], None] | None = None,
         recorder: EventRecorder | None = None,
-        metrics: Metrics = NO_METRICS,
+        metrics: Metrics | None = None,
         clock: Callable[[], float] | None = None,
         wall_clock: Callable[[], float] | None = None,
         rng: random.Random | None = None,
@@ -187,11 +190,12 @@ class LeaderElector:
             identity=identity,
             on_new_leader=on_new_leader,
             recorder=recorder,
-            metrics=metrics,
         )
+        self._metrics = fenced(cluster.metrics if metrics is None else metrics)
+        self._labels = {"name": qualified(name, cluster.name)}
         self._loop = LoopOwner(f"the elector of {self.lease}")
         self._run: _Run | None = None
-        self._earlier_terms = 0
+        self._earlier_terms = self._earlier_slow_renewals = 0
 
     @property
     def is_leading(self) -> bool:
@@ -265,13 +269,30 @@ class LeaderElector:
         if self._run is not None and not self._run.has_ended:
             raise LifecycleError(f"the elector of {self.lease} runs already")
         self._loop.claim()
-        run = self._new_run(lead)
-        if self._run is not None:
-            self._earlier_terms += self._run.terms
-        self._run = run
-        await run.run(task_status)
+        with closing(self._metrics.scope()) as scope:
+            refused = scope.counter("leader_election_fenced_writes_total", self._labels)
+            run = self._new_run(lead, refused.inc)
+            if self._run is not None:
+                self._earlier_terms += self._run.terms
+                self._earlier_slow_renewals += self._run.election.slow_renewals
+            self._run = run
+            scope.add_source(self._samples)
+            await run.run(task_status)
 
-    def _new_run(self, lead: Lead) -> _Run:
+    def _samples(self) -> Iterable[Sample]:
+        """Return the figures that are state; on any thread."""
+        run, status = self._run, self.status()
+        slow = self._earlier_slow_renewals + (0 if run is None else run.election.slow_renewals)
+        figures = {
+            "leader_election_master_status": float(status.is_leading),
+            "leader_election_slowpath_total": slow,
+            "leader_election_terms_total": status.terms,
+            "leader_election_lease_transitions": status.transitions,
+            "leader_election_renewal_age_seconds": status.renewed_seconds or 0.0,
+        }
+        return [Sample(name, self._labels, value) for name, value in figures.items()]
+
+    def _new_run(self, lead: Lead, on_refusal: Callable[[], None]) -> _Run:
         """Return a run without the state of earlier ones, whose work may still be ending."""
         name, namespace, options = self._name, self._namespace, self.options
         is_networked = isinstance(self._cluster.connection, NetworkConnection)
@@ -292,6 +313,7 @@ class LeaderElector:
             options=options,
             clock=clock,
             wall_clock=self._given_wall_clock or (wall_time if is_networked else clock),
+            on_refusal=on_refusal,
             deadline=deadline if is_networked else None,
         )
 
@@ -309,6 +331,7 @@ class _Run:
         options: the durations.
         clock: the lease clock.
         wall_clock: Unix time in seconds.
+        on_refusal: called for each write that a term refuses.
         deadline: watches the work, unless time is virtual.
     """
 
@@ -323,6 +346,7 @@ class _Run:
         options: LeaderElectionOptions,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
+        on_refusal: Callable[[], None],
         deadline: DeadlineThread | None,
     ) -> None:
         self.lease = lease
@@ -336,6 +360,7 @@ class _Run:
         self._announcements = announcements
         self._options = options
         self._clock, self._wall = clock, wall_clock
+        self._on_refusal = on_refusal
         self._deadline = deadline
         self._tasks = UserTasks()
         self._work: _Work | None = None
@@ -400,7 +425,6 @@ class _Run:
 
     def _open(self) -> None:
         self.election.is_polling = True
-        self._announcements.on_standby()
         if self._deadline is not None:
             self._deadline.start()
 
@@ -455,7 +479,6 @@ class _Run:
             self._requests.list_watch(),
             LeaseSink(self),
             on_change=self._watch_changed,
-            metrics=NO_METRICS,
         )
         await self._reflector.run()
 
@@ -510,7 +533,6 @@ class _Run:
     async def _send(self, request: Read | Write) -> None:
         """Send one request for the Lease, and report how it ended."""
         election = self.election
-        slow_before = election.slow_renewals
         try:
             lease = await self._requests.send(request)
         except ConflictError:
@@ -528,7 +550,6 @@ class _Run:
                 election.on_lease(lease, self._clock())
             except InformerError as error:
                 self._fail(error)
-        self._announcements.on_slow_renewals(election.slow_renewals - slow_before)
 
     def _succeeded(self) -> None:
         """Record a request that succeeded."""
@@ -597,7 +618,13 @@ class _Run:
             self._watch_expiry(tenure)
 
     def _begin_term(self, tenure: Tenure) -> None:
-        term = Term(self.lease, tenure, clock=self._clock, wall_clock=self._wall)
+        term = Term(
+            self.lease,
+            tenure,
+            clock=self._clock,
+            wall_clock=self._wall,
+            on_refusal=self._on_refusal,
+        )
         self._work = work = _Work(term, tenure)
         self.terms += 1
         self.election.is_candidate = False

@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from pyinformer.apimachinery import FieldSelector, GroupVersionResource
+from pyinformer.cluster import state_of
 from pyinformer.leaderelection._election import Read, Write
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
 from pyinformer.transport import Connection, ConnectionOptions, ConnectionProtocol, ListWatch
@@ -42,7 +43,8 @@ class LeaseRequests:
         self._is_own = isinstance(cluster.connection, Connection)
         if self._is_own:
             options = ConnectionOptions(connect_timeout_seconds=timeout_seconds)
-            self.connection = Connection(cluster.config, options=options)
+            metrics = state_of(cluster).request_metrics
+            self.connection = Connection(cluster.config, options=options, metrics=metrics)
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._name, self._namespace = name, namespace
         self._timeout_seconds = timeout_seconds

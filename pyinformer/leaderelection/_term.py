@@ -35,6 +35,7 @@ class Term:
         tenure: its times.
         clock: the lease clock.
         wall_clock: Unix time in seconds.
+        on_refusal: called for each write that was refused, in any thread.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class Term:
         *,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
+        on_refusal: Callable[[], None] = lambda: None,
     ) -> None:
         self.lease: str = lease
         """The Lease, `namespace/name`."""
         self._tenure = tenure
         self._clock = clock
         self._wall_clock = wall_clock
+        self._on_refusal = on_refusal
         self._cut_offs: dict[int, Callable[[], None]] = {}
         self._numbers = count()
         # Guards the versions: a blocking cluster writes in its own thread.
@@ -130,6 +133,10 @@ class Term:
                 self._versions[resource] = ""
             elif known is None or older(known, resource_version):
                 self._versions[resource] = resource_version
+
+    def record_refusal(self) -> None:
+        """Count a write that was refused, or cut off, since the term did not allow it."""
+        self._on_refusal()
 
     def record_caught_up(self, versions: Mapping[str, str]) -> None:
         """Record that the caches have everything that earlier leaders wrote of some resources.

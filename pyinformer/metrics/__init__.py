@@ -1,9 +1,75 @@
-"""The protocol of a metrics system, and a default that drops all figures.
+"""Figures for a metrics system: the protocol, a default that drops them, and a registry.
 
-Names and labels follow those of client-go; an adapter turns them into series of Prometheus or of
-another system. Nothing is global: the program passes its metrics to each informer.
+An owner of figures opens a scope, binds its handles once, adds a source for what is state already,
+and closes the scope when it is closed. Nothing is global: the program passes its metrics on.
 """
 
-from pyinformer.metrics._protocol import NO_METRICS, Metrics
+from __future__ import annotations
 
-__all__ = ["NO_METRICS", "Metrics"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pyinformer.metrics._fence import fenced
+from pyinformer.metrics._labels import ClusterLabel as ClusterLabel
+from pyinformer.metrics._labels import distinct as distinct
+from pyinformer.metrics._labels import qualified
+from pyinformer.metrics._protocol import (
+    NO_METRICS,
+    Counter,
+    Exposition,
+    Gauge,
+    Histogram,
+    Metrics,
+    MetricsScope,
+    MetricsSource,
+    Sample,
+)
+
+if TYPE_CHECKING:
+    from pyinformer.metrics._catalogue import CATALOGUE
+    from pyinformer.metrics._registry import HistogramValue, MetricFamily, MetricsRegistry, Series
+    from pyinformer.metrics._spec import MetricSpec, MetricType
+
+# Loaded when they are first used: a program without metrics needs none of them.
+_HOMES = {
+    "CATALOGUE": "_catalogue",
+    "HistogramValue": "_registry",
+    "MetricFamily": "_registry",
+    "MetricSpec": "_spec",
+    "MetricType": "_spec",
+    "MetricsRegistry": "_registry",
+    "Series": "_registry",
+}
+
+__all__ = [
+    "CATALOGUE",
+    "NO_METRICS",
+    "Counter",
+    "Exposition",
+    "Gauge",
+    "Histogram",
+    "HistogramValue",
+    "MetricFamily",
+    "MetricSpec",
+    "MetricType",
+    "Metrics",
+    "MetricsRegistry",
+    "MetricsScope",
+    "MetricsSource",
+    "Sample",
+    "Series",
+    "fenced",
+    "qualified",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

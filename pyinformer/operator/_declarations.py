@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeAlias, final
 from pyinformer.apimachinery import KubeObject, Selector, V, View, check_view
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import InformerSettings, Memory, Scope
+from pyinformer.operator._functions import shown_as
 from pyinformer.operator._listers import Listers
 from pyinformer.sources import Keys, MappingFunction, PredicateFunction, check_plain
 
@@ -115,13 +116,11 @@ class Watches(Generic[V]):
         if not self._takes_listers:
             return mapping  # type: ignore[no-any-return]  # it takes one argument
 
+        @shown_as(mapping)
         def mapped(obj: KubeObject[V]) -> Keys:
             """Call the mapping with the listers."""
             return mapping(obj, listers)  # type: ignore[no-any-return]  # the source checks it
 
-        for attribute in ("__module__", "__qualname__"):  # shown in logs
-            if hasattr(mapping, attribute):
-                setattr(mapped, attribute, getattr(mapping, attribute))
         return mapped
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 from pyinformer._clock import monotonic
 from pyinformer._printable import printable
-from pyinformer.cluster import ClusterPool
+from pyinformer.cluster import ClusterPool, PooledClusterStatus
 from pyinformer.errors import InvalidTypeError
+from pyinformer.metrics import Exposition
 from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.operator._health_checks import (
     HasStatus,
@@ -28,7 +29,7 @@ from pyinformer.operator._health_checks import (
     watchdog_of,
 )
 from pyinformer.operator._health_server import HealthServer, Page
-from pyinformer.operator._status_pages import StatusPages, overview
+from pyinformer.operator._status_pages import Judge, StatusPages, overview_lines
 from pyinformer.tasks import WatchdogStatistics
 
 _MAX_SAMPLES: Final = 256  # probes come every few seconds
@@ -43,7 +44,9 @@ class Health:
 
     Args:
         watched: factories, informers, controllers and groups, started or not. The informers of a
-            factory are included.
+            factory are included. A ClusterPool is shown on the status pages; clusters that are
+            down are notes, and change no verdict: the factories that a pool opens are watched only
+            if they are passed, too.
         options: how much is tolerated.
         clock: monotonic seconds, from any thread.
 
@@ -53,21 +56,24 @@ class Health:
 
     def __init__(
         self,
-        *watched: HasStatus,
+        *watched: HasStatus | ClusterPool[Any],
         options: HealthOptions | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._options = options or HealthOptions()
         self._clock = clock
         self._watched: tuple[HasStatus, ...] = ()
+        self._pools: tuple[ClusterPool[Any], ...] = ()
         self._lock = threading.Lock()
         self._alive = Debounce()
         self._ready = Debounce()
         self._blocks: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)
+        self._judges: dict[str, Judge] = {"live": self._liveness, "ready": self._readiness}
+        self._pages = StatusPages(lambda: self._watched, self._judges, self._pooled)
         for one in watched:
             self.add(one)
 
-    def add(self, watched: HasStatus) -> None:
+    def add(self, watched: HasStatus | ClusterPool[Any]) -> None:
         """Watch one more.
 
         Raises:
@@ -76,19 +82,21 @@ class Health:
         if not callable(getattr(watched, "status", None)):
             reason = "pass factories, informers, controllers or groups"
             raise InvalidTypeError("watched", f"{type(watched).__name__} has no status(); {reason}")
-        if isinstance(watched, ClusterPool):  # otherwise a dead cluster would look healthy
-            reason = "a ClusterPool has no caches: pass the factories that it opens, and read"
-            raise InvalidTypeError("watched", f"{reason} dead clusters from pool.status()")
         with self._lock:
-            self._watched = (*self._watched, watched)
+            if isinstance(watched, ClusterPool):
+                self._pools = (*self._pools, watched)
+            else:
+                self._watched = (*self._watched, watched)
 
     def live(self) -> HealthVerdict:
         """Return whether the process is alive: if not, it should be restarted.
 
         A server that is unreachable, forbids or answers slowly is not a reason to restart.
         """
-        statuses, now = self._statuses(), self._clock()
-        options = self._options
+        return self._liveness(self._statuses())
+
+    def _liveness(self, statuses: Sequence[Status]) -> HealthVerdict:
+        options, now = self._options, self._clock()
         with self._lock:
             found = _numbered(live_findings(status, options) for status in statuses)
             found += self._block_findings(statuses, now)
@@ -96,8 +104,10 @@ class Health:
 
     def ready(self) -> HealthVerdict:
         """Return whether every cache has synced and is current enough, and controllers run."""
-        statuses, now = self._statuses(), self._clock()
-        options = self._options
+        return self._readiness(self._statuses())
+
+    def _readiness(self, statuses: Sequence[Status]) -> HealthVerdict:
+        options, now = self._options, self._clock()
         with self._lock:
             found = _numbered(ready_findings(status, options) for status in statuses)
             if not statuses:
@@ -107,20 +117,23 @@ class Health:
     def pages(self) -> dict[str, Page]:
         """Return the status pages for people, by path, for a separate HealthServer.
 
-        `/status` is JSON, `/status?format=text` an overview, `/status?informer=pods.v1` one
-        informer with its journal; `/explain?informer=pods.v1&key=default/web-1` is text.
+        `/debug` shows all of them in a browser. `/status` is JSON, `/status?format=text` an
+        overview, `/status?informer=pods.v1` one informer with its journal;
+        `/explain?informer=pods.v1&key=default/web-1` is text.
         """
-        return StatusPages(lambda: self._watched, self._verdicts).pages()
+        return self._pages.pages()
 
     def overview(self) -> str:
         """Return the state of everything that is watched, a line for each, and the verdicts.
 
         From any thread.
         """
-        return overview(self._statuses(), self._verdicts())
+        statuses = self._statuses()
+        verdicts = {question: judge(statuses) for question, judge in self._judges.items()}
+        return "\n".join(overview_lines(statuses, verdicts))
 
-    def _verdicts(self) -> dict[str, HealthVerdict]:
-        return {"live": self.live(), "ready": self.ready()}
+    def _pooled(self) -> list[PooledClusterStatus]:
+        return [status for pool in self._pools for status in pool.status()]
 
     def server(
         self,
@@ -128,6 +141,7 @@ class Health:
         host: str = "127.0.0.1",
         port: int = 0,
         pages_for: Literal["loopback", "all"] = "loopback",
+        metrics: Exposition | None = None,
     ) -> HealthServer:
         """Return a server of `/healthz`, `/livez`, `/readyz`, and of status pages for people.
 
@@ -137,14 +151,18 @@ class Health:
             host: the address; `"0.0.0.0"` in a pod, where the kubelet probes from outside.
             port: the port; 0 for a free one.
             pages_for: whether the pages are served to the same host only, or to all.
+            metrics: what `/metrics` shows, to all who may ask probes: such as the PrometheusMetrics
+                that factories and controllers were given; None for no such path.
 
         Raises:
             InvalidArgumentError: the port is invalid.
+            InvalidTypeError: the metrics cannot be shown, as those of a plain MetricsRegistry.
         """
         return HealthServer(
             {"/healthz": self._dead, "/livez": self._dead, "/readyz": self._unready},
             pages=self.pages(),
             pages_for=pages_for,
+            metrics=metrics,
             host=host,
             port=port,
         )
@@ -159,17 +177,24 @@ class Health:
         return [one.status() for one in self._watched]
 
     def _judged(
-        self, hysteresis: Debounce, found: list[Finding], statuses: list[Status], now: float
+        self, hysteresis: Debounce, found: list[Finding], statuses: Sequence[Status], now: float
     ) -> HealthVerdict:
         reasons, pending = hysteresis.judge(found, now)
-        notes = (*pending, *(note for status in statuses for note in notes_of(status)))
+        notes = (*pending, *self._notes(statuses))
         return HealthVerdict(
             is_ok=not reasons,
             reasons=tuple(map(printable, reasons)),
             notes=tuple(map(printable, notes)),
         )
 
-    def _block_findings(self, statuses: list[Status], now: float) -> list[Finding]:
+    def _notes(self, statuses: Sequence[Status]) -> Iterator[str]:
+        for status in statuses:
+            yield from notes_of(status)
+        for cluster in self._pooled():
+            if cluster.last_error is not None:
+                yield f"cluster {cluster.name}: {cluster.state}: {cluster.last_error}"
+
+    def _block_findings(self, statuses: Sequence[Status], now: float) -> list[Finding]:
         """Return whether the loop is blocked; several watchdogs of one loop see the same blocks."""
         known = [one for one in map(watchdog_of, statuses) if one is not None]
         if not known:

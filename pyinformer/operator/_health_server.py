@@ -1,16 +1,17 @@
 """A small HTTP server of probes and of status pages for people.
 
-Probes get 200 and `ok`, or 503 and a line for each problem. Pages are served to the same host only,
-by default. The server runs in the program's event loop: if the loop is blocked, it does not answer,
-and the probe fails. Every connection is bounded in bytes, in time and in number, and costs no task.
-A new connection is always accepted: the oldest one without a complete request is closed for it.
+Probes get 200 and `ok`, or 503 and a line for each problem. Metrics are served to all who may ask
+probes, pages to the same host only, by default. The server runs in the program's event loop: if the
+loop is blocked, it does not answer, and the probe fails. Every connection is bounded in bytes, in
+time and in number, and costs no task. A new connection is always accepted: the oldest one without a
+complete request is closed for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, Literal, NamedTuple, TypeAlias, cast, final, get_args
 from urllib.parse import parse_qsl
@@ -20,8 +21,10 @@ import httptools
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
 from pyinformer.apimachinery import JSONObject, check_choice, check_seconds
-from pyinformer.errors import ConfigurationError, InvalidArgumentError
+from pyinformer.errors import ConfigurationError, InvalidArgumentError, InvalidTypeError
+from pyinformer.metrics import Exposition
 from pyinformer.operator._same_host import PageRequest, why_foreign
+from pyinformer.operator._scrapes import Scrape, Scrapes
 from pyinformer.tasks import Startable, error_text
 
 Check: TypeAlias = Callable[[], Sequence[str]]
@@ -30,11 +33,43 @@ Check: TypeAlias = Callable[[], Sequence[str]]
 _log = get_logger(__name__)
 
 _PagesFor: TypeAlias = Literal["loopback", "all"]
-Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject]
-"""Takes the query, `{"key": "default/a"}`; returns text, or an object that is served as JSON."""
 
-_TEXT: Final = "text/plain; charset=utf-8"
-_JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+METRICS_PATH: Final = "/metrics"
+
+
+@final
+class Document(NamedTuple):
+    """A page that is made in pieces, or has a content type of its own."""
+
+    content_type: str
+    pieces: Iterable[bytes]
+    """The event loop runs between two of them, so each should take less than a millisecond to
+    make. An empty one only lets the loop run."""
+
+
+Page: TypeAlias = Callable[[Mapping[str, str]], str | JSONObject | Document]
+"""Takes the query, `{"key": "default/a"}`; returns text, an object that is served as JSON, or a
+document."""
+
+# In a browser a page loads nothing from other servers, runs no code but that of this server's
+# own files, and is shown in no frame.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:;"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"  # so innerHTML fails
+)
+_HEAD: Final = (
+    "X-Content-Type-Options: nosniff\r\n"
+    f"Content-Security-Policy: {_POLICY}\r\n"
+    "X-Frame-Options: DENY\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n"
+    "Referrer-Policy: no-referrer\r\n"
+    "Cache-Control: no-store\r\n"
+    "Connection: close\r\n\r\n"
+)
+_STEP_SECONDS: Final = 0.001  # for pieces of a document, before the loop runs other things
 _BACKLOG: Final = 100  # connections that the loop may accept at once
 # More than twice the backlog: those accepted between a probe's connection and its first bytes are
 # too few to push it out.
@@ -49,7 +84,10 @@ _CONNECTION_SECONDS: Final = 10.0  # from the answer to the last byte read by th
 class _Answer(NamedTuple):
     status: HTTPStatus
     body: str
-    content_type: str = _TEXT
+    content_type: str = TEXT
+    pieces: Iterator[bytes] | None = None
+    scrape: str | None = None
+    """The Accept headers of a scrape, which is answered later."""
 
 
 @final
@@ -64,6 +102,7 @@ class HealthServer(Startable):
         pages_for: `loopback` serves pages only to requests from the same host, such as those of
             `kubectl port-forward`, at every address: not to requests that a proxy forwards, under
             a foreign Host header, or from web pages of other sites. `all` serves them to all.
+        metrics: what `/metrics` shows, to all; rendered in a thread, one rendering at a time.
         host: the address to listen on; loopback by default.
         port: the port; 0 for a free one.
         connection_seconds: how long a client may take to read the answer. Its request must arrive
@@ -71,6 +110,7 @@ class HealthServer(Startable):
 
     Raises:
         InvalidArgumentError: the port is invalid, or a path has both a check and a page.
+        InvalidTypeError: the metrics cannot be shown.
     """
 
     def __init__(
@@ -79,6 +119,7 @@ class HealthServer(Startable):
         *,
         pages: Mapping[str, Page] | None = None,
         pages_for: _PagesFor = "loopback",
+        metrics: Exposition | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         connection_seconds: float = _CONNECTION_SECONDS,
@@ -92,6 +133,12 @@ class HealthServer(Startable):
         both = sorted(self._checks.keys() & self._pages.keys())
         if both:
             raise InvalidArgumentError("pages", f"{', '.join(both)} is also the path of a check")
+        if metrics is not None and not isinstance(metrics, Exposition):
+            reason = f"must have exposition, such as PrometheusMetrics, got {metrics!r}"
+            raise InvalidTypeError("metrics", reason)
+        self._scrapes = None if metrics is None else Scrapes(metrics)
+        if metrics is not None and METRICS_PATH in {*self._checks, *self._pages}:
+            raise InvalidArgumentError("metrics", f"{METRICS_PATH} is the path of a check or page")
         self._pages_for = pages_for
         self._host = host
         self._port = port
@@ -143,18 +190,25 @@ class HealthServer(Startable):
             await self._server.wait_closed()
 
     def _connection(self) -> _Connection:
-        return _Connection(self._answer, self._connections, self._connection_seconds)
+        return _Connection(
+            self._answer, self._connections, self._connection_seconds, scrapes=self._scrapes
+        )
 
     def _answer(self, request: PageRequest) -> _Answer:
         path, _, query = request.target.partition("?")
         check, page = self._checks.get(path), self._pages.get(path)
-        if check is None and page is None:
-            paths = " or ".join((*self._checks, *self._pages))
+        is_scrape = self._scrapes is not None and path == METRICS_PATH
+        if check is None and page is None and not is_scrape:
+            metrics = () if self._scrapes is None else (METRICS_PATH,)
+            paths = " or ".join((*self._checks, *metrics, *self._pages))
             return _Answer(HTTPStatus.NOT_FOUND, f"not found; there are {paths}\n")
         if request.method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
         if check is not None:
             return _checked(check)
+        if is_scrape:
+            accepted = (value for name, value in request.headers if name == "accept")
+            return _Answer(HTTPStatus.OK, "", scrape=",".join(accepted))
         return self._page(cast("Page", page), query, request)
 
     def _page(self, page: Page, query: str, request: PageRequest) -> _Answer:
@@ -178,16 +232,22 @@ def _checked(check: Check) -> _Answer:
 def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
     try:
         found = page(query)
+        if isinstance(found, Document):
+            return _Answer(HTTPStatus.OK, "", found.content_type, iter(found.pieces))
         if not isinstance(found, str):
-            return _Answer(HTTPStatus.OK, f"{json.dumps(found, indent=2)}\n", _JSON)
-    except InvalidArgumentError as error:
-        return _Answer(HTTPStatus.BAD_REQUEST, f"{error}\n")
+            return _Answer(HTTPStatus.OK, f"{json.dumps(found, indent=2)}\n", JSON)
     except Exception as error:  # noqa: BLE001 - the guard of the program's page
-        _log.error("a page failed with %s", error_text(error))
-        words = f"the page failed with {type(error).__name__}\n"
-        return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, words)
+        return _failed(error)
     text = Lines(found)
     return _Answer(HTTPStatus.OK, text if text.endswith("\n") else f"{text}\n")
+
+
+def _failed(error: Exception) -> _Answer:
+    if isinstance(error, InvalidArgumentError):
+        return _Answer(HTTPStatus.BAD_REQUEST, f"{error}\n")
+    _log.error("a page failed with %s", error_text(error))
+    words = f"the page failed with {type(error).__name__}\n"
+    return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, words)
 
 
 @final
@@ -199,14 +259,19 @@ class _Connection(asyncio.Protocol):
         answer: Callable[[PageRequest], _Answer],
         open_connections: dict[_Connection, None],
         limit_seconds: float,
+        *,
+        scrapes: Scrapes | None,
     ) -> None:
         self._answer = answer
+        self._scrapes = scrapes
         self._open = open_connections
         self._limit_seconds = limit_seconds
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[tuple[str, str]] = []
         self._read = 0
+        self._with_body = True
+        self._made: list[bytes] = []
         self.is_answered: bool = False
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -244,14 +309,14 @@ class _Connection(asyncio.Protocol):
             return
         self._read += len(data)
         if self._read > _MAX_REQUEST_BYTES:
-            self._reply(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too large\n")
+            self._reply(_Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too large\n"))
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self.on_headers_complete()  # nothing here is upgraded
         except httptools.HttpParserError:
-            self._reply(HTTPStatus.BAD_REQUEST, "not an HTTP request\n")
+            self._reply(_Answer(HTTPStatus.BAD_REQUEST, "not an HTTP request\n"))
 
     def on_url(self, url: bytes) -> None:
         """Store a part of the request's target."""
@@ -269,25 +334,60 @@ class _Connection(asyncio.Protocol):
         method = self._parser.get_method().decode("latin-1")
         transport = self._transport
         peer = None if transport is None else transport.get_extra_info("peername")
+        self._with_body = method != "HEAD"
         answer = self._answer(PageRequest(method, target, peer, self._headers))
-        self._reply(*answer, with_body=method != "HEAD")
+        if answer.pieces is None and answer.scrape is None:
+            self._reply(answer)
+            return
+        self.is_answered = True  # soon, and nothing more is read
+        self._drop_after(self._limit_seconds)
+        if answer.pieces is not None:
+            self._make(answer, answer.pieces)
+        elif self._scrapes is not None and answer.scrape is not None:
+            self._scrapes.request(answer.scrape, self._scraped)
 
-    def _reply(
-        self, status: HTTPStatus, body: str, content_type: str = _TEXT, *, with_body: bool = True
-    ) -> None:
+    def _scraped(self, scrape: Scrape) -> None:
+        """Reply to a scrape, unless the client has left or the server is closed."""
+        if self not in self._open:
+            return
+        if scrape.problem:
+            self._reply(_Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{scrape.problem}\n"))
+        else:
+            self._reply(_Answer(HTTPStatus.OK, "", scrape.content_type), scrape.body)
+
+    def _make(self, answer: _Answer, pieces: Iterator[bytes]) -> None:
+        """Make pieces of the answer, let the loop run, and continue; then reply."""
+        if self not in self._open:
+            return
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + _STEP_SECONDS
+        try:
+            for piece in pieces:
+                self._made.append(piece)
+                if loop.time() >= ends_at:
+                    loop.call_soon(self._make, answer, pieces)
+                    return
+        except Exception as error:  # noqa: BLE001 - the guard of the program's page
+            self._reply(_failed(error))
+        else:
+            self._reply(answer, b"".join(self._made))
+
+    def _reply(self, answer: _Answer, made: bytes | None = None) -> None:
         self.is_answered = True
-        payload = body.encode()
+        payload = answer.body.encode() if made is None else made
         head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-            f"Content-Type: {content_type}\r\n"
-            "X-Content-Type-Options: nosniff\r\n"
+            f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
+            f"Content-Type: {answer.content_type}\r\n"
             f"Content-Length: {len(payload)}\r\n"
-            "Cache-Control: no-store\r\n"
-            "Connection: close\r\n\r\n"
+            f"{_HEAD}"
         )
         if self._transport is not None:
-            self._transport.write(head.encode() + (payload if with_body else b""))
+            self._transport.write(head.encode() + (payload if self._with_body else b""))
             # Not close(): with bytes of the client unread, the kernel would reset the connection
             # and take the answer back. The client closes, or the timer does.
-            self._transport.write_eof()
-            self._drop_after(self._limit_seconds)
+            try:
+                self._transport.write_eof()
+            except OSError:  # the client has left, as a probe whose timeout has passed
+                self.drop()
+            else:
+                self._drop_after(self._limit_seconds)

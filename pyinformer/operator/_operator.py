@@ -16,7 +16,7 @@ import typing_extensions
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, Selector, V, View
 from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster, connect
+from pyinformer.cluster import Cluster, connect, state_of
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import (
@@ -54,6 +54,7 @@ from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
 from pyinformer.sources import PredicateFunction, Request, check_period, check_plain
 from pyinformer.store import IndexFunction, Lister
+from pyinformer.tracing import FencedTracing, Tracing
 from pyinformer.transport import ClusterConfig, ForeignClient
 
 _log = get_logger(__name__)
@@ -103,7 +104,11 @@ class Operator:
 
     Args:
         name: its name in logs and errors.
-        metrics: where metrics go.
+        metrics: where metrics go, also those of the cluster that `run` connects to; None for those
+            of the cluster that it runs on. The health endpoint shows those of PrometheusMetrics on
+            `/metrics`.
+        tracing: traces reconciles, and the requests that they send, on each cluster on which it
+            runs and that has no `tracing` of its own; None for no traces.
         leader_election: of the replicas that have it, one reconciles at a time, and the others wait
             with full caches; None for a program of one replica.
         writes: what it writes beside the resources that it owns, for `required_rbac`:
@@ -113,13 +118,15 @@ class Operator:
     Raises:
         InvalidArgumentError: the name is not a string, or empty; or it cannot be the name of a
             Lease, and `leader_election` has none; or an entry of `writes` is invalid.
+        InvalidTypeError: `tracing` is not a tracing system.
     """
 
     def __init__(
         self,
         name: str,
         *,
-        metrics: Metrics = NO_METRICS,
+        metrics: Metrics | None = None,
+        tracing: Tracing | None = None,
         leader_election: LeaderElection | None = None,
         writes: Sequence[Written] = (),
     ) -> None:
@@ -131,6 +138,7 @@ class Operator:
         self.leader_election: LeaderElection | None = leader_election
         self._writes = checked_writes(writes)
         self._metrics = metrics
+        self._tracing = FencedTracing.of(tracing)
         self._registrations = Registrations(name)
         self._decoded: DecodedObjects = {}
         self._is_secrets_warning_logged = False
@@ -528,8 +536,9 @@ class Operator:
             InvalidArgumentError: an argument is invalid.
         """
         chosen = checked_namespaces(namespaces)
+        self._trace(cluster)
         return self._registrations.builder(
-            cluster, factory, namespaces=chosen, metrics=self._metrics
+            cluster, factory, namespaces=chosen, metrics=self._metrics_on(cluster)
         ).controllers()
 
     def running(
@@ -571,6 +580,7 @@ class Operator:
         self._check_registered()
         checked = checked_namespaces(namespaces)
         self._warn_of_secrets(self._registrations.caches())
+        self._trace(cluster)
         return OperatorRun(
             cluster,
             registrations=self._registrations,
@@ -578,10 +588,17 @@ class Operator:
             namespaces=checked,
             health_host=health_host,
             health_port=health_port,
-            metrics=self._metrics,
+            metrics=self._metrics_on(cluster),
             leader_election=self.leader_election,
             is_program=is_program,
         )
+
+    def _metrics_on(self, cluster: Cluster) -> Metrics:
+        return cluster.metrics if self._metrics is None else self._metrics
+
+    def _trace(self, cluster: Cluster) -> None:
+        spans = state_of(cluster).spans
+        spans.tracing = spans.tracing or self._tracing
 
     def _check_registered(self) -> None:
         if not self._registrations.names:
@@ -645,6 +662,9 @@ class Operator:
     ) -> None:
         """Run as the whole program: connect, run until SIGTERM or SIGINT, and return.
 
+        It uses uvloop if that is installed, unless the environment has `PYINFORMER_UVLOOP=off`.
+        With `leader_election` it uses asyncio's own loop, which checks each send of a write.
+
         Args:
             namespaces: the namespaces to follow; None for all.
             kubeconfig: as for `connect`; None finds it, or the service account of the pod.
@@ -665,7 +685,13 @@ class Operator:
 
         async def main() -> None:
             """Connect and run."""
-            where = connect(kubeconfig, context=context, server=server, config=config)
+            where = connect(
+                kubeconfig,
+                context=context,
+                server=server,
+                config=config,
+                metrics=NO_METRICS if self._metrics is None else self._metrics,
+            )
             async with where as cluster:
                 await self._run_on(
                     cluster,
@@ -676,7 +702,7 @@ class Operator:
                 ).run()
 
         try:
-            run_main(main)
+            run_main(main, may_use_uvloop=self.leader_election is None)
         except InternalError:
             raise
         except InformerError as error:

@@ -29,7 +29,7 @@ from pyinformer.errors import (
 )
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.leaderelection import LeaderElection, LeaderElector
-from pyinformer.metrics import Metrics
+from pyinformer.metrics import Exposition, Metrics
 from pyinformer.operator._additions import Additions, hint_of
 from pyinformer.operator._builder import ControllerBuilder
 from pyinformer.operator._elected import ElectedControllers
@@ -37,7 +37,7 @@ from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
-from pyinformer.tasks import Closable, close_on_exit, on_sigusr1
+from pyinformer.tasks import Closable, close_on_exit, on_sigusr1, program_runner
 
 _log = get_logger(__name__)
 
@@ -56,15 +56,21 @@ def check_no_loop() -> None:
     raise LifecycleError(reason)
 
 
-def run_main(main: Callable[[], Coroutine[None, None, None]]) -> None:
+def run_main(
+    main: Callable[[], Coroutine[None, None, None]], *, may_use_uvloop: bool = True
+) -> None:
     """Run a coroutine function in a new event loop, as `asyncio.run` does, but always end.
 
     Tasks that ignore their cancellation are logged and left behind; `asyncio.run` would wait.
 
+    Args:
+        main: the program.
+        may_use_uvloop: False for asyncio's own loop, also if uvloop is installed.
+
     Raises:
         Exception: what it raised.
     """
-    runner = asyncio.Runner()
+    runner = program_runner(may_use_uvloop=may_use_uvloop)
     try:
         runner.run(main())
     finally:
@@ -129,6 +135,7 @@ class OperatorRun(Closable):
             self._health = HealthServer(
                 {"/healthz": self._dead, "/livez": self._dead, "/readyz": self._unready},
                 pages=self.health.pages(),
+                metrics=metrics if isinstance(metrics, Exposition) else None,
                 host=health_host,
                 port=health_port,
             )
@@ -332,7 +339,7 @@ class OperatorRun(Closable):
         await self._events.start()
         if self.health_url is not None:
             _log.info(
-                "health endpoint: %s/healthz and /readyz; for people /status and /explain",
+                "health endpoint: %s/healthz and /readyz; for people /debug, /status, /explain",
                 self.health_url,
             )
         return builder

@@ -1,19 +1,36 @@
 """The status pages of a program: its state, and why a cache holds what it holds for a key.
 
 The pages are JSON of frozen records, or text. They show keys and versions, not objects' content.
+They are made in pieces, so that the state of a thousand informers does not block the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast, final
+import heapq
+import json
+import os
+import platform
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer._clock import monotonic, wall_time
+from pyinformer._printable import printable
+from pyinformer._version import __version__
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import FactoryStatus, InformerStatus, SharedInformer, SharedInformerFactory
+from pyinformer.informer import (
+    FactoryStatus,
+    InformerStatus,
+    NamespaceStatus,
+    SharedInformer,
+    SharedInformerFactory,
+    status_in_steps,
+)
 from pyinformer.leaderelection import LeaderElectionStatus
+from pyinformer.operator._debug_page import debug_pages
 from pyinformer.operator._health_checks import (
     HasStatus,
     HealthVerdict,
@@ -22,35 +39,55 @@ from pyinformer.operator._health_checks import (
     informers_of,
     watchdog_of,
 )
+from pyinformer.operator._health_server import JSON, TEXT, Document
+from pyinformer.reflector import ReflectorState
 
 if TYPE_CHECKING:
+    from pyinformer.cluster import Cluster, PooledClusterStatus
+    from pyinformer.controller import ControllerStatus
     from pyinformer.operator._health_server import Page
 
+SCHEMA: Final = 1
+"""The version of the JSON of `/status`. A reader ignores names that it does not know, and does
+without those that are missing; the number grows if a name gets another meaning, or goes."""
+
 _DIGITS: Final = 3  # of a second: a millisecond is what people and dashboards can use
+_MAX_NAMESPACES: Final = 100  # of an informer, and
+_MAX_ENTRIES: Final = 1_000  # the newest of its journal; each namespace has its own, and
+_MAX_HOT: Final = 100  # slowed keys of a controller, and
+_MAX_PRIORITIES: Final = 100  # of its waiting keys: tenants may cause any number
+_WAITS: Final = b""  # lets the event loop run
+
+_Record = TypeVar("_Record")
+Judge: TypeAlias = Callable[[Sequence[Status]], HealthVerdict]
 
 
 @final
 class StatusPages:
-    """The pages `/status` and `/explain` of a program.
+    """The pages `/status` and `/explain` of a program, and `/debug`, which reads them.
 
     Args:
         watched: returns the factories, informers, controllers and groups.
-        verdicts: returns whether the program is alive and ready.
+        judges: decide from their statuses whether the program is alive, ready; by the question.
+        pooled: returns the clusters of pools.
     """
 
     def __init__(
         self,
         watched: Callable[[], Sequence[HasStatus]],
-        verdicts: Callable[[], Mapping[str, HealthVerdict]],
+        judges: Mapping[str, Judge],
+        pooled: Callable[[], Sequence[PooledClusterStatus]],
     ) -> None:
         self._watched = watched
-        self._verdicts = verdicts
+        self._judges = judges
+        self._pooled = pooled
+        self._made_at = monotonic()
 
     def pages(self) -> dict[str, Page]:
         """Return the pages by their paths, for a HealthServer."""
-        return {"/status": self.status, "/explain": self.explain}
+        return {"/status": self.status, "/explain": self.explain, **debug_pages()}
 
-    def status(self, query: Mapping[str, str]) -> str | JSONObject:
+    def status(self, query: Mapping[str, str]) -> str | JSONObject | Document:
         """Show the state of everything, or one informer with its journal.
 
         Args:
@@ -62,9 +99,10 @@ class StatusPages:
         shown = _format_of(query, "json")
         if "informer" in query:
             found = [one.status(with_journal=True) for one in self._informers(query["informer"])]
-            return _text_of(found) if shown == "text" else {"informers": _plain(found)}
-        statuses = [one.status() for one in self._watched()]
-        return overview(statuses, self._verdicts()) if shown == "text" else self._records(statuses)
+            return _text_of(found) if shown == "text" else _with_journals(found)
+        if shown == "text":
+            return Document(TEXT, self._text())
+        return Document(JSON, self._json())
 
     def explain(self, query: Mapping[str, str]) -> str | JSONObject:
         """Explain what the caches hold for a key.
@@ -78,7 +116,7 @@ class StatusPages:
         """
         shown, key = _format_of(query, "text"), query.get("key", "")
         if not key:
-            names = ", ".join(str(one.scope) for one in self._known()) or "nothing is followed"
+            names = ", ".join(map(_name_of, self._known())) or "nothing is followed"
             reason = "is missing, as in /explain?informer=pods.v1&key=default/web-1"
             raise InvalidArgumentError("key", f"{reason}; there are: {names}")
         found = [one.explain(key) for one in self._informers(query.get("informer", ""))]
@@ -89,58 +127,109 @@ class StatusPages:
 
     def _informers(self, wanted: str) -> list[SharedInformer[Any]]:
         known = self._known()
-        exact = [one for one in known if str(one.scope) == wanted]
+        exact = [one for one in known if wanted in {_name_of(one), str(one.scope)}]
         found = exact or [one for one in known if wanted in _names_of(one)]
         if not found:
-            names = ", ".join(str(one.scope) for one in known) or "nothing is followed"
+            names = ", ".join(map(_name_of, known)) or "nothing is followed"
             reason = f"none is called {wanted[:80]!r}; there are: {names}"
             raise InvalidArgumentError("informer", reason)
         return found
 
-    def _records(self, statuses: Iterable[Status]) -> JSONObject:
-        known = list(statuses)
-        watchdogs = [one for one in map(watchdog_of, known) if one is not None]
+    def _collected(self) -> Generator[bytes, None, list[Status]]:
+        """Read the status of everything; the statuses are those of this second, not moment."""
+        found: list[Status] = []
+        for one in self._watched():
+            if isinstance(one, SharedInformerFactory):
+                found.append((yield from _waiting(status_in_steps(one))))
+            else:
+                found.append(one.status())
+                yield _WAITS
+        return found
+
+    def _text(self) -> Iterator[bytes]:
+        statuses = yield from self._collected()
+        verdicts: dict[str, HealthVerdict] = {}
+        for question, judge in self._judges.items():
+            verdicts[question] = judge(statuses)
+            yield _WAITS
+        for line in overview_lines(statuses, verdicts):
+            yield f"{printable(line)}\n".encode()
+
+    def _json(self) -> Iterator[bytes]:
+        """Return an object with a line for each record."""
+        statuses = yield from self._collected()
+        watchdogs = [one for one in map(watchdog_of, statuses) if one is not None]
+        yield b'{\n"schema": %d' % SCHEMA
+        yield _member("program", self._program())
+        for question, judge in self._judges.items():
+            yield _member(question, _plain(judge(statuses)))
+        yield from _members("informers", map(_informer, _each(informers_of, statuses)))
+        yield from _members("controllers", map(_controller, _each(controllers_of, statuses)))
+        leases = [one for one in statuses if isinstance(one, LeaderElectionStatus)]
+        yield from _members("leader_election", map(_plain, leases))
+        yield _member("watchdog", _plain(max(watchdogs, key=lambda one: one.blocked, default=None)))
+        yield _member("abandoned_handlers", list(_abandoned(statuses)))
+        yield from _members("clusters", self._clusters())
+        yield b"\n}\n"
+
+    def _program(self) -> JSONObject:
         return {
-            **{name: _plain(verdict) for name, verdict in self._verdicts().items()},
-            "informers": [
-                _without_journal(_plain(one)) for each in known for one in informers_of(each)
-            ],
-            "controllers": _plain([one for each in known for one in controllers_of(each)]),
-            "leader_election": _plain(
-                [one for one in known if isinstance(one, LeaderElectionStatus)]
-            ),
-            "watchdog": _plain(max(watchdogs, key=lambda one: one.blocked, default=None)),
-            "abandoned_handlers": [
-                name
-                for one in known
-                if isinstance(one, FactoryStatus)
-                for name in one.abandoned_handlers
-            ],
+            "pyinformer": __version__,
+            "python": platform.python_version(),
+            "pid": os.getpid(),
+            "uptime_seconds": round(monotonic() - self._made_at, _DIGITS),
+            "time": round(wall_time(), _DIGITS),
         }
 
+    def _clusters(self) -> Iterator[JSONObject]:
+        """Yield the clusters of the informers, and those of pools, each once."""
+        pooled = {one.name: one for one in self._pooled()}
+        for cluster in dict.fromkeys(one.cluster for one in self._known()):
+            yield _cluster(cluster.name, cluster, pooled.pop(cluster.name, None))
+        for name, status in pooled.items():
+            yield _cluster(name, None, status)
 
-def overview(statuses: Iterable[Status], verdicts: Mapping[str, HealthVerdict]) -> str:
-    """Return the state in a line for each informer and controller, then the verdicts.
+
+def overview_lines(
+    statuses: Iterable[Status], verdicts: Mapping[str, HealthVerdict]
+) -> Iterator[str]:
+    """Yield the state in a line for each informer and controller, then the verdicts.
 
     Args:
         statuses: the records.
         verdicts: the answers to each question; a note of several is shown once.
     """
-    lines: list[str] = []
-    for status in statuses:
-        if isinstance(status, FactoryStatus):
-            lines.append(str(status))
-        lines += [one.line() for one in informers_of(status) if status is one]
-        lines += [one.line() for one in controllers_of(status)]
-        if isinstance(status, LeaderElectionStatus):
-            lines.append(f"leader election: {status}")
-    if not lines:
-        return "nothing is watched"
+    is_watched = False
+    for line in _status_lines(statuses):
+        is_watched = True
+        yield line
+    if not is_watched:
+        yield "nothing is watched"
+        return
     for question, answer in verdicts.items():
         no = f"no: {'; '.join(answer.reasons)}"
-        lines.append(f"{question}: {'yes' if answer.is_ok else no}")
+        yield f"{question}: {'yes' if answer.is_ok else no}"
     notes = dict.fromkeys(note for answer in verdicts.values() for note in answer.notes)
-    return "\n".join((*lines, *(f"note: {note}" for note in notes)))
+    yield from (f"note: {note}" for note in notes)
+
+
+def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
+    for status in statuses:
+        yield from (one.line() for one in informers_of(status))
+        if isinstance(status, FactoryStatus):
+            yield from status.lines_on_all()
+        yield from (one.line() for one in controllers_of(status))
+        if isinstance(status, LeaderElectionStatus):
+            yield f"leader election: {status}"
+
+
+def _waiting(steps: Generator[None, None, FactoryStatus]) -> Generator[bytes, None, FactoryStatus]:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("FactoryStatus", end.value)
+        yield _WAITS
 
 
 def _format_of(query: Mapping[str, str], usual: str) -> str:
@@ -164,9 +253,85 @@ def _informers_of(watched: Iterable[HasStatus]) -> Iterable[SharedInformer[Any]]
             yield one
 
 
+def _name_of(informer: SharedInformer[Any]) -> str:
+    """Return the name in the informer's status, `eu: pods.v1 in shop`."""
+    return informer.scope.named_in(informer.cluster)
+
+
 def _names_of(informer: SharedInformer[Any]) -> tuple[str, ...]:
     resource = informer.scope.resource
     return ("", resource.resource, str(resource))
+
+
+def _each(
+    read: Callable[[Status], Iterable[_Record]], statuses: Iterable[Status]
+) -> Iterator[_Record]:
+    for status in statuses:
+        yield from read(status)
+
+
+def _abandoned(statuses: Iterable[Status]) -> Iterator[str]:
+    for status in statuses:
+        if isinstance(status, FactoryStatus):
+            yield from status.abandoned_handlers
+
+
+def _with_journals(found: Iterable[InformerStatus]) -> JSONObject:
+    records = [{**_informer(one), "journal": _plain(one.journal[-_MAX_ENTRIES:])} for one in found]
+    return {"schema": SCHEMA, "informers": records}
+
+
+def _informer(status: InformerStatus) -> JSONObject:
+    """Return the record without its journal: an empty one would mean that nothing happened.
+
+    If it has very many namespaces, those that are not followed come first, and some are left out.
+    """
+    total = len(status.namespaces)
+    if total > _MAX_NAMESPACES:
+        worst = heapq.nsmallest(_MAX_NAMESPACES, status.namespaces, key=_is_followed)
+        status = replace(status, namespaces=tuple(worst))
+    record = _plain(status)
+    del record["journal"]
+    return {**record, "namespaces_total": total}
+
+
+def _is_followed(namespace: NamespaceStatus) -> bool:
+    return namespace.has_synced and namespace.state is ReflectorState.WATCHING
+
+
+def _controller(status: ControllerStatus) -> JSONObject:
+    """Return the record, with not more slowed keys and priorities than people read."""
+    total = len(status.hot)
+    priorities = status.queue.depth_by_priority[:_MAX_PRIORITIES]
+    status = replace(
+        status,
+        hot=status.hot[:_MAX_HOT],
+        hot_loops=status.hot_loops[:_MAX_HOT],
+        queue=msgspec.structs.replace(status.queue, depth_by_priority=priorities),
+    )
+    return {**_plain(status), "hot_total": total}
+
+
+def _cluster(name: str, cluster: Cluster | None, pooled: PooledClusterStatus | None) -> JSONObject:
+    return {
+        "name": name,
+        "server": None if cluster is None else cluster.config.server,
+        "source": None if cluster is None else cluster.config.source,
+        "pool": _plain(pooled),
+    }
+
+
+def _member(name: str, value: JSONValue) -> bytes:
+    return f',\n"{name}": {json.dumps(value)}'.encode()
+
+
+def _members(name: str, records: Iterable[JSONObject]) -> Iterator[bytes]:
+    yield f',\n"{name}": ['.encode()
+    between = b"\n"
+    for record in records:
+        yield between + json.dumps(record).encode()
+        between = b",\n"
+    yield b"]"
 
 
 def _plain(record: object) -> JSONObject:
@@ -185,11 +350,6 @@ def _rounded(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     return value
-
-
-def _without_journal(record: JSONObject) -> JSONObject:
-    """Leave out the journal: an empty one would mean that nothing happened."""
-    return {name: value for name, value in record.items() if name != "journal"}
 
 
 def _dict_of(value: object) -> object:

@@ -9,23 +9,21 @@ controller, nor its term of leader election.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 from zlib import crc32
 
 from pyinformer.apimachinery import KubeObject, is_object_name
 from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster
+from pyinformer.cluster import Cluster, state_of
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError
+from pyinformer.metrics import Metrics, Sample, qualified
 from pyinformer.operator._functions import ClusterFunction, shown_as
 from pyinformer.sources import Reason, Request, check_period, next_beat_at
 from pyinformer.tasks import check_callable
 from pyinformer.workqueue import LOW_PRIORITY
-
-if TYPE_CHECKING:
-    from pyinformer.metrics import Metrics
 
 TimerFunction: TypeAlias = (
     Callable[[Cluster], Awaitable[Result | None]] | Callable[[BlockingCluster], Result | None]
@@ -58,12 +56,22 @@ class Beats:
         self._priority = LOW_PRIORITY if is_spread else 0  # of 10,000 objects, events come first
         self._began_at: float | None = None
         self._controller: Controller[None] | None = None
+        self._calls = self._skipped = self._failures = 0
         self.reason: Reason = Reason(f"every {period_seconds:g} s", "timer")
         """Why the requests are made."""
 
     def attach(self, controller: Controller[None]) -> None:
-        """Enqueue to this controller."""
+        """Enqueue to this controller, and show how the beats end with its metrics."""
         self._controller = controller
+        labels = {"controller": controller.engine.label}
+
+        def samples() -> Iterable[Sample]:
+            """Return the present counts."""
+            yield Sample("operator_timer_calls_total", labels, self._calls)
+            yield Sample("operator_timer_skipped_beats_total", labels, self._skipped)
+            yield Sample("operator_timer_failures_total", labels, self._failures)
+
+        controller.engine.figures.append(samples)
 
     def timed(self, reconcile: TimedReconcile) -> TimedReconcile:
         """Return a reconcile function after which the next beat is enqueued."""
@@ -71,19 +79,32 @@ class Beats:
         @shown_as(reconcile)
         async def timed(request: Request, obj: KubeObject | None) -> Result | None:
             """Call the function, and enqueue the next beat."""
+            began_at = asyncio.get_running_loop().time()
             if self._began_at is None:
-                self._began_at = asyncio.get_running_loop().time()
+                self._began_at = began_at
             try:
                 result = await reconcile(request, obj)
             except ModelMismatchError:  # an object that cannot be read changes by an event alone
+                self._count(request, began_at, has_failed=True)
                 raise
             except (Exception, asyncio.CancelledError):  # at the deadline it is cancelled
+                self._count(request, began_at, has_failed=True)
                 self._enqueue(request, obj)
                 raise
+            self._count(request, began_at, has_failed=False)
             self._enqueue(request, obj)
             return result
 
         return timed
+
+    def _count(self, request: Request, began_at: float, *, has_failed: bool) -> None:
+        """Count a call for a beat, and the beats that came while it ran."""
+        if self.reason in request.reasons:
+            self._calls += 1
+            self._failures += has_failed
+            now = asyncio.get_running_loop().time()
+            skipped_seconds = self._next_at(request.key, now) - self._next_at(request.key, began_at)
+            self._skipped += round(skipped_seconds / self._period_seconds)
 
     def _enqueue(self, request: Request, obj: KubeObject | None) -> None:
         has_ended = self._is_spread and obj is None
@@ -115,7 +136,12 @@ class Timer:
         """Return a new controller that calls the function when it starts, and at each beat."""
         beats = Beats(self.period_seconds, is_spread=False)
         controller: Controller[None] = Controller(
-            self.name, beats.timed(self._bound_to(cluster)), options=self.options, metrics=metrics
+            self.name,
+            beats.timed(self._bound_to(cluster)),
+            options=self.options,
+            metrics=metrics,
+            metrics_label=qualified(self.name, cluster.name),
+            tracing=state_of(cluster).spans.tracing,
         )
         beats.attach(controller)
         controller.engine.requests.put(Request(self.name), beats.reason, priority=0)

@@ -14,13 +14,15 @@ from pyinformer.reflector._request_budget import (
     RequestBudgetStatistics,
 )
 from pyinformer.reflector._sink import Sink
+from pyinformer.reflector._tap import ReflectorTap
 from pyinformer.reflector._watch_loop import Liveness
-from pyinformer.reflector.guard import Guard, GuardStatistics
+from pyinformer.reflector.guard import Counts, Guard, GuardStatistics
 from pyinformer.reflector.history import Lineage, LineageStatus, LiveIdentity, read_live
-from pyinformer.reflector.machine import ReflectorState, WatchListMemory
+from pyinformer.reflector.machine import LoadCause, ReflectorState, WatchListMemory
 
 __all__ = [
     "AbsencePolicy",
+    "Counts",
     "Guard",
     "GuardStatistics",
     "Lineage",
@@ -28,12 +30,14 @@ __all__ = [
     "ListingSlot",
     "LiveIdentity",
     "Liveness",
+    "LoadCause",
     "MassDeletePolicy",
     "Paging",
     "Reflector",
     "ReflectorOptions",
     "ReflectorState",
     "ReflectorStatus",
+    "ReflectorTap",
     "RelistRecord",
     "RequestBudget",
     "RequestBudgetOptions",

@@ -78,8 +78,10 @@ class EventApplier(Generic[V]):
         "_on_skipped",
         "_selective",
         "_sink",
+        "added",
         "bookmarks",
-        "events",
+        "deleted",
+        "modified",
         "skipped",
     )
 
@@ -101,10 +103,15 @@ class EventApplier(Generic[V]):
         self._decode_object = codec.decode
         self._get, self._apply = sink.get, sink.apply_nowait
         self._apply_newer = guard.apply_newer
-        self.events = 0
+        self.added = self.modified = self.deleted = 0
         self.bookmarks = 0
         self.skipped = 0
         """Whole events and bookmarks that changed nothing: repeated, or not identifiable."""
+
+    @property
+    def events(self) -> int:
+        """How many events were applied."""
+        return self.added + self.modified + self.deleted
 
     @property
     def frames(self) -> int:
@@ -127,7 +134,7 @@ class EventApplier(Generic[V]):
                 return
             old = self._get(new._key)
             if old is not None and self._apply_newer(old, new, self._apply):
-                self.events += 1
+                self.modified += 1
             else:
                 self._change(new, old)
         else:
@@ -174,13 +181,13 @@ class EventApplier(Generic[V]):
             self._take(kind, obj)
 
     def _take(self, kind: str, obj: KubeObject[V]) -> None:
-        metrics = self._guard.metrics
-        metrics.event_type = kind
+        counts = self._guard.counts
+        counts.event_type = kind
         if kind == DELETED:
             self._delete(obj)
         else:
             self._change(obj, self._get(obj._key))
-        metrics.event_type = MODIFIED  # the usual line sets nothing; `connected` does after a break
+        counts.event_type = MODIFIED  # the usual line sets nothing; `connected` does after a break
 
     def _apply_slowly(self, kind: str, line: bytes) -> None:
         """Apply a line that is not written as API servers write it."""
@@ -197,7 +204,7 @@ class EventApplier(Generic[V]):
     def _skip(self, error: InvalidObjectError) -> None:
         """Skip an object that cannot be identified: it must not cost any other object."""
         self.skipped += 1
-        self._guard.metrics.count("undecodable", "skipped")
+        self._guard.counts.add("undecodable", "skipped")
         self._on_skipped(error)
 
     def _change(self, new: KubeObject[V], old: KubeObject[V] | None) -> None:
@@ -205,14 +212,15 @@ class EventApplier(Generic[V]):
         decision = self._guard.judge_change(new._key, new.metadata, cached)
         if decision is Decision.UPDATE and old is not None:
             self._apply(Updated(old, new))
+            self.modified += 1
         elif decision is Decision.SKIP:
             self.skipped += 1
             self._check_suspicion(new)
             return
         else:
             self._replace(old, new)
+            self.added += 1
         self._guard.applied(new.metadata.resource_version)
-        self.events += 1
 
     def _replace(self, old: KubeObject[V] | None, new: KubeObject[V]) -> None:
         if old is not None:
@@ -232,7 +240,7 @@ class EventApplier(Generic[V]):
             self.skipped += 1
         else:
             self._guard.applied(gone.metadata.resource_version)
-            self.events += 1
+            self.deleted += 1
         self._check_suspicion(gone)
 
     def _bookmark(self, body: bytes | bytearray, first: int, last: int) -> None:
@@ -288,5 +296,5 @@ class EventApplier(Generic[V]):
         raise StreamBroken(breach, ProtocolError(what, reason), verify=guard.to_verify)
 
     def _unreadable(self, error: InformerError, line: bytes) -> StreamBroken:
-        self._guard.metrics.count("unknown_events")
+        self._guard.counts.add("unknown_events")
         return StreamBroken(Breach.UNREADABLE, error, line)

@@ -84,6 +84,8 @@ class Loader(Generic[V]):
         """The server's history was proven to be another: cached objects prove nothing."""
         self.broke = ""
         """How the last load proved that by itself; empty if it did not."""
+        self.received_bytes = 0
+        """How much of lists and watch-lists has arrived so far."""
         self.on_progress: Callable[[int], None] = lambda _: None
         """Called with the number of bytes when a piece of a load has arrived."""
 
@@ -212,8 +214,12 @@ class Loader(Generic[V]):
         budget = TimeBudget()
         while chunk := await body.read():
             paging.received_bytes += len(chunk)
-            self.on_progress(len(chunk))
+            self._received(len(chunk))
             await spread(splitter.steps(chunk), budget)
+
+    def _received(self, size_bytes: int) -> None:
+        self.received_bytes += size_bytes
+        self.on_progress(size_bytes)
 
     def _check_kind(self, page: ListMetadata) -> None:
         expected = self._codec.resource.api_version
@@ -295,7 +301,7 @@ class Loader(Generic[V]):
 
         def on_turn(now: float) -> bool:
             nonlocal extended, received
-            self.on_progress(body.received_bytes - received)
+            self._received(body.received_bytes - received)
             received = body.received_bytes
             if now - extended > idle_seconds * _RESCHEDULE_SHARE:
                 extended = now
@@ -318,7 +324,7 @@ class Loader(Generic[V]):
         cached = len(keys_of(self._sink))
         facts = {"resource": str(self._codec.resource), "gone": cached}
         if is_mass_delete(cached, cached, self.options.mass_delete):
-            self._guard.metrics.count("mass_deletes", "confirmed")  # by discovery, twice
+            self._guard.counts.add("mass_deletes", "confirmed")  # by discovery, twice
             _log.error(
                 "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
             )
@@ -336,7 +342,7 @@ class Loader(Generic[V]):
         if not is_mass_delete(cached, gone, self.options.mass_delete):
             return False
         facts = self._facts(snapshot, cached=cached, gone=gone)
-        self._guard.metrics.count("mass_deletes", "held")
+        self._guard.counts.add("mass_deletes", "held")
         self._journal.note(f"a load would delete {gone} of {cached} cached objects: listing again")
         _log.error(
             "%(resource)s: a list would delete %(gone)d of %(cached)d cached objects; it is held"
@@ -375,7 +381,7 @@ class Loader(Generic[V]):
             found = await self._list(mode, seconds)
         except InformerError as error:
             facts = self._facts(held, error=str(error))
-            self._guard.metrics.count("mass_deletes", "unconfirmed")
+            self._guard.counts.add("mass_deletes", "unconfirmed")
             _log.error(
                 "%(resource)s: the second list failed, so nothing is deleted and the load is"
                 " retried: %(error)s",
@@ -387,7 +393,7 @@ class Loader(Generic[V]):
         confirmed = is_mass_delete(cached, gone, self.options.mass_delete)
         action = "confirmed" if confirmed else "averted"
         facts = self._facts(found, cached=cached, gone=gone, action=action)
-        self._guard.metrics.count("mass_deletes", action)
+        self._guard.counts.add("mass_deletes", action)
         self._journal.note(
             f"the mass deletion is {action}: {gone} of {cached} cached objects are gone"
         )

@@ -63,7 +63,7 @@ class Quarantine(Generic[V]):
 
     def record(self, bad: KubeObject[V]) -> None:
         """Record an unreadable object, before the sink has it."""
-        self._guard.metrics.count("undecodable", "kept")
+        self._guard.counts.add("undecodable", "kept")
         key, uid = bad._key, bad.metadata.uid
         cached, held = self._get(key), self._held.get(key)
         good = None

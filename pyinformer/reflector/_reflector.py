@@ -8,9 +8,10 @@ connection has ended for good.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, cast, final
 
 import anyio
@@ -19,6 +20,7 @@ from anyio import TASK_STATUS_IGNORED
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import (
     Journal,
+    KubeObject,
     ObjectCodec,
     Transform,
     V,
@@ -33,7 +35,6 @@ from pyinformer.errors import (
     InternalError,
     TransportError,
 )
-from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector._availability import (
     AbsencePolicy,
     Availability,
@@ -42,6 +43,7 @@ from pyinformer.reflector._availability import (
 )
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._options import ReflectorOptions
+from pyinformer.reflector._outcomes import count_outcome
 from pyinformer.reflector._quarantine import Quarantine, StaleObject
 from pyinformer.reflector._reporting import (
     AuditRequests,
@@ -51,8 +53,9 @@ from pyinformer.reflector._reporting import (
     facts_of,
 )
 from pyinformer.reflector._request_budget import RequestBudget
+from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._watch_loop import Liveness, WatchLoop
-from pyinformer.reflector.guard import Guard, GuardStatistics, OrderPolicy
+from pyinformer.reflector.guard import Counts, Guard, GuardStatistics, OrderPolicy
 from pyinformer.reflector.history import (
     HistorySample,
     HistoryVerdict,
@@ -62,22 +65,26 @@ from pyinformer.reflector.history import (
 )
 from pyinformer.reflector.machine import ReflectorMachine, ReflectorState, WatchListMemory, steps
 from pyinformer.tasks import error_text, trace_text
+from pyinformer.transport import ADDED, BOOKMARK, DELETED, MODIFIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anyio.abc import TaskStatus
 
+    from pyinformer.apimachinery import InternStatistics
     from pyinformer.reflector._sink import Sink
+    from pyinformer.reflector._tap import ReflectorTap
+    from pyinformer.reflector.machine import LoadCause
     from pyinformer.transport import ListWatch
 
 _log = get_logger(__name__)
 
 _GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
 _RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once
-_INTERRUPTED = steps.WatchEnded(
-    events=1, seconds=float("inf")
-)  # by the reflector, not by a failure
+_INTERRUPTED, _POLLED = (  # by the reflector, not by a failure; the latter ends a wait
+    steps.WatchEnded(events=1, seconds=float("inf")) for _ in range(2)
+)
 
 
 @final
@@ -98,6 +105,9 @@ class ReflectorStatus:
     """How often a silent stream was replaced by a second one."""
     breaks_order: bool = False
     """The server breaks the order of resource versions even after a complete list."""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """How loads, watches and requests ended, with the last detail, such as `loads:expired`,
+    `watches_ended:silent` or `errors:410`."""
 
 
 @final
@@ -121,7 +131,6 @@ class Reflector(Generic[V]):
         lineage: the history behind the connection, shared likewise.
         request_budget: the limits of the connection, shared likewise.
         journal: where rare events are written, in words.
-        metrics: where occurrences are counted.
         on_change: called after each change of state, on the loop.
         on_suspicion: called with the reason when the cache should be compared with the server.
         on_large: called for each object with a body of more than 16 KiB, before the sink has it.
@@ -146,7 +155,6 @@ class Reflector(Generic[V]):
         lineage: Lineage | None = None,
         request_budget: RequestBudget | None = None,
         journal: Journal | None = None,
-        metrics: Metrics = NO_METRICS,
         on_change: Callable[[], None] | None = None,
         on_suspicion: Callable[[str], None] | None = None,
         on_large: Callable[[], None] | None = None,
@@ -163,11 +171,11 @@ class Reflector(Generic[V]):
         options = options() if callable(options) else options or ReflectorOptions()
         self._options = options
         self._now: Callable[[], float] = float  # the loop's, once it runs
-        self._guard = guard = Guard(metrics=metrics, resource=str(resource))
+        self._guard = guard = Guard(resource=str(resource))
         if options.order != "auto":
             guard.use_order(options.order)
         self._quarantine: Quarantine[V] = Quarantine(str(resource), sink, guard)
-        codec: ObjectCodec[V] = ObjectCodec(
+        self._codec: ObjectCodec[V] = ObjectCodec(
             resource,
             view=projection,
             strip_managed_fields=strip_managed_fields,
@@ -198,11 +206,11 @@ class Reflector(Generic[V]):
         self._lineage = lineage or Lineage(attempt=self._request_budget.attempt)
         self._relists = RelistLog(guard)
         self._loader: Loader[V] = Loader(
-            list_watch, codec, guard, sink, options, journal=self.journal, audits=audits
+            list_watch, self._codec, guard, sink, options, journal=self.journal, audits=audits
         )
         self._watch_loop: WatchLoop[V] = WatchLoop(
             list_watch,
-            codec,
+            self._codec,
             guard,
             sink,
             options,
@@ -212,7 +220,11 @@ class Reflector(Generic[V]):
             audits=audits,
             journal=self.journal,
         )
+        self._counts = Counts()
         self._is_in_line = False
+        self.is_loading: bool = False
+        """Whether a load has sent its first request and is not complete."""
+        self._tap: ReflectorTap | None = None
         self._interruptible: anyio.CancelScope | None = None
         self._generation = 0
 
@@ -297,6 +309,7 @@ class Reflector(Generic[V]):
             guard=self._guard.statistics(),
             takeovers=self._watch_loop.liveness.takeovers,
             breaks_order=machine.breaks_order,
+            outcomes=self._counts.by_name(),
         )
 
     def _reason(self) -> str:
@@ -313,9 +326,37 @@ class Reflector(Generic[V]):
         """Return when it last received events, bookmarks and proofs; a copy."""
         facts = copy(self._watch_loop.liveness)
         facts.observed_resource_version = self._guard.position
-        proven = (facts.last_event_at, facts.last_bookmark_at, facts.last_proof_at)
-        facts.last_proof_at = max((at for at in proven if at is not None), default=None)
+        facts.last_proof_at = self.last_proof_at
         return facts
+
+    @property
+    def last_proof_at(self) -> float | None:
+        """When anything last proved that what is cached is what the server has; None if never."""
+        facts = self._watch_loop.liveness
+        latest = facts.last_proof_at
+        for at in (facts.last_event_at, facts.last_bookmark_at):
+            if at is not None and (latest is None or at > latest):
+                latest = at
+        return latest
+
+    def counts(self) -> dict[tuple[str, ...], int]:
+        """Return what was counted so far, by name and details; from any thread.
+
+        All details are from fixed vocabularies.
+        """
+        stream = self._watch_loop.totals()
+        found = self._guard.counts.detailed() | self._counts.detailed()
+        return found | {
+            ("watch_events", ADDED): stream.added,
+            ("watch_events", MODIFIED): stream.modified,
+            ("watch_events", DELETED): stream.deleted,
+            ("watch_events", BOOKMARK): stream.bookmarks,
+            ("received_bytes",): stream.received_bytes + self._loader.received_bytes,
+        }
+
+    def interned(self) -> dict[str, InternStatistics]:
+        """Return the tables of values that several objects share, by kind; from any thread."""
+        return self._codec.statistics()
 
     def loads(self) -> tuple[RelistRecord, ...]:
         """Return the latest complete loads, the oldest first; from any thread."""
@@ -335,14 +376,27 @@ class Reflector(Generic[V]):
         """Return the version of the latest remembered deletion under a key, or an empty text."""
         return self._guard.tombstone_version(key)
 
-    def request_relist(self, reason: str) -> None:
+    def contents(self) -> list[KubeObject[V]]:
+        """Return every object of the sink, in a list that belongs to the caller."""
+        found = map(self._sink.get, keys_of(self._sink))
+        return [one for one in found if one is not None]
+
+    def use_tap(self, tap: ReflectorTap | None) -> None:
+        """Report to a recorder from now on; None ends it."""
+        self._tap = tap
+        self._watch_loop.use_tap(tap)
+
+    def request_relist(self, reason: str, *, cause: LoadCause = "request") -> None:
         """Load everything again as soon as possible; a watch or a pause ends for it.
 
         Args:
             reason: why, for people.
+            cause: why, for counts.
         """
+        if self._tap is not None:
+            self._tap.on_relist_requested(reason, distrust=False)
         self.journal.note(f"everything will be listed again: {reason}")
-        self._machine.request_relist(reason)
+        self._machine.request_relist(reason, cause=cause)
         self._interrupt()
 
     def request_proof(self, reason: str) -> None:
@@ -357,6 +411,8 @@ class Reflector(Generic[V]):
 
     def on_history_broken(self, reason: str) -> None:
         """List again and trust nothing that is cached; called by the lineage."""
+        if self._tap is not None:
+            self._tap.on_relist_requested(reason, distrust=True)
         reason = f"the server's history is another: {reason}"
         self.journal.note(reason)
         self._reporter.known_reason = reason
@@ -395,12 +451,19 @@ class Reflector(Generic[V]):
             while True:
                 self._reporter.changed()
                 happened = await self._perform(command)
+                self._count(happened)
                 self._renew_options()
                 command = self._machine.step(happened, now())
         finally:
             leave()
             self._machine.state = ReflectorState.STOPPED
             self._reporter.changed()
+
+    def _count(self, happened: steps.Input) -> None:
+        if happened is _INTERRUPTED:
+            self._counts.add("watches_ended", "interrupted")
+        elif happened is not _POLLED:
+            count_outcome(self._counts, happened)
 
     def _renew_options(self) -> None:
         """Read the options again, for the next decision and the next request."""
@@ -457,6 +520,7 @@ class Reflector(Generic[V]):
                 await self._loader.learn_kind()
                 await self._loader.load_list(mode)
         except Exception as error:  # noqa: BLE001 - the loop continues, whatever a load ran into
+            self._end_load()
             return steps.LoadFailed(mode, self._as_informer_error(error), self._loader.pages)
         self._loaded(mode)
         return steps.Loaded(mode)
@@ -492,6 +556,7 @@ class Reflector(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop continues
             if loaded:
                 return steps.WatchFailed(self._as_informer_error(error), established=True)
+            self._end_load()
             failure = self._as_informer_error(error)
             return steps.LoadFailed(steps.LoadMode.WATCH_LIST, failure, established=opened)
 
@@ -511,23 +576,31 @@ class Reflector(Generic[V]):
         self._reporter.changed()
         with anyio.CancelScope() as self._interruptible:
             await anyio.sleep(self._options.poll_seconds)
-        self._machine.request_relist("the list has no version to watch from")
-        return _INTERRUPTED
+        self._machine.request_relist("the list has no version to watch from", cause="poll")
+        return _POLLED
+
+    def _end_load(self) -> None:
+        self.is_loading = False
+        if self._tap is not None:
+            self._tap.on_load_ended()
 
     def _begin_load(self) -> None:
-        self._is_in_line = False
+        self._is_in_line, self.is_loading = False, True
         self._interruptible = None
         self._generation = self._lineage.generation
         self._loader.distrust = self._machine.distrust
         self._relists.begin(self._machine.reason)
 
     def _loaded(self, mode: steps.LoadMode) -> None:
+        self._end_load()
         self._availability.loaded()
         self._watch_loop.liveness.last_proof_at = self._now()
         self._quarantine.sweep()
         self.journal.note(f"loaded by {mode.value} at {self._guard.position}")
         broke = self._loader.broke
         self._relists.finish(mode, broke)
+        cause = "history" if broke else self._machine.load_cause or "request"
+        self._counts.add("loads", mode.name.lower(), cause)
         if broke and not self._lineage.has_notified(self, self._generation):
             self._lineage.report_break(f"{self.list_watch.resource}: {broke}", by=self)
 
@@ -541,7 +614,7 @@ class Reflector(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop continues
             self._as_informer_error(error)
             return steps.Proved(HistoryVerdict.UNDECIDED)
-        self._guard.metrics.count("lineage_proofs", proof.verdict.name.lower(), label="verdict")
+        self._guard.counts.add("lineage_proofs", proof.verdict.name.lower())
         if proof.verdict is HistoryVerdict.INTACT:
             self._end_outage()
         elif proof.verdict is HistoryVerdict.BROKEN:  # the lineage has notified its members
@@ -555,7 +628,8 @@ class Reflector(Generic[V]):
         now, proven_at = self._now(), self.liveness().last_proof_at
         away_seconds = 0.0 if proven_at is None else now - proven_at
         if away_seconds > self._options.relist_after_outage_seconds:
-            self._machine.request_relist(f"there was no contact for {away_seconds:.0f} s")
+            reason = f"there was no contact for {away_seconds:.0f} s"
+            self._machine.request_relist(reason, cause="outage")
         self._watch_loop.liveness.last_proof_at = now
 
     async def _verify(self, key: str) -> steps.Input:

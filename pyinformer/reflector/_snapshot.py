@@ -249,7 +249,7 @@ class Snapshot(Generic[V]):
     def _skip(self, error: Exception, text: bytes) -> None:
         """Skip an object; the cached object under its key stays, if a key can be read."""
         self.skipped += 1
-        self._guard.metrics.count("undecodable", "skipped")
+        self._guard.counts.add("undecodable", "skipped")
         key = key_in(text)
         if key:
             self._unread.add(key)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Generic, final
+from typing import TYPE_CHECKING, Generic, Literal, final
 
 import anyio
 import anyio.lowlevel
 from msgspec import Struct
 
 from pyinformer.apimachinery import KubeObject, V
-from pyinformer.errors import APIStatusError, InformerError, InternalError, RequestTimeoutError
+from pyinformer.errors import InformerError, InternalError, RequestTimeoutError
 from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._silence import IdleTimer, SilenceFinding, StreamProgress, until_doubtful
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector._request_budget import RequestBudget
     from pyinformer.reflector._silence import SilenceMonitor
     from pyinformer.reflector._sink import Sink
+    from pyinformer.reflector._tap import ReflectorTap
     from pyinformer.reflector.guard import Guard
     from pyinformer.reflector.machine import ReflectorMachine
     from pyinformer.transport import Body, ListWatch
@@ -116,6 +117,15 @@ class WatchLoop(Generic[V]):
         self._audits = audits
         self._journal = journal
         self._now = anyio.current_time
+        self._followed = _Followed(self.applier())
+        self._tap: ReflectorTap | None = None
+        self._stream: tuple[Body, LineSplitter, EventApplier[V]] | None = None
+
+    def use_tap(self, tap: ReflectorTap | None) -> None:
+        """Report to a recorder from now on, also about the watch that is open; None ends it."""
+        self._tap = tap
+        if tap is not None and self._stream is not None:
+            tap.on_follow(*self._stream, ())
 
     def open(self, *, initial: bool = False) -> AbstractAsyncContextManager[Body]:
         """Return a watch at the guard's position, or a watch-list of everything."""
@@ -187,7 +197,7 @@ class WatchLoop(Generic[V]):
             body = await made.enter_async_context(self.open())
             await stack.aclose()
             self.liveness.takeovers += 1
-            self._guard.metrics.count("watch_takeovers", "silent", label="reason")
+            self._guard.counts.add("watch_takeovers", "silent")
             return made.pop_all(), body
 
     def _splitter(self) -> LineSplitter:
@@ -205,29 +215,48 @@ class WatchLoop(Generic[V]):
             on_skipped=self._on_skipped,
         )
 
+    def totals(self) -> StreamTotals:
+        """Return what all watches have brought so far; from any thread."""
+        return self._followed.totals()
+
     def _on_skipped(self, error: InvalidObjectError) -> None:
         self._audits.event_skipped(error, self._now())
 
     async def _follow_one(self, body: Body, splitter: LineSplitter, rest: list[bytes]) -> Input:
         applier = self.applier()
+        self._followed = _Followed(applier, body, body.received_bytes, self._followed.totals())
         splitter.redirect(applier.on_line, applier.on_oversized)
+        self._begin_following(body, splitter, applier, rest)
         self._guard.connected()
         started, requested_seconds = self._now(), self._timeout_seconds
+        end: Literal["ended", "closed", "failed"] = "closed"
+        failure: InformerError | None = None
         try:
             for line in rest:
                 applier.on_line(line, 0, len(line))
             if silent_seconds := await self._read(body, splitter, applier):
                 return WatchSilent(silent_seconds)
+            end = "ended"
         except StreamBroken as broken:
             return WatchBroken(broken.breach, broken.error, broken.digest, broken.verify)
         except InformerError as error:
-            if isinstance(error, APIStatusError):
-                self._guard.metrics.count("watch_errors", str(error.status), label="code")
+            end, failure = "failed", error
             lasted = self._now() - started
             return WatchFailed(error, established=applier.frames > 0, seconds=lasted)
+        finally:
+            self._stream = None
+            if self._tap is not None:
+                self._tap.on_left(end, failure)
         lasted = self._now() - started
         is_early = lasted < requested_seconds - _EARLY_SECONDS
         return WatchEnded(applier.frames, lasted, early=is_early)
+
+    def _begin_following(
+        self, body: Body, splitter: LineSplitter, applier: EventApplier[V], rest: list[bytes]
+    ) -> None:
+        self._stream = body, splitter, applier
+        if self._tap is not None:
+            self._tap.on_follow(body, splitter, applier, rest)
 
     async def _read(self, body: Body, splitter: LineSplitter, applier: EventApplier[V]) -> float:
         """Read a watch to its end; return for how long it was silent, if that ended it."""
@@ -262,14 +291,15 @@ class WatchLoop(Generic[V]):
 
         def on_turn(now: float) -> bool:
             nonlocal progressed, bookmarks, events
+            arrived = applier.modified + applier.added + applier.deleted + applier.skipped
             if applier.bookmarks != bookmarks:
                 bookmarks = applier.bookmarks
                 liveness.last_bookmark_at = now
-            elif applier.events + applier.skipped != events:
+            elif arrived != events:
                 liveness.last_event_at = now
             else:
                 return True
-            events = applier.events + applier.skipped
+            events = arrived
             idle.progressed_at = now
             if not progressed and applier.frames:
                 progressed = True
@@ -310,6 +340,58 @@ class WatchLoop(Generic[V]):
         version = splitter.finish().resource_version
         self.applier().on_verified(key, found[0] if found else None, version)
         self._journal.note(f"{key} was listed by itself, at {version}")
+
+
+@final
+class StreamTotals(Struct, frozen=True):
+    """What the watches of a reflector have brought, in sum."""
+
+    added: int = 0
+    modified: int = 0
+    deleted: int = 0
+    bookmarks: int = 0
+    received_bytes: int = 0
+
+
+@final
+class _Followed(Generic[V]):
+    """The newest watch and what those before it brought.
+
+    It is replaced as a whole when a watch has ended and the next one begins, so that sums that are
+    read on another thread never go back.
+
+    Args:
+        applier: counts the events of the newest watch.
+        body: that watch; None before the first.
+        offset_bytes: how much of the body had arrived before it was a watch.
+        before: what the watches before it brought.
+    """
+
+    __slots__ = ("_applier", "_before", "_body", "_offset_bytes")
+
+    def __init__(
+        self,
+        applier: EventApplier[V],
+        body: Body | None = None,
+        offset_bytes: int = 0,
+        before: StreamTotals = StreamTotals(),  # noqa: B008 - immutable
+    ) -> None:
+        self._applier = applier
+        self._body = body
+        self._offset_bytes = offset_bytes
+        self._before = before
+
+    def totals(self) -> StreamTotals:
+        """Return the sums."""
+        applier, body, before = self._applier, self._body, self._before
+        received = 0 if body is None else body.received_bytes - self._offset_bytes
+        return StreamTotals(
+            before.added + applier.added,
+            before.modified + applier.modified,
+            before.deleted + applier.deleted,
+            before.bookmarks + applier.bookmarks,
+            before.received_bytes + received,
+        )
 
 
 @final

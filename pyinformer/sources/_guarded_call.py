@@ -73,8 +73,6 @@ class GuardedCall:
         self.failures += 1
         self.last_failure = f"{self._role} {self._name}: {type(error).__name__} {place_of(error)}"
         controller, shown = self._options.controller, self._options.log_exceptions
-        labels = {"controller": controller, "source": self._source, "function": self._role}
-        self._options.metrics.increment("controller_source_failures_total", labels)
         unlogged = self._log_limit.due(error, monotonic())
         if unlogged is None:
             return

@@ -41,7 +41,7 @@ class InformerSource(ABC, Generic[V]):
         informer: whose events.
         name: the source's name in reasons, logs and status.
         predicate: drops changes that do not matter, also objects of the initial list.
-        options: priorities, resyncs, logs and metrics.
+        options: priorities, resyncs and logs.
 
     Raises:
         InvalidTypeError: the predicate cannot be called, or is asynchronous.
@@ -322,7 +322,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
         name: the source's name in reasons, logs and status; by default what it follows.
         own_finalizers: returns the finalizers that this process puts on objects.
         predicate: drops changes that do not matter.
-        options: priorities, resyncs, logs and metrics.
+        options: priorities, resyncs and logs.
 
     Raises:
         InvalidTypeError: the predicate cannot be called, or is asynchronous.

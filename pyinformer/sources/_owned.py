@@ -57,7 +57,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         controller_only: only the owner that controls an object (`controller: true`) counts.
         name: the source's name in reasons, logs and status; by default what it watches.
         predicate: drops changes that do not matter.
-        options: priorities, resyncs, logs and metrics; its cluster is also that of the owners.
+        options: priorities, resyncs and logs; its cluster is also that of the owners.
         concerns: returns by its key whether an owner is to be requested; None for every one.
 
     Raises:

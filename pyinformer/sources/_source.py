@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 from pyinformer.apimachinery import Event, V, View, check_seconds
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.tasks import LogExceptions
 from pyinformer.workqueue import LOW_PRIORITY
 
@@ -92,11 +91,9 @@ class SourceOptions:
     cluster: str = ""
     """The name of the cluster that requests carry; empty if there is only one."""
     controller: str = ""
-    """The name of the controller, for the logs and metrics of failures."""
+    """The name of the controller, for the logs of failures."""
     log_exceptions: LogExceptions = "classes"
     """What logs show of errors of the user's functions; `full` shows their texts."""
-    metrics: Metrics = NO_METRICS
-    """Where failures are counted."""
     rng: random.Random = field(default_factory=random.Random)
     """Spreads the first resyncs of several sources and processes."""
 

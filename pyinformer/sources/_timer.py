@@ -42,7 +42,7 @@ class TimerSource:
             returns them. None for every object of the primaries, spread over the period.
         primaries: the sources of these objects.
         name: the source's name in reasons, logs and status; by default its period.
-        options: logs and metrics; its cluster is that of plain keys.
+        options: logs; its cluster is that of plain keys.
 
     Raises:
         InvalidArgumentError: the period or a key is invalid, or there are neither keys nor

@@ -29,7 +29,7 @@ class WatchedSource(InformerSource[V], Generic[V]):
         mapping: returns keys, requests, or None.
         name: the source's name in reasons, logs and status; by default what it watches.
         predicate: drops changes that do not matter, before they are mapped.
-        options: priorities, resyncs, logs and metrics; its cluster is that of mapped keys.
+        options: priorities, resyncs and logs; its cluster is that of mapped keys.
 
     Raises:
         InvalidTypeError: a function cannot be called, or is asynchronous.

@@ -9,12 +9,14 @@ beside the first and swaps the two in one assignment.
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Mapping
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, cast, final
+from typing import TYPE_CHECKING, Any, Final, Generic, cast, final
 
-from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View
+from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View, stored_bytes
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.store._index import (
     Index,
@@ -46,6 +48,9 @@ NAMESPACE_INDEX = "namespace"
 _FIXED = frozenset({"metadata.namespace", "metadata.name"})  # they are the key
 
 _NOTHING: Mapping[str, OverlayEntry[Any]] = MappingProxyType({})
+
+MEASURED: Final = 128
+"""The number of objects from which the size of a cache is estimated."""
 
 _SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
 
@@ -142,6 +147,33 @@ class Indexer(Generic[V]):
     def list(self) -> builtins.list[KubeObject[V]]:
         """Return all objects in a list of the caller's own."""
         return list(self._state.items.values())
+
+    def estimated_bytes(self, *, measured: int = MEASURED) -> int:
+        """Return the size of the cached bodies, as they are kept; from any thread.
+
+        It is exact for few objects and otherwise an estimate, so that a million of them cost no
+        more: from the oldest and newest of each namespace, as many as its share of all objects.
+
+        Args:
+            measured: the most objects that are measured.
+        """
+        count = len(self)
+        sample = self.list() if count <= measured else self._sample(measured)
+        return sum(map(stored_bytes, sample)) * count // max(1, len(sample))
+
+    def _sample(self, size: int) -> builtins.list[KubeObject[V]]:
+        buckets = list(self._state.by_namespace.values())
+        every = max(1.0, sum(map(len, buckets)) / size)
+        sample: list[KubeObject[V]] = []
+        end, chosen = 0, every / 2  # every n-th object of all namespaces in a row is chosen
+        for bucket in buckets:
+            end += len(bucket)
+            taken = max(0, math.ceil((end - chosen) / every))
+            chosen += taken * every
+            if taken:  # each copy is one step of the interpreter: the loop changes the buckets
+                sample += list(islice(bucket.values(), taken - taken // 2))
+                sample += list(islice(reversed(bucket.values()), taken // 2))
+        return sample
 
     def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
         """Return the objects by key as they are until the next complete list; not a copy.

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.store._index import IndexStatistics, IndexValue, text_of
-from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
+from pyinformer.store._indexer import MEASURED, NAMESPACE_INDEX, Indexer
 from pyinformer.store._snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
     from pyinformer.store._overlay import OverlayEntry
+
+_MEASURED_EACH = 4  # objects of each cache, at least
 
 
 @final
@@ -57,6 +59,11 @@ class JointIndexer(Generic[V]):
     def list(self) -> builtins.list[KubeObject[V]]:
         """Return all objects in a list of the caller's own."""
         return self.snapshot_reader.objects()
+
+    def estimated_bytes(self) -> int:
+        """Return the size of the cached bodies, as they are kept, from a sample of each cache."""
+        measured = max(_MEASURED_EACH, MEASURED // len(self._all))
+        return sum(one.estimated_bytes(measured=measured) for one in self._all)
 
     def by_index(self, name: str, value: IndexValue) -> builtins.list[KubeObject[V]]:
         """Return the objects that have a value, without looking at any other.

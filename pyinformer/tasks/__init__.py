@@ -12,6 +12,7 @@ from pyinformer.tasks._failures import (
 from pyinformer.tasks._functions import check_callable, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit
 from pyinformer.tasks._loop_owner import LoopOwner
+from pyinformer.tasks._runner import program_runner
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
 from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
@@ -44,6 +45,7 @@ __all__ = [
     "name_of",
     "on_sigusr1",
     "place_of",
+    "program_runner",
     "released_time",
     "repeats_text",
     "run_in_daemon",

@@ -18,13 +18,15 @@ from weakref import WeakKeyDictionary
 from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._printable import printable
+from pyinformer.metrics import NO_METRICS, Metrics, fenced
 
 _log = get_logger(__name__)
 
 _FRAMES = 4  # the blocking call and its callers
 
-_reporters: WeakKeyDictionary[asyncio.AbstractEventLoop, Watchdog] = WeakKeyDictionary()
-"""The watchdog that logs for each loop: a loop may have several, and a block is logged once."""
+_reporters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Watchdog]] = WeakKeyDictionary()
+"""For each loop the watchdog that reports to the log, and to each metrics system, by its id: a loop
+may have several watchdogs, and a block is reported once."""
 
 
 @final
@@ -59,9 +61,16 @@ class Watchdog:
         limit_seconds: how long the loop may take to answer; after about a second liveness probes
             and lease renewals are affected. client-go has no such check.
         ping_seconds: the interval of the pings.
+        metrics: where blocks are counted, while it watches.
     """
 
-    def __init__(self, *, limit_seconds: float = 1.0, ping_seconds: float = 0.25) -> None:
+    def __init__(
+        self,
+        *,
+        limit_seconds: float = 1.0,
+        ping_seconds: float = 0.25,
+        metrics: Metrics = NO_METRICS,
+    ) -> None:
         self._limit_seconds = limit_seconds
         self._ping_seconds = ping_seconds
         self._stopping = threading.Event()
@@ -73,12 +82,20 @@ class Watchdog:
         self._longest_seconds = 0.0
         self._last_culprit: str | None = None
         self._blocked_since: float | None = None
+        self._metrics = metrics
+        self._measure(NO_METRICS)
+
+    def _measure(self, metrics: Metrics) -> None:
+        self._scope = scope = fenced(metrics).scope()
+        self._blocks = scope.counter("informer_loop_blocks_total", {})
+        self._seconds = scope.counter("informer_loop_blocked_seconds_total", {})
 
     def start_nowait(self) -> None:
         """Begin to watch the running loop. A second call does nothing."""
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._loop_thread = threading.get_ident()
+            self._measure(self._metrics)
             self._thread = threading.Thread(
                 target=self._watch, args=(self._loop,), name="pyinformer watchdog", daemon=True
             )
@@ -88,11 +105,10 @@ class Watchdog:
         """Stop watching and join the thread, which ends at once. A second call does nothing."""
         thread = self._thread
         if thread is not None:
-            if self._loop is not None and _reporters.get(self._loop) is self:
-                del _reporters[self._loop]
             self._stopping.set()
             self._answered.set()
             thread.join()
+            self._report_no_longer()
 
     def statistics(self) -> WatchdogStatistics:
         """Return how often and how long the loop was blocked. Safe from any thread."""
@@ -119,11 +135,24 @@ class Watchdog:
                 self._report(loop, pinged_at)
                 self._blocked_since = None
 
+    def _reports_to(self, loop: asyncio.AbstractEventLoop, sink: object) -> bool:
+        """Return whether this is the watchdog that reports the blocks of a loop to a sink."""
+        return _reporters.setdefault(loop, {}).setdefault(id(sink), self) is self
+
+    def _report_no_longer(self) -> None:
+        known = {} if self._loop is None else _reporters.get(self._loop, {})
+        for sink in [sink for sink, watchdog in known.items() if watchdog is self]:
+            del known[sink]
+        self._scope.close()
+
     def _report(self, loop: asyncio.AbstractEventLoop, pinged_at: float) -> None:
         culprit = _running_task(loop)
         self._blocked += 1
         self._last_culprit = culprit
-        level = logging.WARNING if _reporters.setdefault(loop, self) is self else logging.DEBUG
+        level = logging.WARNING if self._reports_to(loop, _log) else logging.DEBUG
+        counts = self._reports_to(loop, self._metrics)
+        if counts:
+            self._blocks.inc()
         _log.log(
             level,
             "the event loop has been blocked for %.1f s by %s, at %s; nothing else runs meanwhile."
@@ -140,6 +169,8 @@ class Watchdog:
         if not self._stopping.is_set():
             blocked_seconds = monotonic() - pinged_at
             self._longest_seconds = max(self._longest_seconds, blocked_seconds)
+            if counts:
+                self._seconds.inc(blocked_seconds)
             text = "the event loop continues after it was blocked for %.1f s by %s"
             _log.log(level, text, blocked_seconds, culprit)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
     from pyinformer.testing.apiserver.storage import SavedState
     from pyinformer.testing.kube_apiserver import KubeAPIServer, SavedEtcd, StaticToken
+    from pyinformer.testing.replays import IncompleteRecordingWarning, Replay, replay
     from pyinformer.testing.synced import SyncedInformer, synced_informer
     from pyinformer.testing.world import World, WriteRecord
 
@@ -24,7 +25,9 @@ _HOMES = {
     "Connector": "_connector",
     "Fault": "apiserver.requests",
     "FaultScript": "apiserver.requests",
+    "IncompleteRecordingWarning": "replays",
     "KubeAPIServer": "kube_apiserver",
+    "Replay": "replays",
     "RequestRecord": "apiserver.requests",
     "SavedEtcd": "kube_apiserver",
     "SavedState": "apiserver.storage",
@@ -34,6 +37,7 @@ _HOMES = {
     "Token": "apiserver.access",
     "World": "world",
     "WriteRecord": "world",
+    "replay": "replays",
     "synced_informer": "synced",
 }
 
@@ -42,7 +46,9 @@ __all__ = [
     "Connector",
     "Fault",
     "FaultScript",
+    "IncompleteRecordingWarning",
     "KubeAPIServer",
+    "Replay",
     "RequestRecord",
     "SavedEtcd",
     "SavedState",
@@ -52,6 +58,7 @@ __all__ = [
     "Token",
     "World",
     "WriteRecord",
+    "replay",
     "synced_informer",
 ]
 

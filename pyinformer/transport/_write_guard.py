@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pyinformer.errors import FencedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -44,6 +46,10 @@ class WriteGuard(Protocol):
         """
         ...
 
+    def record_refusal(self) -> None:
+        """Record a write that was refused, or cut off, because nothing may leave."""
+        ...
+
 
 CURRENT_GUARD: Final = ContextVar[WriteGuard | None]("pyinformer write guard", default=None)
 
@@ -56,7 +62,11 @@ def check_guard() -> None:
     """
     guard = CURRENT_GUARD.get()
     if guard is not None:
-        guard.check()
+        try:
+            guard.check()
+        except FencedError:
+            guard.record_refusal()
+            raise
 
 
 def record_write(resource: str, resource_version: str) -> None:

@@ -1,80 +1,113 @@
-"""The metrics of a work queue, under client-go's names.
+"""The metrics of a work queue, under the names and with the labels of controller-runtime.
 
-A queue without a metrics system has no QueueMetrics and pays nothing for them.
+Durations are recorded when they end; all other figures are read when they are collected. A queue
+without a name or a metrics system has no QueueMetrics and pays nothing for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, final
 
-from pyinformer.metrics import Metrics
+from pyinformer.metrics import Metrics, MetricsSource, Sample, fenced
 
-TICK_SECONDS: Final = 0.5  # how often the gauges of running work are updated
+_NO_PRIORITY: Final = ""  # controller-runtime's label of a queue without priorities
+_MOST_PRIORITIES: Final = 25  # whose series stay once they were seen, as controller-runtime's
 
 
 @final
 class QueueMetrics:
-    """Counts for one queue.
+    """The figures of one queue, which writes those of single keys itself.
+
+    The times of waiting keys are the queue's own. Kept here are those of the few keys that are
+    processed, and of keys that began to wait before the queue put them in their present place.
+
+    Args:
+        name: the value of the labels `name` and `controller`.
+        metrics: where the figures go.
+        source: returns the `samples` of the queue.
 
     Source:
-        client-go util/workqueue/metrics.go, defaultQueueMetrics.
+        client-go util/workqueue/metrics.go, defaultQueueMetrics; controller-runtime
+        pkg/internal/metrics/workqueue.go.
     """
 
-    __slots__ = ("_added_at", "_labels", "_metrics", "_taken_at")
+    __slots__ = (
+        "_adds",
+        "_labels",
+        "_priorities",
+        "_scope",
+        "dropped",
+        "queue_duration",
+        "retries",
+        "taken",
+        "taken_at",
+        "waits_since",
+        "work_duration",
+    )
 
-    def __init__(self, name: str, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._labels = {"name": name}
-        self._added_at: dict[Hashable, float] = {}
-        self._taken_at: dict[Hashable, float] = {}
+    def __init__(self, name: str, metrics: Metrics, source: MetricsSource) -> None:
+        self._labels = labels = {"name": name, "controller": name}
+        self._scope = scope = fenced(metrics).scope()
+        self._priorities: frozenset[int] = frozenset({0})
+        self._adds = 0
+        self.queue_duration = scope.histogram("workqueue_queue_duration_seconds", labels).observe
+        """Records how long a key waited."""
+        self.work_duration = scope.histogram("workqueue_work_duration_seconds", labels).observe
+        """Records how long a key was being processed."""
+        self.taken_at: dict[Hashable, float] = {}
+        """When each key in processing was taken."""
+        self.waits_since: dict[Hashable, float] = {}
+        """When each waiting key was added of which the queue has a later time only."""
+        self.taken: int = 0
+        """How many keys were taken."""
+        self.dropped: int = 0
+        """How many keys that waited were dropped; not those that were delayed."""
+        self.retries: int = 0
+        """How many keys were added for later."""
+        scope.add_source(source)
 
-    @property
-    def is_processing(self) -> bool:
-        """Whether a key is being processed, so that the gauges of running work grow."""
-        return bool(self._taken_at)
+    def samples(
+        self,
+        depth: int,
+        again: int,
+        by_priority: Iterable[tuple[int, int]] | None,
+        now: float,
+    ) -> Iterator[Sample]:
+        """Return the figures that are state; on any thread.
 
-    def added(self, item: Hashable, now: float, depth: int) -> None:
-        """Count a key that has begun to wait, now or after its processing."""
-        self._metrics.increment("workqueue_adds_total", self._labels)
-        self._added_at.setdefault(item, now)
-        self.depth(depth)
-
-    def taken(self, item: Hashable, now: float, depth: int) -> None:
-        """Record how long a key waited."""
-        self.depth(depth)
-        self._taken_at[item] = now
-        waited_seconds = now - self._added_at.pop(item, now)
-        self._metrics.observe("workqueue_queue_duration_seconds", waited_seconds, self._labels)
-
-    def done(self, item: Hashable, now: float) -> None:
-        """Record how long a key was being processed."""
-        worked_seconds = now - self._taken_at.pop(item, now)
-        self._metrics.observe("workqueue_work_duration_seconds", worked_seconds, self._labels)
-
-    def retried(self) -> None:
-        """Count a key that was added for later."""
-        self._metrics.increment("workqueue_retries_total", self._labels)
-
-    def depth(self, depth: int) -> None:
-        """Record how many keys wait to be taken."""
-        self._metrics.set("workqueue_depth", depth, self._labels)
-
-    def dropped(self, item: Hashable, depth: int) -> None:
-        """Forget a key that will not be taken."""
-        self._added_at.pop(item, None)
-        self.depth(depth)
-
-    def tick(self, now: float) -> None:
-        """Record for how long the keys in processing have been processed so far."""
-        ages = [now - since for since in self._taken_at.values()]
-        self._metrics.set("workqueue_unfinished_work_seconds", sum(ages), self._labels)
+        Args:
+            depth: how many keys wait.
+            again: how many keys wait for the end of their processing.
+            by_priority: the priorities that wait, and their depths; None for a queue without.
+            now: the queue's time.
+        """
+        labels = self._labels
+        # A key that is taken meanwhile may be missing from the sum, but a counter never falls.
+        self._adds = max(self._adds, self.taken + self.dropped + depth + again)
+        ages = [max(0.0, now - since) for since in list(self.taken_at.values())]
+        yield Sample("workqueue_adds_total", labels, self._adds)
+        yield Sample("workqueue_retries_total", labels, self.retries)
+        yield Sample("workqueue_unfinished_work_seconds", labels, sum(ages))
         longest_seconds = max(ages, default=0.0)
-        name = "workqueue_longest_running_processor_seconds"
-        self._metrics.set(name, longest_seconds, self._labels)
+        yield Sample("workqueue_longest_running_processor_seconds", labels, longest_seconds)
+        depths = {_NO_PRIORITY: depth} if by_priority is None else self._depths(by_priority)
+        for priority, waiting in depths.items():
+            yield Sample("workqueue_depth", {**labels, "priority": priority}, waiting)
+
+    def _depths(self, by_priority: Iterable[tuple[int, int]]) -> dict[str, int]:
+        found = dict(by_priority)
+        known = self._priorities.union(found)
+        if len(known) <= _MOST_PRIORITIES:
+            self._priorities = known
+        return {str(one): found.get(one, 0) for one in sorted(known, reverse=True)}
 
     def shift(self, seconds: float) -> None:
         """Move every recorded time: the queue reads another clock."""
-        for moments in (self._added_at, self._taken_at):
+        for moments in (self.waits_since, self.taken_at):
             for item, since in moments.items():
                 moments[item] = since + seconds
+
+    def close(self) -> None:
+        """Remove the queue's series."""
+        self._scope.close()

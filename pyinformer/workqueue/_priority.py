@@ -216,12 +216,12 @@ class PriorityQueue(Queue[T], Generic[T]):
     only a few priorities: each operation takes longer the more different priorities wait.
 
     Args:
-        name: the label of its metrics.
+        name: as for a Queue.
         rate_limiter: as for a Queue.
         ageing_seconds: how long a key waits before it has a share of the turns whatever its
             priority. A minute is long against any burst and short against any resync.
         on_shutdown: as for a Queue.
-        metrics: where its metrics go, under client-go's names.
+        metrics: as for a Queue.
         clock: monotonic seconds; by default the loop's time, once there is a loop.
 
     Raises:
@@ -401,6 +401,8 @@ class PriorityQueue(Queue[T], Generic[T]):
         else:
             self._buckets.withdraw(item)
             del self._states[item]
+        if self._metrics is not None:
+            self._metrics.dropped += 1
         self._forget(item)
         if self._closed:
             self._wake_if_finished()
@@ -418,6 +420,8 @@ class PriorityQueue(Queue[T], Generic[T]):
         is_ready = self._states.get(item) is not None
         if is_ready:
             self._buckets.withdraw(item)
+            if self._metrics is not None:
+                self._metrics.waits_since.setdefault(item, self._states[item] or 0.0)
         if priority:
             self._wanted[item] = priority
         else:

@@ -8,9 +8,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from benchmarks.data.pods import PodGenerator
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, ObjectCodec
 
 PODS = GroupVersionResource.of("v1", "pods")
+
+ENOUGH = 128
+"""Objects from which the first dictionary of compact bodies is trained."""
+
+_generator = PodGenerator(3_000)
 
 POD: JSONObject = {
     "kind": "Pod",
@@ -46,6 +52,14 @@ POD: JSONObject = {
     },
     "status": {"phase": "Running"},
 }
+
+
+def pods(start: int, count: int) -> list[bytes]:
+    """Return the text of pods as a server sends them, each of another name."""
+    return [
+        _generator.pod(number, resource_version=number + 1)
+        for number in range(start, start + count)
+    ]
 
 
 def text_of(body: JSONObject | str | bytes) -> bytes:

@@ -16,31 +16,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.data.pods import PodGenerator
 from pyinformer.apimachinery import JSONObject, KubeObject, ObjectCodec, View, diff
 from pyinformer.apimachinery._compact import BodyPacker, CompactObject
 from pyinformer.apimachinery._fields import MetadataReader
 from pyinformer.errors import FrozenObjectError, InternalError, InvalidObjectError
-from tests.apimachinery.samples import POD, PODS, decode, text_of
+from tests.apimachinery.samples import ENOUGH, POD, PODS, decode, pods, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_ENOUGH = 128  # objects from which the first dictionary is trained
-_PODS = PodGenerator(3_000)
-
-
-def pods(start: int, count: int) -> list[bytes]:
-    """Return the text of pods as a server sends them, each of another name."""
-    return [
-        _PODS.pod(number, resource_version=number + 1) for number in range(start, start + count)
-    ]
 
 
 def compact(**options: Any) -> ObjectCodec[Any]:
     """Return a codec that has learned from pods."""
     codec: ObjectCodec[Any] = ObjectCodec(PODS, compact=True, **options)
-    for text in pods(0, _ENOUGH):
+    for text in pods(0, ENOUGH):
         codec.decode(text, 0, len(text))
     return codec
 
@@ -92,7 +81,7 @@ def test_bodies_shrink_and_read_the_same() -> None:
 
 def test_the_objects_before_the_first_dictionary_are_packed_with_it() -> None:
     codec: ObjectCodec[Any] = ObjectCodec(PODS, compact=True)
-    texts = pods(0, _ENOUGH)
+    texts = pods(0, ENOUGH)
     before = [codec.decode(text, 0, len(text)) for text in texts[:-1]]
     bodies = [obj.raw for obj in before]
     assert not any(map(is_packed, before))
@@ -186,7 +175,7 @@ def _empty_after_huge(number: int) -> JSONObject:
 @pytest.mark.parametrize(
     "make", [_identical, _same_but_for_the_name, _tiny, _huge, _half_a_limit, _noise]
 )
-@pytest.mark.parametrize("count", [1, 7, _ENOUGH - 1, _ENOUGH, _ENOUGH + 30])
+@pytest.mark.parametrize("count", [1, 7, ENOUGH - 1, ENOUGH, ENOUGH + 30])
 @pytest.mark.exhaustive
 def test_every_object_can_be_read_whatever_the_dictionary_was_trained_with(
     make: Callable[[int], JSONObject], count: int
@@ -205,7 +194,7 @@ def test_large_objects_are_packed_at_once_and_do_not_delay_the_training() -> Non
     large = [decode(codec, _empty_after_huge(number)) for number in range(3)]
     assert all(map(is_packed, large))
 
-    small = [decode(codec, _empty_after_huge(number)) for number in range(3, _ENOUGH + 3)]
+    small = [decode(codec, _empty_after_huge(number)) for number in range(3, ENOUGH + 3)]
 
     assert is_packed(small[0])
     assert [json.loads(obj.raw)["metadata"]["name"] for obj in large] == ["p0", "p1", "p2"]
@@ -229,20 +218,20 @@ def _feed(packer: BodyPacker, texts: list[bytes]) -> list[KubeObject[Any]]:
 
 def test_dictionaries_are_trained_again_at_growing_intervals() -> None:
     packer = BodyPacker()
-    _feed(packer, pods(0, _ENOUGH))
+    _feed(packer, pods(0, ENOUGH))
     first = packer.trainings
-    records = _feed(packer, pods(_ENOUGH, 2_100))
+    records = _feed(packer, pods(ENOUGH, 2_100))
 
     assert (first, packer.trainings) == (1, 2)
     assert len({id(obj._unpacker) for obj in records if isinstance(obj, CompactObject)}) == 2
-    usual = _feed(BodyPacker(), pods(_ENOUGH, 100))
+    usual = _feed(BodyPacker(), pods(ENOUGH, 100))
     assert [obj.raw for obj in records[:100]] == [obj.raw for obj in usual]
 
 
 def test_a_dictionary_is_not_trained_from_updates_of_one_object() -> None:
     packer = BodyPacker()
     (text,) = pods(0, 1)
-    newest = [_feed(packer, [text])[0] for _ in range(3 * _ENOUGH)][-1]
+    newest = [_feed(packer, [text])[0] for _ in range(3 * ENOUGH)][-1]
 
     assert packer.trainings == 0
     gc.collect()
@@ -251,7 +240,7 @@ def test_a_dictionary_is_not_trained_from_updates_of_one_object() -> None:
 
 def test_dictionaries_belong_to_one_informer() -> None:
     one, other = compact(), ObjectCodec[Any](PODS, compact=True)
-    for number in range(_ENOUGH):
+    for number in range(ENOUGH):
         decode(other, _noise(number))
     (text,) = pods(1_000, 1)
     ours, theirs = one.decode(text, 0, len(text)), decode(other, _noise(1_000))

@@ -146,6 +146,11 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
         _CONFLICT,
     ),
     (
+        errors.MetricConflictError("up", "it is a gauge, not a counter"),
+        ValueError,
+        "name: metric 'up': it is a gauge, not a counter; use another name",
+    ),
+    (
         errors.TerminalError("no such zone"),
         Exception,
         "no such zone; not retried until something changes",
@@ -337,6 +342,24 @@ SAMPLES: list[tuple[errors.InformerError, type[Exception], str]] = [
     (errors.LifecycleError("start() was called twice"), RuntimeError, "start() was called twice"),
     (errors.EventStreamOverflowError(informer="pods", limit=8), RuntimeError, _OVERFLOW),
     (errors.QueueClosedError("closed, and empty"), RuntimeError, "closed, and empty"),
+    (errors.RecordingFileError("a", "full"), OSError, "the recording 'a': full"),
+    (errors.RecordingFormatError("a", 3, "cut"), ValueError, "'a', line 3: cut"),
+    (
+        errors.RecordingVersionError("a", found=2, supported=1, written_by="9"),
+        ValueError,
+        (
+            "'a', line 1: the recording has format version 2, written by pyinformer 9, and this"
+            " library reads versions up to 1: install a later pyinformer"
+        ),
+    ),
+    (
+        errors.ReplayDivergedError(request="list", at_seconds=1.0, expected=""),
+        RuntimeError,
+        (
+            "the replay diverged after 1.000 s: the informer sent list, and the recording has no"
+            " further request; give replayed.informer() the options of the recorded informer"
+        ),
+    ),
     (errors.KubeAPIServerError("build", "no Go"), RuntimeError, "build: no Go"),
     (errors.KubeAPIServerNotFoundError("nothing there"), FileNotFoundError, _NO_APISERVER),
 ]

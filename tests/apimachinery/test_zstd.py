@@ -7,29 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.data.pods import PodGenerator
 from pyinformer.apimachinery import ObjectCodec, check_compressor, has_compressor
 from pyinformer.apimachinery._compact import CompactObject
 from pyinformer.apimachinery._zstd import StandardZstd, ZstandardPackage, Zstd, load_zstd
 from pyinformer.errors import InternalError, InvalidArgumentError
-from tests.apimachinery.samples import PODS
+from tests.apimachinery.samples import ENOUGH, PODS, pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ENOUGH = 128  # objects from which the first dictionary is trained
-_PODS = PodGenerator(1_000)
 
 needs_standard_zstd = pytest.mark.skipif(
     sys.version_info < (3, 14), reason="compression.zstd is in Python 3.14 and later"
 )
-
-
-def pods(start: int, count: int) -> list[bytes]:
-    """Return the text of pods as a server sends them, each of another name."""
-    return [
-        _PODS.pod(number, resource_version=number + 1) for number in range(start, start + count)
-    ]
 
 
 @pytest.fixture(params=["zstandard", pytest.param("compression.zstd", marks=needs_standard_zstd)])
@@ -46,7 +36,7 @@ def zstd(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Zst
 
 
 def test_bodies_that_resemble_the_samples_shrink_to_a_fifth(zstd: Zstd) -> None:
-    trained = zstd.trained_on(pods(0, _ENOUGH))
+    trained = zstd.trained_on(pods(0, ENOUGH))
     compress, decompress, bodies = trained.compressor(), trained.decompressor(), pods(500, 100)
 
     packed = [compress(body) for body in bodies]
@@ -61,7 +51,7 @@ def test_bodies_that_resemble_the_samples_shrink_to_a_fifth(zstd: Zstd) -> None:
     [
         pytest.param([], id="none"),
         pytest.param([b"x"] * 3, id="seven-bytes-or-less"),
-        pytest.param([b"the same in all of them"] * _ENOUGH, id="identical"),
+        pytest.param([b"the same in all of them"] * ENOUGH, id="identical"),
         pytest.param([bytes([n]) * 40_000 for n in range(30)], id="large"),
     ],
 )
@@ -84,7 +74,7 @@ def test_any_samples_make_a_working_compressor(zstd: Zstd, samples: list[bytes])
     ],
 )
 def test_a_damaged_body_is_an_error(zstd: Zstd, harm: Callable[[bytes], bytes]) -> None:
-    trained = zstd.trained_on(pods(0, _ENOUGH))
+    trained = zstd.trained_on(pods(0, ENOUGH))
     packed = trained.compressor()(pods(700, 1)[0])
 
     with pytest.raises(zstd.error):
@@ -92,16 +82,16 @@ def test_a_damaged_body_is_an_error(zstd: Zstd, harm: Callable[[bytes], bytes]) 
 
 
 def test_a_body_needs_the_dictionary_that_compressed_it(zstd: Zstd) -> None:
-    packed = zstd.trained_on(pods(0, _ENOUGH)).compressor()(pods(700, 1)[0])
+    packed = zstd.trained_on(pods(0, ENOUGH)).compressor()(pods(700, 1)[0])
 
     with pytest.raises(zstd.error):
-        zstd.trained_on([body[::-1] for body in pods(0, _ENOUGH)]).decompressor()(packed)
+        zstd.trained_on([body[::-1] for body in pods(0, ENOUGH)]).decompressor()(packed)
 
 
 def test_objects_read_the_same_with_each_compressor(zstd: Zstd) -> None:
     plain: ObjectCodec[None] = ObjectCodec(PODS)
     codec: ObjectCodec[None] = ObjectCodec(PODS, compact=True)
-    texts = pods(0, 2 * _ENOUGH)
+    texts = pods(0, 2 * ENOUGH)
     found = [codec.decode(text, 0, len(text)) for text in texts]
 
     assert [obj.raw for obj in found] == [plain.decode(text, 0, len(text)).raw for text in texts]
@@ -112,7 +102,7 @@ def test_objects_read_the_same_with_each_compressor(zstd: Zstd) -> None:
 
 def test_a_damaged_object_is_an_internal_error(zstd: Zstd) -> None:
     codec: ObjectCodec[None] = ObjectCodec(PODS, compact=True)
-    first, *_ = [codec.decode(text, 0, len(text)) for text in pods(0, _ENOUGH)]
+    first, *_ = [codec.decode(text, 0, len(text)) for text in pods(0, ENOUGH)]
     assert isinstance(first, CompactObject)
 
     with pytest.raises(InternalError, match="cannot be decompressed"):

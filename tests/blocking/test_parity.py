@@ -16,6 +16,7 @@ from pyinformer.blocking import (
     BlockingCluster,
     BlockingInformer,
     BlockingInformerFactory,
+    BlockingRecording,
     BlockingRegistration,
     BlockingTypedInformer,
     Runner,
@@ -47,6 +48,7 @@ _PAIRS: list[tuple[type, type, dict[str, str]]] = [
         },
     ),
     (pyinformer.cache.TypedInformer, BlockingTypedInformer, {}),
+    (pyinformer.cache.Recording, BlockingRecording, {}),
     (pyinformer.cache.Registration, BlockingRegistration, {"is_of": "for the informer"}),
 ]
 
@@ -55,6 +57,7 @@ _RENAMED = {"aclose": "close"}
 # What an annotation of the asynchronous face is called in the blocking one.
 _FACES = {
     "SharedInformer[": "BlockingInformer[",
+    "Recording": "BlockingRecording",
     "Registration[": "BlockingRegistration[",
     "EventStream[": "BlockingEventStream[",
     "TypedInformer[": "BlockingTypedInformer[",

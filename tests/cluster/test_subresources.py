@@ -15,12 +15,10 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from pyinformer.testing import Fault
-from pyinformer.transport import CURRENT_GUARD
 from tests.cluster.test_write_context import writing
+from tests.guards import Guard, guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyinformer import Cluster, KubeObject
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import APIServer
@@ -28,27 +26,6 @@ if TYPE_CHECKING:
 _WEB: Final = ("apps/v1", "deployments", "default/web")
 _POD: Final = ("v1", "pods", "default/a")
 _EVICTION: Final[JSONObject] = {"apiVersion": "policy/v1", "kind": "Eviction"}
-
-
-class Term:
-    """A guard of writes that records them, until it is closed."""
-
-    def __init__(self) -> None:
-        self.written: list[tuple[str, str]] = []
-        self.is_over = False
-
-    def check(self) -> None:
-        """Refuse writes when it is over."""
-        if self.is_over:
-            raise FencedError(lease="lease", reason="over", has_ended=True)
-
-    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
-        """Ignore it."""
-        return lambda: None
-
-    def record_write(self, resource: str, resource_version: str) -> None:
-        """Record it."""
-        self.written.append((resource, resource_version))
 
 
 async def _web(cluster: Cluster) -> KubeObject:
@@ -108,20 +85,16 @@ async def test_a_term_records_what_is_written_and_refuses_the_rest(
     async with pyinformer.connect(server=apiserver.url) as cluster:
         web = await _web(cluster)
         scale = await cluster.get(*_WEB, subresource="scale")
-        term = Term()
-        token = CURRENT_GUARD.set(term)
-        try:
+        with guarded(Guard(announces=False)) as guard:
             after = await cluster.replace(_scaled(scale, 2), subresource="scale", of=web)
             await cluster.create(_EVICTION, subresource="eviction", of=_POD)
-            assert term.written == [
+            assert guard.written == [
                 ("deployments.v1.apps", after.metadata.resource_version),
                 ("pods.v1", ""),
             ]
-            term.is_over = True
+            guard.shut()
             with pytest.raises(FencedError):
                 await cluster.replace(_scaled(after, 3), subresource="scale", of=web)
-        finally:
-            CURRENT_GUARD.reset(token)
     assert apiserver.get("apps/v1", "deployments", "web")["spec"]["replicas"] == 2
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pyinformer.cluster import WriteOptions
+from pyinformer.cluster._request_spans import RequestSpans
 from pyinformer.cluster._throttled_requests import ThrottledRequests
 from tests.waiting import now, settle
 
@@ -33,7 +34,9 @@ async def test_cancellations_do_not_raise_the_rate_of_writes() -> None:
     """Cancelled waits must not let the remaining writes leave together."""
     recorder = Recorder()
     requests = ThrottledRequests(
-        cast("ConnectionProtocol", recorder), WriteOptions(writes_per_second=1.0, burst=1)
+        cast("ConnectionProtocol", recorder),
+        WriteOptions(writes_per_second=1.0, burst=1),
+        spans=RequestSpans("", "http://localhost", None),
     )
 
     async def write(number: int) -> bytes:

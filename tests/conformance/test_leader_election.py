@@ -28,9 +28,11 @@ from pyinformer.leaderelection._lease import (
     released,
     renewed,
 )
+from pyinformer.metrics import MetricsRegistry
 from pyinformer.operator import Health
 from pyinformer.testing import World
 from tests.leaderelection.electing import Replica, now, pause
+from tests.metrics.reading import collected
 
 _OPTIONS = LeaderElectionOptions(
     lease_duration_seconds=15.0, renew_deadline_seconds=2.0, retry_period_seconds=1.0
@@ -313,7 +315,7 @@ def test_fast_path_leader_election(world: World, conflicts: bool, expected: list
     """TestFastPathLeaderElection."""
 
     async def scenario() -> None:
-        metrics = _Metrics()
+        metrics = MetricsRegistry()
         one = Replica(world, "baz", options=_OPTIONS, metrics=metrics)
         updates = 0
 
@@ -328,29 +330,15 @@ def test_fast_path_leader_election(world: World, conflicts: bool, expected: list
         await pause(len(expected) + 1.0)
         sent = [call[1] for call in one.line.calls if call[1] in {"GET", "POST", "PUT"}]
         assert sent[: len(expected)] == expected
-        assert metrics.counts.get("leader_election_slowpath_total", 0) == int(conflicts)
-        assert metrics.values["leader_election_master_status"] == 1.0
+        upstream = ("leader_election_slowpath_total", "leader_election_master_status")
+        assert collected(metrics, *upstream) == {
+            'leader_election_slowpath_total{name="db-operator"}': int(conflicts),
+            'leader_election_master_status{name="db-operator"}': 1.0,
+        }
         await one.stop()
-        assert metrics.values["leader_election_master_status"] == 0.0
+        assert collected(metrics, *upstream) == {}  # upstream has 0 then
 
     world.run(scenario)
-
-
-class _Metrics:
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-        self.values: dict[str, float] = {}
-
-    def increment(self, name: str, labels: Any) -> None:
-        assert labels == {"name": "db-operator"}
-        self.counts[name] = self.counts.get(name, 0) + 1
-
-    def observe(self, name: str, value: float, labels: Any) -> None:
-        raise AssertionError(name)
-
-    def set(self, name: str, value: float, labels: Any) -> None:
-        assert labels == {"name": "db-operator"}
-        self.values[name] = value
 
 
 def test_check_method_race(world: World) -> None:

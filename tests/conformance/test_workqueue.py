@@ -10,12 +10,11 @@ import asyncio
 import gc
 import weakref
 from collections import Counter
-from collections.abc import Mapping
 
 import pytest
 
 from pyinformer.errors import QueueClosedError
-from pyinformer.metrics import NO_METRICS
+from pyinformer.metrics import NO_METRICS, MetricsRegistry
 from pyinformer.workqueue import (
     BucketRateLimiter,
     ItemExponentialFailureRateLimiter,
@@ -24,6 +23,7 @@ from pyinformer.workqueue import (
     Queue,
     WithMaxWaitRateLimiter,
 )
+from tests.metrics.reading import collected, histogram
 from tests.waiting import until
 
 NOW = 0.0
@@ -37,27 +37,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class Figures:
-    """Metrics that record their calls."""
-
-    def __init__(self) -> None:
-        self.counters = Counter[str]()
-        self.gauges: dict[str, float] = {}
-        self.observed: dict[str, list[float]] = {}
-
-    def increment(self, name: str, labels: Mapping[str, str]) -> None:
-        assert labels == {"name": "test"}
-        self.counters[name] += 1
-
-    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        assert labels == {"name": "test"}
-        self.observed.setdefault(name, []).append(value)
-
-    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        assert labels == {"name": "test"}
-        self.gauges[name] = value
 
 
 class Touched:
@@ -212,56 +191,58 @@ def test_copy_shifting() -> None:
     assert [queue.get_nowait() for _ in range(3)] == ["baz", "bar", "foo"]
 
 
-@pytest.mark.virtual_time
-async def test_metric_shutdown() -> None:
-    """TestMetricShutdown."""
-    figures = Figures()
-    queue = Queue[str]("test", metrics=figures)
-    queue.add("foo")
-    await queue.get()
-    assert queue._ticker is not None
+def test_metric_shutdown() -> None:
+    """TestMetricShutdown: ours reads running work when it is collected, so no ticker can run."""
+    registry = MetricsRegistry()
+    queue = Queue[str]("test", metrics=registry)
+    queue.add_nowait("foo")
+    assert queue.get_nowait() == "foo"
     queue.shut_down()
-    assert queue._ticker.cancelled()
+    assert collected(registry, "workqueue_unfinished")
     queue.done("foo")
-    assert "workqueue_unfinished_work_seconds" not in figures.gauges
+    assert collected(registry, "workqueue") == {}
 
 
-@pytest.mark.virtual_time
-async def test_metrics() -> None:
+def test_metrics() -> None:
     """TestMetrics."""
-    figures, clock = Figures(), Clock()
+    registry, clock = MetricsRegistry(), Clock()
     clock.now = 0.0
-    queue = Queue[str]("test", metrics=figures, clock=clock)
+    queue = Queue[str]("test", metrics=registry, clock=clock)
+
+    def value(name: str) -> float:
+        (found,) = collected(registry, f"workqueue_{name}").values()
+        return found
+
     for _ in range(2):  # the second is a duplicate
-        queue.add("foo")
-    assert figures.counters["workqueue_adds_total"] == 1
-    assert figures.gauges["workqueue_depth"] == 1
+        queue.add_nowait("foo")
+    assert value("adds_total") == 1
+    assert value("depth") == 1
     clock.now = 50e-6
-    await queue.get()
-    assert figures.observed["workqueue_queue_duration_seconds"] == [50e-6]
-    assert figures.gauges["workqueue_depth"] == 0
+    assert queue.get_nowait() == "foo"
+    assert histogram(registry, "workqueue_queue_duration_seconds").sum == 50e-6
+    assert value("queue_duration_seconds") == 1
+    assert value("depth") == 0
     for _ in range(5):
-        queue.add("foo")
-    assert figures.counters["workqueue_adds_total"] == 2
+        queue.add_nowait("foo")
+    assert value("adds_total") == 2
     clock.now = 75e-6
     queue.done("foo")
-    assert figures.observed["workqueue_work_duration_seconds"] == [pytest.approx(25e-6)]
-    assert figures.gauges["workqueue_depth"] == 1
-    await queue.get()
+    assert histogram(registry, "workqueue_work_duration_seconds").sum == pytest.approx(25e-6)
+    assert value("depth") == 1
+    assert queue.get_nowait() == "foo"
     clock.now += 1e-3
-    until_tick = asyncio.Event()
-    asyncio.get_running_loop().call_later(0.6, until_tick.set)
-    await until_tick.wait()
-    assert figures.gauges["workqueue_unfinished_work_seconds"] == pytest.approx(1e-3)
-    assert figures.gauges["workqueue_longest_running_processor_seconds"] == pytest.approx(1e-3)
+    assert value("unfinished_work_seconds") == pytest.approx(1e-3)
+    assert value("longest_running_processor_seconds") == pytest.approx(1e-3)
     queue.done("foo")
-    assert figures.observed["workqueue_work_duration_seconds"][1] == pytest.approx(1e-3)
+    assert value("work_duration_seconds") == 2
+    assert histogram(registry, "workqueue_work_duration_seconds").sum == pytest.approx(1.025e-3)
     queue.shut_down()
 
 
 def test_an_unnamed_default_queue_measures_nothing() -> None:
-    """Upstream's queues without a name have no metrics; ours without a metrics system."""
-    assert Queue[str](metrics=NO_METRICS)._metrics is None
+    """As upstream's without a name. A metrics system alone or a name alone is not enough."""
+    assert Queue[str](metrics=MetricsRegistry())._metrics is None
+    assert Queue[str]("test", metrics=NO_METRICS)._metrics is None
 
 
 @both_kinds

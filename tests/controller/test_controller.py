@@ -97,6 +97,9 @@ async def test_an_invalid_result_is_retried_as_an_error_and_delays_no_other_key(
     assert seen == [("bad", 0.0), ("good", 0.0), ("bad", 1.0)]
     assert status.outcomes["error"] == 2
     assert status.failing == 1
+    (failing,) = status.failing_keys
+    assert (failing.request, failing.failures) == ("default/bad", 2)
+    assert (failing.error, failing.retry_seconds) == ("InvalidTypeError", 1.5)
     assert status.last_error is not None
     assert status.last_error.startswith("InvalidTypeError")
 
@@ -737,58 +740,6 @@ async def test_error_texts_are_logged_if_configured(
     assert "failed: ValueError (no zone\\nfor it) at " in first
     assert trace[0] == "ValueError"
     assert all(" failed: ConflictError" in line and "\n" not in line for line in failed[1:])
-
-
-class Counted:
-    """Metrics that are looked at."""
-
-    def __init__(self) -> None:
-        self.counts = Counter[tuple[str, ...]]()
-        self.seconds = 0.0
-
-    def increment(self, name: str, labels: dict[str, str]) -> None:
-        """Count by name and label values."""
-        self.counts[name, *labels.values()] += 1
-
-    def observe(self, name: str, value: float, labels: dict[str, str]) -> None:
-        """Add up the seconds of reconciles."""
-        if name == "controller_runtime_reconcile_time_seconds":
-            self.seconds += value
-
-    def set(self, name: str, value: float, labels: dict[str, str]) -> None:
-        """Do nothing."""
-
-
-async def test_metrics_are_named_as_controller_runtimes() -> None:
-    metrics = Counted()
-    calls = Calls(_ERROR, Result(1.0), None, TerminalError("no"))
-    controller = Controller("c", calls, options=options(), metrics=metrics)  # type: ignore[arg-type]
-    async with controller:
-        controller.enqueue("default/a")
-        await elapse(5.0)
-        controller.enqueue("default/a")
-        await elapse(5.0)
-    found = {name: n for name, n in metrics.counts.items() if name[0].startswith("controller")}
-    assert found == {
-        ("controller_runtime_reconcile_total", "c", "success"): 1,
-        ("controller_runtime_reconcile_total", "c", "requeue_after"): 1,
-        ("controller_runtime_reconcile_total", "c", "error"): 2,
-        ("controller_runtime_reconcile_errors_total", "c"): 2,
-        ("controller_runtime_terminal_reconcile_errors_total", "c"): 1,
-    }
-
-
-async def test_the_time_that_reconciles_take_is_measured() -> None:
-    async def reconcile(request: Request, obj: object) -> None:
-        await elapse(3.0)
-
-    metrics = Counted()
-    controller = Controller("c", reconcile, options=options(), metrics=metrics)  # type: ignore[arg-type]
-    async with controller:
-        controller.enqueue("default/a")
-        controller.enqueue("default/b")
-        await elapse(10.0)
-    assert metrics.seconds == 6.0
 
 
 async def test_conflicts_on_every_write_are_retried_with_backoff_and_without_an_alarm(

@@ -9,20 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pyinformer import Controller, Request, Result
 from pyinformer.cluster import CURRENT_WRITER
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.metrics import MetricsRegistry
 from pyinformer.sources import Reason
 from pyinformer.workqueue import LOW_PRIORITY
 from tests.controller.running import Said, options, running
+from tests.metrics.reading import collected
 from tests.virtual_time import elapse
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 pytestmark = pytest.mark.virtual_time
 
@@ -80,28 +78,6 @@ def storm(said: Said, objects: int) -> None:
 def held(controller: Controller[None]) -> int:
     """Return how many requests the breaker holds."""
     return controller.status().noop_writes.held
-
-
-class Measured:
-    """Metrics that keep the counts of no-op writes."""
-
-    def __init__(self) -> None:
-        self.counts = Counter[str]()
-        self.gauges = dict[str, float]()
-
-    def increment(self, name: str, labels: Mapping[str, str]) -> None:
-        """Count it."""
-        if "noop" in name:
-            assert labels == {"controller": "c"}
-            self.counts[name] += 1
-
-    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Keep nothing."""
-
-    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Keep the newest."""
-        if "noop" in name:
-            self.gauges[name] = value
 
 
 async def test_a_storm_of_noop_writes_is_one_error_and_a_status_flag(
@@ -271,25 +247,36 @@ async def test_held_requests_count_as_dropped_at_the_close() -> None:
 
 
 async def test_noop_writes_storms_and_held_requests_have_metrics() -> None:
-    metrics = Measured()
+    registry = MetricsRegistry()
     buggy = Buggy()
     controller: Controller[None] = Controller(
-        "c", buggy, options=options(noop_breaker=True), metrics=metrics
+        "c", buggy, options=options(noop_breaker=True), metrics=registry
     )
     said = Said()
     controller.add_source(said)
+
+    def figures() -> dict[str, float]:
+        begin, end = "controller_", '{controller="c"}'
+        found = collected(registry, "controller_noop", "controller_writes")
+        return {key.removeprefix(begin).removesuffix(end): n for key, n in found.items()}
+
     async with controller:
         storm(said, 100)
         await elapse(10.5)
-        assert metrics.gauges["controller_noop_breaker_open"] == 1.0
-        assert metrics.counts == {
-            "informer_noop_writes_total": buggy.writes,
-            "controller_noop_storms_total": 1,
-            "controller_noop_breaker_held_total": 80,
+        assert figures() == {
+            "writes_total": buggy.writes,
+            "noop_writes_total": buggy.writes,
+            "noop_storm": 1,
+            "noop_storms_total": 1,
+            "noop_breaker_open": 1,
+            "noop_breaker_held": held(controller),
+            "noop_breaker_held_total": 80,
         }
         buggy.is_mended = True
         await elapse(10.0)
-        assert metrics.gauges["controller_noop_breaker_open"] == 0.0
+        after = figures()
+    assert [after[f"noop_breaker_{name}"] for name in ("open", "held")] == [0, 0]
+    assert after["noop_storms_total"] == 1
 
 
 async def test_writes_outside_a_reconcile_have_no_controller() -> None:

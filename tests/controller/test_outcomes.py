@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyinformer import Request, Result, RetryAfter, TerminalError
 from pyinformer.controller._outcomes import Outcome, Outcomes
+from pyinformer.sources import request_text
 from tests.soak import examples
 
 _KEY = Request("default/a")
@@ -48,6 +49,29 @@ def test_errors_are_retried_at_growing_intervals_up_to_the_maximum() -> None:
         delays.append(delay)
         now += delay
     assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0]
+
+
+def test_the_worst_of_the_failing_keys_come_first() -> None:
+    deciding = outcomes()
+    for name, times in (("twice", 2), ("often", 4), ("once", 1), ("postponed", 0)):
+        for attempt in range(times):
+            deciding.failed(Request(name), _ERROR, attempt * 100.0)
+    deciding.failed(Request("postponed"), RetryAfter(5.0), 300.0)
+    deciding.succeeded(Request("twice"), None)
+    found = [(request_text(key), *failing) for key, failing in deciding.worst(2)]
+    assert found == [("often", 4, 308.0, "ValueError"), ("once", 1, 1.0, "ValueError")]
+    assert deciding.worst(3)[2][1] == (0, 305.0, "RetryAfter")
+
+
+def test_the_worst_are_chosen_from_the_keys_that_failed_first() -> None:
+    """The status is read at every probe, and there may be any number of failing keys."""
+    deciding = outcomes()
+    for number in range(1_500):
+        deciding.failed(Request(f"default/{number}"), _ERROR, 0.0)
+    deciding.failed(Request("default/1499"), _ERROR, 100.0)
+    assert len(deciding) == 1_500
+    assert {failing.failures for _, failing in deciding.worst(2_000)} == {1}
+    assert len(deciding.worst(2_000)) == 1_000
 
 
 def test_a_thousand_failures_overflow_nothing() -> None:

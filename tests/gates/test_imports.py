@@ -20,5 +20,21 @@ def test_import_loads_no_package_that_is_optional_or_slow() -> None:
 
     assert "pyinformer" in tops
     assert tops.isdisjoint(
-        {"aiohttp", "kubernetes_asyncio", "yaml", "pydantic", "pytest", "zstandard", "kopf"}
+        {
+            "aiohttp",
+            "kopf",
+            "kubernetes_asyncio",
+            "opentelemetry",
+            "pydantic",
+            "prometheus_client",
+            "pytest",
+            "yaml",
+            "zstandard",
+        }
     )
+
+
+def test_import_loads_no_registry_of_metrics() -> None:
+    loaded = loaded_modules()
+    assert "pyinformer.metrics" in loaded
+    assert loaded.isdisjoint({"pyinformer.metrics._registry", "pyinformer.metrics._catalogue"})

@@ -21,7 +21,7 @@ from tests.lossy import LossyConnection, lossy_cluster
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
     from pyinformer.informer import SharedInformer
     from pyinformer.testing import RequestRecord
@@ -29,32 +29,19 @@ if TYPE_CHECKING:
 PAGED = ReflectorOptions(rng=Hurry(), page_size=2)
 
 
-class Counts:
-    """Metrics that remember."""
-
-    def __init__(self) -> None:
-        self.counted: dict[tuple[str, str], int] = {}
-
-    def increment(self, name: str, labels: Mapping[str, str]) -> None:
-        key = (name, labels.get("kind") or labels.get("verdict") or "")
-        self.counted[key] = self.counted.get(key, 0) + 1
-
-    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None: ...
-
-    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None: ...
-
-
 class Followed:
     """An informer on a connection that can lose events."""
 
-    def __init__(
-        self, lossy: LossyConnection, informer: SharedInformer[None], counts: Counts
-    ) -> None:
+    def __init__(self, lossy: LossyConnection, informer: SharedInformer[None]) -> None:
         self.lossy = lossy
         self.informer = informer
-        self.counts = counts
         self.notes = Notes()
         informer.add_event_handler(self.notes)
+
+    def counted(self, name: str) -> dict[str, int]:
+        """Return what the audits have counted, by its detail."""
+        found = core_of(self.informer).caches.counts()
+        return {what[1]: count for what, count in found.items() if what[0] == name}
 
     @property
     def loads(self) -> int:
@@ -82,13 +69,12 @@ async def following(
     **arguments: Any,
 ) -> AsyncIterator[Followed]:
     """Run an informer on a connection that can lose events, synced."""
-    counts = Counts()
     config = pyinformer.config.ClusterConfig(server=server.url)
     async with lossy_cluster(config) as (cluster, lossy):
         informer: SharedInformer[None] = pyinformer.SharedInformer(
-            cluster, "v1", plural, options=options, metrics=counts, **arguments
+            cluster, "v1", plural, options=options, **arguments
         )
-        followed = Followed(lossy, informer, counts)
+        followed = Followed(lossy, informer)
         async with informer:
             await informer.wait_for_cache_sync(timeout_seconds=100)
             await until(lambda: informer.status().reflector.state == "watching")
@@ -141,7 +127,8 @@ async def test_a_correct_cache_is_verified_by_metadata_alone(apiserver: APIServe
     assert [request.query.get("limit") for request in apiserver.requests] == ["2"] * 3
     assert all("as=PartialObjectMetadataList" in one.accept for one in apiserver.requests)
     assert followed.informer.last_audit == report
-    assert followed.counts.counted == {("informer_audits_total", "consistent"): 1}
+    assert followed.counted("audits") == {"consistent": 1}
+    assert followed.counted("audit_mismatches") == {}
 
 
 @pytest.mark.parametrize("queue", ["direct", "real_fifo"])
@@ -168,7 +155,7 @@ async def test_one_lost_event_is_named_counted_and_repaired(
         assert followed.loads == loads + 1
         errors = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert [key in record.getMessage() for record in errors] == [True]
-        assert followed.counts.counted["informer_audit_mismatches_total", kind] == 1
+        assert followed.counted("audit_mismatches")[kind] == 1
         assert (await followed.informer.audit(timeout_seconds=100)).is_consistent
 
 
@@ -499,7 +486,7 @@ async def test_many_differences_are_counted_and_few_are_named(apiserver: APIServ
         report = await followed.informer.audit(timeout_seconds=100)
 
         assert (report.phantom.count, len(report.phantom.keys)) == (150, 100)
-        assert followed.counts.counted["informer_audit_mismatches_total", "phantom"] == 150
+        assert followed.counted("audit_mismatches")["phantom"] == 150
         assert str(report).count("default/") == 10
         await until(lambda: followed.cached() == listed(apiserver))
 

@@ -18,6 +18,7 @@ from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, 
 from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._context import InformerContext
 from pyinformer.informer._freshness import Freshness
+from pyinformer.informer._metrics import InformerMetrics
 from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.informer._store_sink import StoreSink
 from pyinformer.metrics import NO_METRICS
@@ -57,14 +58,14 @@ class Bench:
     def __init__(self) -> None:
         self.indexer: Indexer[None] = Indexer()
         self.reflector = Reflector()
+        scope = Scope.of("v1", "pods", None, None, None)
         context: InformerContext[None] = InformerContext(
             cluster=cast("Any", None),
             settings=InformerSettings(),
             options=None,
-            metrics=NO_METRICS,
+            metrics=InformerMetrics(NO_METRICS, cast("Any", None), scope),
             lifecycle=cast("Any", Running()),
         )
-        scope = Scope.of("v1", "pods", None, None, None)
         self.freshness: Freshness[None] = Freshness(context, scope, self.indexer)
         self.store_sink: StoreSink[None] = StoreSink(
             self.indexer, SinkOwner(), freshness=self.freshness

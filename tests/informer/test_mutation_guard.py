@@ -22,7 +22,6 @@ from pyinformer.errors import (
     ObjectNotFoundError,
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
-from pyinformer.metrics import NO_METRICS, Metrics
 from tests.informer.clusters import cluster_of, pod
 from tests.waiting import until
 
@@ -35,30 +34,11 @@ if TYPE_CHECKING:
 _SOON = 0.02
 
 
-class Counters:
-    """Metrics that are counted by name."""
-
-    def __init__(self) -> None:
-        self.counted: dict[str, int] = {}
-
-    def increment(self, name: str, labels: Mapping[str, str]) -> None:
-        """Count one."""
-        assert labels["informer"] == "pods.v1" or "mutations" not in name
-        self.counted[name] = self.counted.get(name, 0) + 1
-
-    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Keep nothing."""
-
-    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """Keep nothing."""
-
-
 @asynccontextmanager
 async def sharing(
     server: APIServer,
     mode: MutationMode = "off",
     *,
-    metrics: Metrics = NO_METRICS,
     period_seconds: float = _SOON,
 ) -> AsyncIterator[SharedInformer[None]]:
     """Run an informer that shares, synced, with a detector of this mode."""
@@ -73,7 +53,6 @@ async def sharing(
             "pods",
             sharing="decoded",
             mutation_detector=detector,
-            metrics=metrics,
         ) as informer,
     ):
         await informer.wait_for_cache_sync(timeout_seconds=100)
@@ -170,8 +149,7 @@ async def test_sample_mode_finds_heals_and_counts_a_mutation(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     apiserver.create(pod("a"))
-    counters = Counters()
-    async with sharing(apiserver, "sample", metrics=counters) as pods:
+    async with sharing(apiserver, "sample") as pods:
         pods.add_event_handler(lambda _: None, name="culprit")
         before = pods.lister["default/a"].raw
         change(pods.lister.decoded["default/a"])
@@ -182,7 +160,7 @@ async def test_sample_mode_finds_heals_and_counts_a_mutation(
         assert [str(path) for path in mutation.paths] == ["metadata.x: absent became int"]
         assert "x" not in pods.lister.decoded["default/a"]["metadata"]
         assert pods.lister["default/a"].raw is before
-        assert counters.counted["informer_cache_mutations_total"] == 1
+        assert core_of(pods).mutation_guard.mutations == 1
         assert caplog.text.count("was changed in place") == 1
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
+from uuid import uuid4
 
 from docs.examples import pods_on_node
 from docs.examples.endpoints_controller import app as endpoints
@@ -129,7 +130,7 @@ async def _reconciled_again(
         return controller.status().outcomes.get("success", 0)
 
     before = successes()
-    touched = {"metadata": {"labels": {"touched": str(before)}}}
+    touched = {"metadata": {"labels": {"touched": uuid4().hex}}}  # never what it was
     server.api.patch("v1", "services", "web", touched, namespace)
     await until(lambda: successes() > before)
 

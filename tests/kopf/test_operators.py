@@ -702,10 +702,9 @@ async def test_a_peer_pauses_the_operator_and_what_is_missed_is_reported(
     server.create({"apiVersion": EXAMPLES, "kind": "ClusterKopfPeering", "metadata": metadata})
     events = Events()
     async with operating(registry_of(server, events), standalone=False):
-        await until(lambda: len(events.seen) == 2)
-        watches = server.open_watches
+        await until(lambda: len(events.seen) == 2 and server.open_watches == 3)
         peer(server, lifetime=3600)
-        await until(lambda: server.open_watches < watches)
+        await until(lambda: server.open_watches == 2)  # CRDs and peerings
         remove(server, "a")
         put(server, "c")
         peer(server)

@@ -172,11 +172,14 @@ class History(logging.Handler):
         )
 
     def _gone(self, name: str) -> None:
+        """Wait until the object is gone, and kopf has seen it: it handles a successor beside it."""
+
         def is_gone() -> bool:
             try:
                 self._get(name)
             except NotFoundError:
-                return True
+                events = [line for line in self.record[name] if line.startswith("event ")]
+                return events[-1].startswith("event DELETED ")
             return False
 
         _until(is_gone, name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
 from threading import Thread
@@ -21,7 +21,8 @@ from pyinformer.controller import Controller
 from pyinformer.errors import APIStatusError, FencedError, TooManyRequestsError, TransportError
 from pyinformer.sources import Request
 from pyinformer.testing import APIServer, Fault, World
-from pyinformer.transport import CURRENT_GUARD, find_config
+from pyinformer.transport import find_config
+from tests.guards import Guard, guarded
 from tests.leaderelection.electing import Line
 from tests.waiting import until
 
@@ -29,51 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyinformer.apimachinery import KubeObject
-
-
-class Guard:
-    """A guard that a test shuts; requests that wait are notified, or are not."""
-
-    def __init__(self, *, passes: int | None = None, announces: bool = True) -> None:
-        self.checks = 0
-        self.is_shut = False
-        self.written: list[tuple[str, str]] = []
-        self._passes = passes
-        self._announces = announces
-        self._cut_offs: list[Callable[[], None]] = []
-
-    def check(self) -> None:
-        """Refuse when shut, or when the checks that may pass are used up."""
-        self.checks += 1
-        is_used_up = self._passes is not None and self.checks > self._passes
-        if self.is_shut or is_used_up:
-            raise FencedError(lease="ops/db", reason="the test has shut it")
-
-    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
-        """Keep a function for the end."""
-        self._cut_offs.append(cut_off)
-        return lambda: self._cut_offs.remove(cut_off)
-
-    def record_write(self, resource: str, resource_version: str) -> None:
-        """Keep what was written."""
-        self.written.append((resource, resource_version))
-
-    def shut(self) -> None:
-        """End the term."""
-        self.is_shut = True
-        if self._announces:
-            for cut_off in list(self._cut_offs):
-                cut_off()
-
-
-@contextmanager
-def guarded(guard: Guard) -> Iterator[Guard]:
-    """Guard the writes of the block."""
-    token = CURRENT_GUARD.set(guard)
-    try:
-        yield guard
-    finally:
-        CURRENT_GUARD.reset(token)
 
 
 def _map(name: str, *, size: int = 1) -> dict[str, Any]:
@@ -99,11 +55,14 @@ async def test_the_guard_is_checked_after_each_wait_of_a_request() -> None:
             with guarded(Guard()) as guard:
                 await cluster.create(_map("counted"))
             assert guard.checks >= 4  # turn, the request itself, login, socket
+            assert guard.refusals == 0
             assert _writes(server) == ["POST"]
             server.clear_requests()
             for passes in range(guard.checks):
-                with guarded(Guard(passes=passes)), pytest.raises(FencedError):
+                refusing = Guard(passes=passes)
+                with guarded(refusing), pytest.raises(FencedError):
                     await cluster.create(_map(f"refused-{passes}"))
+                assert refusing.refusals == 1
             assert _writes(server) == []
             await cluster.create(_map("by-others"))
 

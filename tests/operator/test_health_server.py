@@ -212,6 +212,18 @@ async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
         assert len(server._connections) <= _health_server._MAX_CONNECTIONS
 
 
+async def test_a_probe_that_left_before_its_answer_is_dropped_without_an_error() -> None:
+    failures = list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    async with HealthServer({"/livez": _Checked()}) as server:
+        port = int(server.url.rpartition(":")[2])
+        # Nothing is read meanwhile, as while a handler blocks the event loop.
+        with socket.create_connection(("127.0.0.1", port)) as probe:
+            probe.sendall(get("/livez"))
+        assert await ask(port, get("/livez")) == (200, "ok\n")
+    assert failures == []
+
+
 async def test_closing_drops_the_connections_that_are_open() -> None:
     server = HealthServer({"/readyz": _Checked()})
     await server.start()

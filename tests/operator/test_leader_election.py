@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,6 +16,7 @@ from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import ForbiddenError, InvalidArgumentError, StaleCacheError
 from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.operator import OperatorRun
+from pyinformer.operator._health_server import Document
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line, now, pause
 from tests.waiting import until
@@ -121,8 +123,9 @@ def test_a_standby_is_ready_and_its_state_is_shown(world: World) -> None:
             assert "leads by default/db-operator" in one.run.health.overview()
             assert "held by one" in two.run.health.overview()
             page = two.run.health.pages()["/status"]({})
-            assert isinstance(page, dict)
-            assert page["leader_election"][0]["holder"] == "one"
+            assert isinstance(page, Document)
+            status = json.loads(b"".join(page.pieces))
+            assert status["leader_election"][0]["holder"] == "one"
 
     world.run(scenario)
 

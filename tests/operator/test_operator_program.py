@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -25,7 +26,7 @@ import asyncio, logging, sys
 import pyinformer
 
 logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
-app = pyinformer.Operator("db-operator")
+app = pyinformer.Operator("db-operator", leader_election={election})
 options = pyinformer.ControllerOptions(
     sync_timeout_seconds={sync_seconds}, drain_timeout_seconds=0.1, grace_seconds=0.1
 )
@@ -33,6 +34,7 @@ options = pyinformer.ControllerOptions(
 
 @app.reconcile("acme.io/v1", "{plural}", options=options)
 async def reconcile(request, obj, cluster):
+    logging.info("on %s", type(asyncio.get_running_loop()).__module__)
     print(f"reconciled {{request}}", flush=True)
     while {stubborn}:
         try:
@@ -59,7 +61,7 @@ def api() -> Iterator[APIServer]:
 def command(api: APIServer, **parts: object) -> list[str]:
     """Return the command line of an operator."""
     chosen = {"sync_seconds": 60, "plural": "databases", "port": 0, "url": api.url}
-    chosen |= {"stubborn": False, **parts}
+    chosen |= {"stubborn": False, "election": None, **parts}
     return [sys.executable, "-c", _PROGRAM.format(**chosen)]
 
 
@@ -73,14 +75,27 @@ def _handles(pid: int, number: signal.Signals) -> bool:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_program_with_status_0(api: APIServer, sent: signal.Signals) -> None:
-    with running(command(api), errors=subprocess.PIPE) as program:
+@pytest.mark.parametrize(
+    ("switch", "election", "loop"),
+    [
+        pytest.param("", "None", "uvloop", id="uvloop"),
+        pytest.param("off", "None", "asyncio", id="switched-off"),
+        pytest.param("", "pyinformer.LeaderElection()", "asyncio", id="leader-election"),
+    ],
+)
+def test_a_signal_ends_a_program_with_status_0(
+    api: APIServer, sent: signal.Signals, switch: str, election: str, loop: str
+) -> None:
+    environ = {**os.environ, "PYINFORMER_UVLOOP": switch}
+    arguments = command(api, election=election)
+    with running(arguments, env=environ, errors=subprocess.PIPE) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "reconciled default/a\n"
         program.send_signal(sent)
         output, errors = program.communicate(timeout=_WAIT_SECONDS)
 
     assert (program.returncode, output) == (0, "ended\n")
+    assert f"on {loop}" in errors
     assert "health endpoint: http://127.0.0.1:" in errors
     assert "Traceback" not in errors
 

@@ -20,7 +20,7 @@ from pyinformer.operator import Operator
 from pyinformer.sources import Request
 from pyinformer.tasks import WorkerThreads
 from pyinformer.testing import APIServer, Fault, World
-from pyinformer.transport import CURRENT_GUARD
+from tests.guards import Guard, guarded
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -118,27 +118,9 @@ async def test_the_guard_of_a_term_holds_in_every_thread(api: APIServer) -> None
             pool.submit(write, cluster).result()
         assert cluster.get("v1", "configmaps", "default/a").metadata.name == "a"
 
-    token = CURRENT_GUARD.set(_Deposed())
-    try:
+    with guarded(Guard(passes=0)):
         await call(api, work)
-    finally:
-        CURRENT_GUARD.reset(token)
     assert len(refused) == 2
-
-
-class _Deposed:
-    """The guard of a term that has ended."""
-
-    def check(self) -> None:
-        """Refuse."""
-        raise FencedError(lease="default/test", reason="its term has ended")
-
-    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
-        """Take it back by doing nothing: nothing leaves."""
-        return lambda: None
-
-    def record_write(self, resource: str, resource_version: str) -> None:
-        """Record nothing."""
 
 
 class _Hanging:

@@ -6,28 +6,37 @@ import asyncio
 import json
 import logging
 import os
+import platform
 import signal
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 import pyinformer
-from pyinformer import Operator, SharedInformerFactory
+from pyinformer import ClusterPool, Operator, SharedInformerFactory
+from pyinformer._clock import monotonic
 from pyinformer.controller import ControllerStatus, NoopWriteStatus
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import ClusterUnavailableError, InvalidArgumentError
 from pyinformer.health import Health, HealthServer
+from pyinformer.operator._health_server import Document
 from pyinformer.operator._same_host import PageRequest, is_loopback, why_foreign
+from pyinformer.operator._status_pages import _informer
+from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer, Fault
 from pyinformer.workqueue import Queue
 from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import HURRIED, pod
-from tests.operator.test_health_server import ask, get
+from tests.operator.test_health_server import ask, connected, get
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from pyinformer import Cluster
     from pyinformer.apimachinery import JSONObject
 
 
@@ -75,6 +84,61 @@ async def test_a_failing_page_shows_no_content_and_a_bad_query_names_the_problem
     async with HealthServer({}, pages={"/fails": fails, "/refuses": refuses}) as server:
         assert await ask(server.port, get("/fails")) == (500, "the page failed with ValueError\n")
         assert await ask(server.port, get("/refuses")) == (400, "key: is missing\n")
+
+
+async def test_a_page_of_pieces_lets_the_loop_run_in_between() -> None:
+    steps: list[str] = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(3):
+            ends_at = monotonic() + 0.002
+            while monotonic() < ends_at:
+                """Take longer than a step may."""
+            steps.append("piece")
+            asyncio.get_running_loop().call_soon(steps.append, "loop")
+            yield b"%d" % number
+
+    async with HealthServer({}, pages={"/a": lambda _: Document("text/x", pieces())}) as server:
+        assert await ask(server.port, get("/a")) == (200, "012")
+        assert await ask(server.port, get("/a", "HEAD")) == (200, "")
+
+    assert steps[:6] == ["piece", "loop"] * 3
+
+
+async def test_a_page_that_fails_after_some_pieces_is_an_error_as_a_whole() -> None:
+    def pieces(error: Exception) -> Iterator[bytes]:
+        yield b"half of a secret"
+        raise error
+
+    pages = {
+        "/fails": lambda _: Document("text/x", pieces(ValueError("a secret"))),
+        "/refuses": lambda _: Document("text/x", pieces(InvalidArgumentError("key", "is odd"))),
+    }
+    async with HealthServer({}, pages=pages) as server:
+        assert await ask(server.port, get("/fails")) == (500, "the page failed with ValueError\n")
+        assert await ask(server.port, get("/refuses")) == (400, "key: is odd\n")
+
+
+async def test_a_page_is_not_finished_for_a_client_that_is_gone() -> None:
+    made = 0
+    has_begun = asyncio.Event()
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal made
+        while True:
+            made += 1
+            has_begun.set()
+            yield b"more"
+
+    async with HealthServer({}, pages={"/a": lambda _: Document("text/x", pieces())}) as server:
+        async with connected(server.port) as (_, writer):
+            writer.write(get("/a"))
+            await has_begun.wait()
+            writer.transport.abort()
+        await until(lambda: not server._connections)
+        before = made
+        await ask(server.port, get("/"))
+        assert made <= before
 
 
 @pytest.mark.parametrize(
@@ -169,8 +233,8 @@ async def test_pages_are_for_the_same_host_on_every_listening_address() -> None:
     """Probes come from outside the pod; other callers must not read the program's state."""
     server = HealthServer({"/readyz": lambda: ()}, pages={"/status": lambda _: "fine"})
 
-    status, words, _ = server._answer(PageRequest("GET", "/status", ("10.0.0.1", 1)))
-    assert (int(status), words.partition(":")[0]) == (
+    answer = server._answer(PageRequest("GET", "/status", ("10.0.0.1", 1)))
+    assert (int(answer.status), answer.body.partition(":")[0]) == (
         403,
         "this page is served to the same host only",
     )
@@ -218,7 +282,14 @@ async def test_the_status_of_a_program_is_json_of_its_records(api: APIServer) ->
     assert age == round(age, 3)
     assert found["watchdog"]["blocked"] == 0
     assert found["controllers"] == found["abandoned_handlers"] == []
+    assert found["schema"] == 1
+    assert found["program"]["python"] == platform.python_version()
+    assert found["program"]["pyinformer"] == version("pyinformer")
+    assert found["program"]["uptime_seconds"] >= 0
+    (where,) = found["clusters"]
+    assert where == {"name": "", "server": api.url, "source": "server=", "pool": None}
     assert text[0] == 200
+    assert body.isascii()
     assert text[1].splitlines()[0].startswith("pods.v1: ")
     assert len(text[1].splitlines()) == len(shown.splitlines()) + 2 == 5
     assert text[1].splitlines()[-2:] == ["live: yes", "ready: yes"]
@@ -227,6 +298,49 @@ async def test_the_status_of_a_program_is_json_of_its_records(api: APIServer) ->
     words = "informer: none is called 'nodes'; there are: pods.v1, configmaps.v1 in default\n"
     assert unknown == (400, words)
     assert odd == (400, "format: must be json or text, got 'xml'\n")
+
+
+async def test_clusters_of_informers_and_of_pools_are_shown_once(api: APIServer) -> None:
+    @asynccontextmanager
+    async def follow(cluster: Cluster) -> AsyncIterator[SharedInformerFactory]:
+        async with SharedInformerFactory(cluster) as made:
+            yield made
+
+    def connect(name: str) -> Any:
+        if name == "down":
+            raise ValueError("no such cluster")
+        return pyinformer.connect(server=api.url, name=name)
+
+    async with ClusterPool(follow, connect=connect) as pool:
+        factory = await pool.get("eu", timeout_seconds=100)
+        factory.informer("v1", "pods")
+        with pytest.raises(ClusterUnavailableError):
+            await pool.get("down", timeout_seconds=100)
+        health = Health(pool, factory)
+        async with health.server() as server:
+            found = json.loads((await fetched(server.url, "/status"))[1])
+            one = await fetched(server.url, "/status?informer=eu: pods.v1".replace(" ", "%20"))
+        notes = health.live().notes
+
+    eu, down = found["clusters"]
+    assert (eu["name"], eu["server"], eu["pool"]["state"]) == ("eu", api.url, "open")
+    assert (down["name"], down["server"], down["pool"]["state"]) == ("down", None, "failed")
+    assert down["pool"]["failed_attempts"] == 1
+    (informer,) = found["informers"]
+    assert (informer["informer"], informer["cluster"]) == ("eu: pods.v1", "eu")
+    assert json.loads(one[1])["informers"][0]["informer"] == "eu: pods.v1"
+    assert notes == ("cluster down: failed: ValueError: no such cluster",)
+
+
+async def test_an_informer_of_very_many_namespaces_shows_those_that_are_not_followed() -> None:
+    names = [f"n{number:03}" for number in range(150)]
+    async with pyinformer.connect(server="http://127.0.0.1:1") as cluster:
+        new = SharedInformerFactory(cluster).informer("v1", "pods", namespaces=names).status()
+    well = [replace(one, state=ReflectorState.WATCHING, has_synced=True) for one in new.namespaces]
+    shown = _informer(replace(new, namespaces=(*well[:140], new.namespaces[140], *well[141:])))
+
+    assert (shown["namespaces_total"], len(shown["namespaces"])) == (150, 100)
+    assert [one["has_synced"] for one in shown["namespaces"][:2]] == [False, True]
 
 
 async def test_explanations_are_given_of_one_informer_or_of_all(api: APIServer) -> None:
@@ -325,8 +439,12 @@ async def test_an_operator_shows_its_caches_and_its_controllers(api: APIServer) 
         status = await fetched(run.health_url, "/status")
         text = await fetched(run.health_url, "/status?format=text")
         explained = await fetched(run.health_url, "/explain?key=default/a")
+        page = await fetched(run.health_url, "/debug")
 
-    assert json.loads(status[1])["controllers"][0]["name"] == "pods"
+    assert (page[0], page[1].partition("\n")[0]) == (200, "<!doctype html>")
+    (controller,) = json.loads(status[1])["controllers"]
+    assert (controller["name"], controller["hot_total"]) == ("pods", 0)
+    assert controller["failing_keys"] == []
     assert "controller pods: working; 0 keys wait" in text[1]
     assert "It is cached at " in explained[1]
 

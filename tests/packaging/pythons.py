@@ -30,7 +30,7 @@ from tests.packaging.environments import (
     uv,
 )
 
-_EXTRAS = ("cli", "testing", "pydantic", "compact", "kopf")
+_EXTRAS = ("cli", "testing", "pydantic", "compact", "kopf", "prometheus")
 _TEST_GROUP = ("--group", f"{ROOT / 'pyproject.toml'}:test")
 _DEPENDENCIES = (
     "kubernetes-asyncio",

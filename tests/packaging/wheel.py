@@ -36,6 +36,9 @@ from tests.packaging.environments import (
 _IN_WHEEL = {
     "pyinformer/py.typed",
     "pyinformer/cli/project/templates/Dockerfile.template",
+    "pyinformer/operator/debug/debug.css",
+    "pyinformer/operator/debug/debug.html",
+    "pyinformer/operator/debug/debug.js",
     "pyinformer/testing/kube_apiserver/go.mod",
     "pyinformer/testing/kube_apiserver/go.sum",
     "pyinformer/testing/pytest_plugin.py",

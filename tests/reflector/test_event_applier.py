@@ -75,7 +75,9 @@ def test_additions_updates_and_deletions_of_an_object_are_applied() -> None:
     }
     assert bench.sink.bookmarks == ["110"]
     assert bench.guard.position == "111"
-    assert bench.follower.frames == 5
+    applied = bench.follower
+    assert (applied.added, applied.modified, applied.deleted, applied.bookmarks) == (1, 2, 1, 1)
+    assert (applied.events, applied.frames) == (4, 5)
 
 
 def test_the_cache_decides_between_addition_and_update() -> None:

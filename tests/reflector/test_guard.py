@@ -6,8 +6,6 @@ a verdict is what the store and its handlers see.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from pyinformer.reflector import Guard
@@ -15,24 +13,6 @@ from pyinformer.reflector.guard import Decision, Suspicion
 from tests.reflector.samples import meta
 
 KEY = "default/a"
-
-
-class Counter:
-    """Metrics that keep what is counted."""
-
-    def __init__(self) -> None:
-        self.counted: list[tuple[str, dict[str, str]]] = []
-        self.shown: dict[str, float] = {}
-
-    def increment(self, name: str, labels: Mapping[str, str]) -> None:
-        self.counted.append((name, dict(labels)))
-
-    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        raise AssertionError(f"a guard measures nothing: {name}")
-
-    def set(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        assert (name, labels["resource"]) == ("informer_rv_order", "pods.v1")
-        self.shown[labels["mode"]] = value
 
 
 def guard_at(position: str) -> Guard:
@@ -516,35 +496,27 @@ def test_versions_compare_as_numbers_of_any_length() -> None:
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_a_regression_is_counted_with_type_source_and_action(kind: str) -> None:
-    metrics = Counter()
-    guard = Guard(metrics=metrics, resource="pods.v1")
-    guard.loaded("150")
-    guard.metrics.event_type = kind
+    guard = guard_at("150")
+    guard.counts.event_type = kind
     (delete if kind == "DELETED" else change)(guard, "110", None if kind == "DELETED" else "130")
-    labels = {"resource": "pods.v1", "type": kind, "source": "event", "action": "ignored"}
-    assert metrics.counted == [("informer_rv_regressions_total", labels)]
+    assert guard.counts.detailed() == {("rv_regressions", kind, "event", "ignored"): 1}
+    assert counts(guard) == {"rv_regressions:ignored": 1}
 
 
-def test_every_regression_has_the_same_label_names() -> None:
-    metrics = Counter()
-    guard = Guard(metrics=metrics, resource="pods.v1")
-    guard.loaded("150")
+def test_every_regression_has_as_many_details() -> None:
+    guard = guard_at("150")
     guard.judge_bookmark("140")
     guard.judge_verified(KEY, None, None, "140")
     guard.loaded("160", rewound=True)
     guard.loaded("140")
-    told = [labels for name, labels in metrics.counted if name == "informer_rv_regressions_total"]
-    assert [(each["type"], each["source"], each["action"]) for each in told] == [
-        ("BOOKMARK", "bookmark", "probe"),
-        ("", "verify", "probe"),
-        ("", "list_item", "reset"),
-        ("", "list", "reset"),
+    assert [what for what in guard.counts.detailed() if what[0] == "rv_regressions"] == [
+        ("rv_regressions", "BOOKMARK", "bookmark", "probe"),
+        ("rv_regressions", "", "verify", "probe"),
+        ("rv_regressions", "", "list_item", "reset"),
+        ("rv_regressions", "", "list", "reset"),
     ]
-
-
-def test_an_error_of_a_watch_is_counted_by_its_code() -> None:
-    metrics = Counter()
-    Guard(metrics=metrics, resource="pods.v1").metrics.count("watch_errors", "410", label="code")
-    assert metrics.counted == [
-        ("informer_watch_errors_total", {"resource": "pods.v1", "code": "410"})
-    ]
+    assert counts(guard) == {
+        "rv_regressions:probe": 2,
+        "rv_regressions:reset": 2,
+        "lineage_resets": 2,
+    }

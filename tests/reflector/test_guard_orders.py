@@ -9,7 +9,7 @@ import pytest
 from pyinformer.reflector import Guard
 from pyinformer.reflector.guard import Decision, Order, Suspicion
 from tests.reflector.samples import meta
-from tests.reflector.test_guard import KEY, Counter, change, counts, delete
+from tests.reflector.test_guard import KEY, change, counts, delete
 
 OTHER = "default/other"
 
@@ -178,8 +178,7 @@ def test_a_proven_break_is_a_new_epoch_in_any_order(order: Order) -> None:
 def test_another_order_is_one_error_line_and_in_the_status(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    metrics = Counter()
-    guard = Guard(metrics=metrics, resource="pods.v1")
+    guard = Guard(resource="pods.v1")
     guard.loaded("150")
     with caplog.at_level(logging.ERROR):
         guard.use_order("per_object")
@@ -187,7 +186,6 @@ def test_another_order_is_one_error_line_and_in_the_status(
     assert [record.getMessage() for record in caplog.records] == [
         "pods.v1: resource versions are taken as per_object instead of global from now on"
     ]
-    assert metrics.shown == {"global": 0.0, "per_object": 1.0, "opaque": 0.0}
     assert guard.order == guard.statistics().order == "per_object"
     assert change(guard, "110", "100") is Decision.UPDATE
 

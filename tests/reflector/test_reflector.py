@@ -207,7 +207,7 @@ async def test_deletions_before_a_relist_are_reported_as_tombstones(server: APIS
         await running.until_equal()
         assert running.sink.history["default/a"][-1] == f"delete? {last}"
         assert len(running.sink.history["default/b"]) == 1, "unchanged, so untold"
-        assert running.counts()["watch_errors:410"] == 1
+        assert running.reflector.status().outcomes["errors:410"] == 1
         assert running.reflector.status().guard.epoch == 0
 
 

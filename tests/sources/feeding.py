@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyinformer.apimachinery import (
     Added,
@@ -152,21 +152,3 @@ class Noted:
         """Return what was noted since the last call."""
         lines, self.lines = self.lines, []
         return lines
-
-
-class Counted:
-    """Metrics that keep the counts."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def increment(self, name: str, labels: Any) -> None:
-        """Add one."""
-        line = f"{name} {' '.join(labels.values())}"
-        self.counts[line] = self.counts.get(line, 0) + 1
-
-    def observe(self, name: str, value: float, labels: Any) -> None:
-        """Keep nothing."""
-
-    def set(self, name: str, value: float, labels: Any) -> None:
-        """Keep nothing."""

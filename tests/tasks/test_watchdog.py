@@ -12,9 +12,12 @@ import pytest
 from pyinformer.apimachinery import Added, Event
 from pyinformer.informer import Handler
 from pyinformer.informer.delivery import Listener
+from pyinformer.metrics import NO_METRICS, MetricsRegistry
 from pyinformer.tasks._user_tasks import UserTasks
 from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
+from tests.metrics.reading import collected
 from tests.objects import make
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,3 +183,46 @@ def test_a_closed_loop_ends_the_thread() -> None:
     assert watchdog._thread is not None
     watchdog._thread.join(100.0)
     assert not watchdog._thread.is_alive()
+
+
+def blocks(registry: MetricsRegistry) -> dict[str, float]:
+    """Return the figures of the loop."""
+    return collected(registry, "informer_loop")
+
+
+async def test_blocks_are_counted_once_in_each_metrics_system(reports: Reports) -> None:
+    shared, own = MetricsRegistry(), MetricsRegistry()
+    watchdogs = [
+        Watchdog(limit_seconds=0.05, ping_seconds=0.01, metrics=metrics)
+        for metrics in (NO_METRICS, shared, shared, own)
+    ]
+    for watchdog in watchdogs:
+        watchdog.start_nowait()
+    zero = {"informer_loop_blocks_total": 0, "informer_loop_blocked_seconds_total": 0}
+    try:
+        block = threading.Event()
+        while not all(watchdog.statistics().blocked for watchdog in watchdogs):
+            block.wait(0.2)
+        await until(lambda: all(one._blocked_since is None for one in watchdogs))
+        counted = watchdogs[1].statistics().blocked
+        found = [blocks(registry) for registry in (shared, own)]
+    finally:
+        for watchdog in watchdogs:
+            watchdog.stop_nowait()
+    assert [one["informer_loop_blocks_total"] for one in found] == [counted, counted]
+    assert all(one["informer_loop_blocked_seconds_total"] >= 0.05 * counted for one in found)
+    assert zero.keys() == found[0].keys()
+    assert blocks(shared) == blocks(own) == {}
+
+
+async def test_the_series_of_the_loop_are_there_from_the_start_to_the_end() -> None:
+    registry = MetricsRegistry()
+    watchdog = Watchdog(metrics=registry)
+    assert blocks(registry) == {}
+    watchdog.start_nowait()
+    assert blocks(registry) == {
+        "informer_loop_blocks_total": 0,
+        "informer_loop_blocked_seconds_total": 0,
+    }
+    watchdog.stop_nowait()
+    assert blocks(registry) == {}

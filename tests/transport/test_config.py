@@ -15,6 +15,7 @@ import trustme
 import yaml
 
 from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError
+from pyinformer.testing import APIServer
 from pyinformer.transport import (
     ClusterConfig,
     Credentials,
@@ -426,3 +427,55 @@ def test_connecting_in_a_pod_loads_little(tmp_path: Path, account: Path) -> None
     assert not {"yaml", "kubernetes_asyncio"} & set(late)
     assert "aiohttp" in late
     assert rss_kib - said_by(_AIOHTTP_ALONE) <= 18 * 1024  # 12.4 MB on 3.11
+
+
+_SYNC = """
+import asyncio, json, sys
+import pyinformer
+
+async def main():
+    async with pyinformer.connect(sys.argv[1]) as cluster:
+        async with pyinformer.SharedInformerFactory(cluster) as factory:
+            pods = factory.informer("v1", "pods")
+            await factory.start()
+            await factory.wait_for_cache_sync(timeout_seconds=100)
+            count = len(pods.lister.list())
+    print(json.dumps([count, sorted(sys.modules)]))
+
+asyncio.run(main())
+"""
+_REFUSED = """
+import asyncio, json, sys
+from pyinformer.transport import ClusterConfig, Connection
+
+async def main():
+    connection = Connection(ClusterConfig(server="http://127.0.0.1:1"))
+    try:
+        async with connection.stream("/api/v1/pods", watch=True):
+            pass
+    except ConnectionError as error:
+        print(json.dumps([type(error).__name__, sorted(sys.modules)]))
+    await connection.aclose()
+
+asyncio.run(main())
+"""
+_OF_REQUESTS = {"aiohttp", "yarl", "kubernetes_asyncio", "importlib.metadata", "email.message"}
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_an_informer_syncs_and_ends_without_what_only_requests_need(
+    tmp_path: Path, *, tls: bool
+) -> None:
+    with APIServer(tls=tls) as server:
+        server.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+        count, loaded = said_by(_SYNC, str(server.write_kubeconfig(tmp_path / "kubeconfig")))
+
+    assert count == 1
+    assert not _OF_REQUESTS & {*loaded}
+
+
+def test_a_watch_that_is_refused_loads_nothing_that_only_requests_need() -> None:
+    error, loaded = said_by(_REFUSED)
+
+    assert error == "TransportError"
+    assert not _OF_REQUESTS & {*loaded}

@@ -30,6 +30,9 @@ class _Guard:
     def record_write(self, resource: str, resource_version: str) -> None:
         """Ignore it."""
 
+    def record_refusal(self) -> None:
+        """Ignore it."""
+
 
 @pytest.fixture
 def pair() -> Iterator[tuple[GuardedSocket, socket.socket]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import AsyncExitStack
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,7 +30,7 @@ from pyinformer.errors import (
 )
 from pyinformer.transport import ClusterConfig, StaticCredentials
 from pyinformer.transport.http import _responses
-from pyinformer.transport.http._session import _user_agent, common_headers
+from pyinformer.transport.http._session import common_headers
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 from tests.waiting import settle
 
@@ -635,11 +636,5 @@ async def test_secrets_are_in_no_repr() -> None:
         assert "s3cret" not in repr(c) + repr(c.config) + repr(c.config.credentials)
 
 
-def test_only_the_first_request_reads_the_name_of_this_program_from_the_disk() -> None:
-    """Later ones would read it on the event loop, once for each page of a list."""
-    first = common_headers()
-    before = _user_agent.cache_info()
-    assert common_headers() == first
-    after = _user_agent.cache_info()
-    assert (after.misses - before.misses, after.hits - before.hits) == (0, 1)
-    assert first["User-Agent"].startswith("pyinformer/")
+def test_the_user_agent_is_the_installed_version() -> None:
+    assert common_headers()["User-Agent"] == f"pyinformer/{version('pyinformer')}"

@@ -19,11 +19,11 @@ from pyinformer.errors import (
     UnauthorizedError,
 )
 from pyinformer.transport import (
-    CURRENT_GUARD,
     NetworkConnection,
     SessionConnection,
     SessionTimeouts,
 )
+from tests.guards import Guard, guarded
 from tests.transport.serving import Request, Server, always, response, serving, silence
 
 if TYPE_CHECKING:
@@ -171,40 +171,18 @@ async def test_a_write_without_an_answer_may_have_been_carried_out(method: str) 
     assert (words in str(caught.value)) == (method == "PUT")
 
 
-class _Term:
-    """The guard of a term that another library's login outlives."""
-
-    is_over = False
-
-    def check(self) -> None:
-        """Refuse writes when it is over."""
-        if self.is_over:
-            raise FencedError(lease="lease", reason="over", has_ended=True)
-
-    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
-        """Ignore it."""
-        return lambda: None
-
-    def record_write(self, resource: str, resource_version: str) -> None:
-        """Ignore it."""
-
-
 async def test_a_write_whose_term_ends_during_the_login_is_not_begun() -> None:
     async with borrowing(always(response())) as (connection, library, _):
         library.server = "http://127.0.0.1:1"  # a connection would be refused
-        term = _Term()
+        guard = Guard(announces=False)
 
         def timeouts(*, watch: bool) -> SessionTimeouts:
-            term.is_over = True
+            guard.shut()
             return SessionTimeouts()
 
         library.timeouts = timeouts  # type: ignore[method-assign]  # called before the login
-        token = CURRENT_GUARD.set(term)
-        try:
-            with pytest.raises(FencedError) as caught:
-                await connection.request("DELETE", "/x")
-        finally:
-            CURRENT_GUARD.reset(token)
+        with guarded(guard), pytest.raises(FencedError) as caught:
+            await connection.request("DELETE", "/x")
     assert not caught.value.may_have_left
 
 

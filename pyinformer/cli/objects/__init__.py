@@ -2,6 +2,7 @@
 
 from pyinformer.cli.objects._command import Command, DisplayOptions
 from pyinformer.cli.objects._get import Get, ObjectFilter
+from pyinformer.cli.objects._record import RecordCommand
 from pyinformer.cli.objects._session import ServerAccess, WatchTarget
 from pyinformer.cli.objects._watch import WatchCommand
 
@@ -10,6 +11,7 @@ __all__ = [
     "DisplayOptions",
     "Get",
     "ObjectFilter",
+    "RecordCommand",
     "ServerAccess",
     "WatchCommand",
     "WatchTarget",

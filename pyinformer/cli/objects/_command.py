@@ -1,4 +1,4 @@
-"""One run of `watch` or `get`: its deadline, its errors and its exit status.
+"""One run of `watch`, `get` or `record`: its deadline, its errors and its exit status.
 
 Every expected error becomes one line on stderr. Only a bug of pyinformer shows a traceback.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO, final
 
@@ -51,8 +52,8 @@ class DisplayOptions:
 class Job(Protocol):
     """What a command does with its informer."""
 
-    def prepare(self, informer: SharedInformer[Any]) -> object:
-        """Add indexes or handlers to the informer before it starts."""
+    def prepare(self, informer: SharedInformer[Any]) -> AbstractAsyncContextManager[object] | None:
+        """Add indexes or handlers before the informer starts; return what lasts to the end."""
         ...
 
     async def perform(self, found: Session, deadline: anyio.CancelScope) -> int:
@@ -67,7 +68,7 @@ class Job(Protocol):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One run of `watch` or `get`."""
+    """One run of `watch`, `get` or `record`."""
 
     name: str
     access: ServerAccess

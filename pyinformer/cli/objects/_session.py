@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -199,7 +199,7 @@ async def session(
     access: ServerAccess,
     target: WatchTarget,
     errors: Output,
-    prepare: Callable[[SharedInformer[Any]], object],
+    prepare: Callable[[SharedInformer[Any]], AbstractAsyncContextManager[object] | None],
     sync_state: SyncState,
 ) -> AsyncIterator[Session]:
     """Begin to follow what is target.
@@ -208,7 +208,8 @@ async def session(
         access: how the cluster is reached.
         target: what.
         errors: receives progress reports.
-        prepare: is called with the informer before it starts.
+        prepare: is called with the informer before it starts; what it returns is entered until
+            the end.
         sync_state: is updated while the cache syncs.
 
     Raises:
@@ -238,17 +239,17 @@ async def session(
             memory="metadata" if target.metadata_only else "strip_managed_fields",
             absent="require",
         )
-        prepare(informer)
-        await factory.start()
-        yield Session(
-            informer=informer,
-            resource=resource,
-            namespaces=namespaces,
-            is_namespaced=is_namespaced,
-            errors=errors,
-            progress=ProgressReporter(),
-            sync_state=sync_state,
-        )
+        async with prepare(informer) or nullcontext():
+            await factory.start()
+            yield Session(
+                informer=informer,
+                resource=resource,
+                namespaces=namespaces,
+                is_namespaced=is_namespaced,
+                errors=errors,
+                progress=ProgressReporter(),
+                sync_state=sync_state,
+            )
 
 
 def _namespaces(target: WatchTarget, default: str) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Generic, final
+from typing import TYPE_CHECKING, Generic, final
 
 import anyio
 
@@ -35,6 +35,9 @@ from pyinformer.tasks import (
     repeats_text,
     trace_text,
 )
+
+if TYPE_CHECKING:
+    from pyinformer.metrics import Histogram
 
 _log = get_logger(__name__)
 
@@ -158,10 +161,22 @@ class Listener(Generic[V]):
         self._last_error: str | None = None
         self._log_exceptions: LogExceptions = log_exceptions
         self._failures = FailureLog()
+        self._processing: Histogram | None = None
         self._notable: deque[tuple[str, str]] = deque(maxlen=_NOTABLE_CALLS)
 
-    def start_nowait(self) -> None:
-        """Start calling the handler, on the running loop. A second call does nothing."""
+    @property
+    def depth(self) -> int:
+        """How many events wait."""
+        return self._mailbox.depth
+
+    def start_nowait(self, *, processing: Histogram | None = None) -> None:
+        """Start calling the handler, on the running loop. A second call does nothing.
+
+        Args:
+            processing: takes how long up to 16 calls take together, or one slow call;
+                None to record nothing.
+        """
+        self._processing = processing
         if self._task is None and not self.is_removed:
             name = f"handler {self.name} of {self._informer}"
             self._task = self._tasks.spawn(name, self._run())
@@ -429,7 +444,9 @@ class Listener(Generic[V]):
         self._raised(event, error)
 
     def _calls_per_look(self, last: Event[V] | None, now: float, seconds: float, calls: int) -> int:
-        """Return after how many calls to read the clock again; remember a slow one."""
+        """Return after how many calls to read the clock again; record how long they took."""
+        if self._processing is not None:
+            self._processing.observe(seconds)
         took = now - self._in_flight_since
         if calls == 1 and last is not None and took > _NOTABLE_SECONDS:
             what = f"a call for {_version_of(last)} took {took * 1000:.0f} ms"

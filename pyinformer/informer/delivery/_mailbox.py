@@ -270,7 +270,7 @@ class Mailbox(Generic[V]):
 
     def observe_nowait(self, now: float) -> None:
         """Sample depth and age; called periodically by the reader."""
-        self._peak = max(self._peak, self._depth())
+        self._peak = max(self._peak, self.depth)
         if self._places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
             self._mark_place = self._places_left + self._places()
@@ -286,7 +286,7 @@ class Mailbox(Generic[V]):
         Args:
             now: of the same clock as for `observe_nowait` and `stamp_nowait`.
         """
-        depth = self._depth()
+        depth = self.depth
         return MailboxStatistics(
             depth=depth,
             peak=max(self._peak, depth),
@@ -320,7 +320,9 @@ class Mailbox(Generic[V]):
     def _places(self) -> int:
         return len(self._initial or ()) + len(self._queue) + len(self._slots)
 
-    def _depth(self) -> int:
+    @property
+    def depth(self) -> int:
+        """How many events wait; readable from any thread."""
         return self._places() + self._pairs + len(self._resyncs or ())
 
     def _settle(self) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyinformer.informer.delivery._event_stream import EventStream
     from pyinformer.informer.delivery._handlers import Handler
+    from pyinformer.metrics import Histogram
 
 _In = TypeVar("_In", bound=View | None, contravariant=True)
 _Both = TypeVar("_Both", bound=View | None)
@@ -104,6 +105,7 @@ class SharedProcessor(Generic[V]):
         self._streams: list[EventStream[V]] = []
         self._resyncs: dict[Listener[V], anyio.CancelScope] = {}
         self._group: TaskGroup | None = None
+        self._processing: Histogram | None = None
         self._counts_bytes = False
         self._is_closed = False
 
@@ -116,6 +118,11 @@ class SharedProcessor(Generic[V]):
     def handler_names(self) -> tuple[str, ...]:
         """The names of the registered handlers; readable from any thread."""
         return tuple(listener.name for listener in tuple(self._listeners))
+
+    @property
+    def depth(self) -> int:
+        """How many events wait for handlers; readable from any thread."""
+        return sum(listener.depth for listener in tuple(self._listeners))
 
     def count_bytes_nowait(self) -> None:
         """Bound mailboxes by bytes, too: the informer has received a large object."""
@@ -155,13 +162,15 @@ class SharedProcessor(Generic[V]):
             self._start(listener, self._group)
         return Registration(listener, self)
 
-    def start_nowait(self, group: TaskGroup) -> None:
+    def start_nowait(self, group: TaskGroup, *, processing: Histogram | None = None) -> None:
         """Start calling handlers, on the running loop; later handlers start at once.
 
         Args:
             group: runs the periodic resyncs.
+            processing: takes how long handlers take; None to record nothing.
         """
         self._group = group
+        self._processing = processing
         for listener in self._listeners:
             self._start(listener, group)
 
@@ -220,7 +229,7 @@ class SharedProcessor(Generic[V]):
         return tuple(listener.history(key, now) for listener in tuple(self._listeners))
 
     def _start(self, listener: Listener[V], group: TaskGroup) -> None:
-        listener.start_nowait()
+        listener.start_nowait(processing=self._processing)
         if listener.resync_period_seconds > 0:
             self._resyncs[listener] = scope = anyio.CancelScope()
             group.start_soon(self._resync, listener, scope)

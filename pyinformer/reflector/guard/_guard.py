@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, final
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import Updated, older, resource_version_is_well_formed
-from pyinformer.metrics import NO_METRICS, Metrics
+from pyinformer.reflector.guard._counts import Counts, GuardStatistics
 from pyinformer.reflector.guard._memory import KeyMemory, PointRead
-from pyinformer.reflector.guard._metrics import GuardMetrics, GuardStatistics
 from pyinformer.reflector.guard._rules import RULES, Decision, Order, SkipReason, identity
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ class Guard:
     """Judges the events of one reflector in the order of their arrival, and holds the position.
 
     Args:
-        metrics: where occurrences are counted.
-        resource: the label of this guard's counts.
+        resource: its name in logs.
         order: what resource versions are taken to prove.
     """
 
@@ -58,10 +56,10 @@ class Guard:
         "_rules",
         "_unordered",
         "compares_contents",
+        "counts",
         "epoch",
         "ignores_old_bookmarks",
         "is_resetting",
-        "metrics",
         "order",
         "position",
         "resume_position",
@@ -70,14 +68,12 @@ class Guard:
         "unordered_lists",
     )
 
-    def __init__(
-        self, *, metrics: Metrics = NO_METRICS, resource: str = "", order: Order = "global"
-    ) -> None:
+    def __init__(self, *, resource: str = "", order: Order = "global") -> None:
         self.position: str = ""
         """Every change up to here is applied; empty before the first list."""
         self.epoch: int = 0
         """How often the server's history turned out not to be the one that was followed."""
-        self.metrics: GuardMetrics = GuardMetrics(metrics, resource)
+        self.counts: Counts = Counts()
         """The counts of this guard, and of what happens around it."""
         self.suspicion: Suspicion | None = None
         """Why the current stream cannot be followed any further; None while it can."""
@@ -106,7 +102,6 @@ class Guard:
         self.order: Order = order
         """What resource versions are taken to prove; changed by `use_order` alone."""
         self._rules = RULES[order]
-        self.metrics.show_order(order)
 
     def use_order(self, order: Order) -> None:
         """Change what resource versions are taken to prove, and log it.
@@ -126,7 +121,6 @@ class Guard:
         self.resume_position = self.position
         self._unordered = 0
         self._memory.point_reads.clear()
-        self.metrics.show_order(order)
 
     def sees_no_order(self) -> bool:
         """Return whether lists or streams in a row were out of order, but each object's states not.
@@ -181,11 +175,11 @@ class Guard:
         new_epoch = self.begin_load(resource_version, rewound=rewound, broken=broken)
         if new_epoch:
             if rewound:
-                self.metrics.regressed("reset", source="list_item")
+                self.counts.regressed("reset", source="list_item")
             elif self.is_behind(resource_version):
-                self.metrics.regressed("reset", source="list")
+                self.counts.regressed("reset", source="list")
             self.epoch += 1
-            self.metrics.count("lineage_resets")
+            self.counts.add("lineage_resets")
             self._memory.clear()
         self.is_resetting = self.compares_contents = False
         self.unordered_lists = 0
@@ -214,14 +208,14 @@ class Guard:
 
     def statistics(self) -> GuardStatistics:
         """Return the position and the counts."""
-        tombstones, counts = len(self._memory.tombstones), self.metrics.counts()
+        tombstones, counts = len(self._memory.tombstones), self.counts.by_name()
         return GuardStatistics(self.position, self.epoch, tombstones, counts, self.order)
 
     def connected(self) -> None:
         """Reset what is counted for each connection."""
         self.suspicion = None
         self.to_verify = ""
-        self.metrics.event_type = "MODIFIED"
+        self.counts.event_type = "MODIFIED"
         self._regressions = 0
 
     def apply_newer(
@@ -260,7 +254,7 @@ class Guard:
         if reason is not None:
             return self._skip(key, version, reason)
         if version == self.position and self.order == "global":
-            self.metrics.count("equal_rv")
+            self.counts.add("equal_rv")
         return self._take(key, new, cached)
 
     def _take(self, key: str, new: ObjectMeta, cached: ObjectMeta | None) -> Decision:
@@ -269,7 +263,7 @@ class Guard:
             return Decision.ADD
         if cached.uid == new.uid:
             return Decision.UPDATE
-        self.metrics.count("uid_replacements")
+        self.counts.add("uid_replacements")
         is_global = self.order == "global"
         died = new.resource_version if is_global else cached.resource_version
         self._memory.tombstones.add(key, cached.uid, died)
@@ -302,9 +296,9 @@ class Guard:
         self._memory.tombstones.add(key, cached.uid, version, is_dated=is_news and not is_last)
         if self.order == "global" and not is_news:
             if version == self.position and not is_last:
-                self.metrics.count("equal_rv")
+                self.counts.add("equal_rv")
             else:
-                self.metrics.count("delete_old_rv")
+                self.counts.add("delete_old_rv")
         return Decision.REMOVE
 
     def _judge_deletion_of_unknown(self, key: str, gone: ObjectMeta) -> Decision:
@@ -314,13 +308,13 @@ class Guard:
         if self.is_behind(version):
             return self._skip(key, version, SkipReason.STALE)
         if self.order == "global" and not is_news and not is_replay:
-            self.metrics.count("equal_rv")
+            self.counts.add("equal_rv")
         self._advance(version)
         return Decision.SKIP
 
     def _skip(self, key: str, version: str, reason: SkipReason) -> Decision:
         if reason is SkipReason.DUPLICATE:
-            self.metrics.count("duplicate_events")
+            self.counts.add("duplicate_events")
             self._move(version)
         elif reason is SkipReason.UNPROVEN:
             self._unordered += 1
@@ -332,7 +326,7 @@ class Guard:
         return Decision.SKIP
 
     def _ignore_regression(self, version: str) -> None:
-        self.metrics.regressed("ignored")
+        self.counts.regressed("ignored")
         if self.order == "global":
             self._unordered = 0  # objects themselves went back: this server replays or lags
             self._regressions += 1
@@ -348,9 +342,9 @@ class Guard:
             return False
         if self.is_behind(resource_version):
             if self.ignores_old_bookmarks:
-                self.metrics.regressed("ignored", source="bookmark")
+                self.counts.regressed("ignored", source="bookmark")
                 return False
-            self.metrics.regressed("probe", source="bookmark")
+            self.counts.regressed("probe", source="bookmark")
             self.suspicion = Suspicion.BOOKMARK
             return False
         self._settle(resource_version or self.position)
@@ -386,7 +380,7 @@ class Guard:
         is_news = identity(found) != identity(cached)
         contradicts = self._rules.contradicts
         if is_contradicted or (is_news and contradicts(key, found, cached, self._memory)):
-            self.metrics.regressed("probe", source="verify")
+            self.counts.regressed("probe", source="verify")
             self.suspicion = Suspicion.CONTRADICTED
             return Decision.SKIP
         if self.order == "global":
@@ -414,13 +408,13 @@ class Guard:
         return False
 
     def _suspect(self, key: str) -> Decision:
-        self.metrics.regressed("verified")
+        self.counts.regressed("verified")
         self.suspicion = Suspicion.UNPROVEN
         self.to_verify = key
         return Decision.SKIP
 
     def _malformed(self) -> Decision:
-        self.metrics.count("rv_malformed")
+        self.counts.add("rv_malformed")
         self.suspicion = Suspicion.MALFORMED
         return Decision.SKIP
 

@@ -24,8 +24,6 @@ Order: TypeAlias = Literal["global", "per_object", "opaque"]
 custom resources promise. `per_object`: only two of the same object do. `opaque`: only equality
 means anything. The last two are for aggregated APIs that keep their state in their own way."""
 
-ORDERS: tuple[Order, ...] = ("global", "per_object", "opaque")
-
 
 class Decision(enum.Enum):
     """What the store and its handlers do with an event."""

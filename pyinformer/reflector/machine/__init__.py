@@ -2,6 +2,6 @@
 
 from pyinformer.reflector.machine._load_modes import WatchListMemory
 from pyinformer.reflector.machine._machine import ReflectorMachine
-from pyinformer.reflector.machine.steps import ReflectorState
+from pyinformer.reflector.machine.steps import LoadCause, ReflectorState
 
-__all__ = ["ReflectorMachine", "ReflectorState", "WatchListMemory"]
+__all__ = ["LoadCause", "ReflectorMachine", "ReflectorState", "WatchListMemory"]

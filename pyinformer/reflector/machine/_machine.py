@@ -84,6 +84,8 @@ class ReflectorMachine:
         self.last_error: InformerError | None = None
         self.loads: int = 0
         """How many loads were complete."""
+        self.load_cause: steps.LoadCause | None = None
+        """Why the load that runs or is retried was begun; None between loads."""
         self.breaks_order: bool = False
         """The server breaks the order of resource versions; the cache is still served."""
         self.distrust: bool = False
@@ -97,6 +99,7 @@ class ReflectorMachine:
         self.delays_relist: bool = False
         """The history broke again within seconds: the load of the latest break is delayed."""
         self._requested = ""
+        self._requested_by: steps.LoadCause = "request"
         self._distrusts_next = False
         self._in_touch_at = float("-inf")
         self._failed_proofs = 0
@@ -104,11 +107,8 @@ class ReflectorMachine:
         self._loaded_after_break = False
         self._next: steps.Command = steps.Watch()
         self._expired_after_load = 0
-        self._watches_since_load = 0
-        self._empty_watches = 0
-        self._too_large = 0
-        self._behind = 0
-        self._unordered_lists = 0
+        self._watches_since_load = self._empty_watches = 0
+        self._too_large = self._behind = self._unordered_lists = 0
         self._delay = RetryDelay(rng)
         self._modes = LoadModes(watch_list, use_watch_list=use_watch_list)
         self._malformed = MalformedVersions()
@@ -145,14 +145,17 @@ class ReflectorMachine:
         self._modes.use_watch_list = use_watch_list
         self._delay.limit = max_retry_seconds
 
-    def request_relist(self, reason: str, *, distrust: bool = False) -> None:
+    def request_relist(
+        self, reason: str, *, cause: steps.LoadCause = "request", distrust: bool = False
+    ) -> None:
         """Load everything instead of the next watch.
 
         Args:
             reason: why, for people.
+            cause: why, for counts.
             distrust: the server's history is another one.
         """
-        self._requested = reason
+        self._requested, self._requested_by = reason, cause
         self.distrust = self.distrust or distrust
         self._distrusts_next = self._distrusts_next or distrust
         if distrust:
@@ -211,12 +214,25 @@ class ReflectorMachine:
 
     def begin_load(self) -> None:
         """Record that a load sends its first request: it serves every earlier relist request."""
+        self.load_cause = self.load_cause or self._cause_of_load()
         self.reason = (self.distrust and self.distrust_reason) or self._requested or self.reason
         self._requested = ""
         self._distrusts_next = self.delays_relist = False
 
+    def _cause_of_load(self) -> steps.LoadCause:
+        if not self.loads:
+            return "initial"
+        if self.distrust:
+            return "history"
+        if self._requested:
+            return self._requested_by
+        if isinstance(self.last_error, ResourceExpiredError):
+            return "expired"
+        return "absence" if isinstance(self.last_error, NotFoundError) else "failure"
+
     def _on_loaded(self, happened: steps.Loaded, now: float) -> steps.Command:
         self.loads += 1
+        self.load_cause = None
         self.attempts = 0
         self.last_error = None
         self.reason = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 from msgspec import Struct
 
@@ -36,6 +36,14 @@ class LoadMode(enum.Enum):
     WATCH_LIST = "watch-list"
     PAGED = "paged list"
     WHOLE = "unpaged list"
+
+
+LoadCause: TypeAlias = Literal[
+    "initial", "expired", "history", "audit", "outage", "poll", "absence", "request", "failure"
+]
+"""Why everything is loaded: for the first time; the position expired; the server's history is
+another; an audit found differences; the server was away for long; a list has no version to watch
+from; the resource was not served; the program asked; a watch failed or could not be followed."""
 
 
 class WakeCause(enum.Enum):

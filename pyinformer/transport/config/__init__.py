@@ -19,6 +19,7 @@ from pyinformer.transport.config._foreign_client import (
     config_from_client,
 )
 from pyinformer.transport.config._kubeconfig import KubeconfigPolicy
+from pyinformer.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.transport.config._proxy_environment import with_environment_proxy
 from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 
@@ -30,6 +31,7 @@ __all__ = [
     "Credentials",
     "ForeignClient",
     "KubeconfigPolicy",
+    "LoginOutcomes",
     "NoCredentials",
     "RenewingCredentials",
     "StaticCredentials",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
 from pyinformer.errors import ConfigurationError
+from pyinformer.transport.config._login_outcomes import LoginOutcomes
 
 TOKEN_FILE_MAX_AGE_SECONDS = 60.0
 """How long a token that was read from a file is used: as in client-go, kubelet rotates in time."""
@@ -148,13 +149,16 @@ class TokenFileCredentials:
         certificate: ClientCertificate | None = None,
     ) -> None:
         self.certificate: ClientCertificate | None = certificate
-        self._path = Path(path)
+        self.outcomes: LoginOutcomes = LoginOutcomes()
+        """Whether the file was read, each time."""
+        self.path: Path = Path(path)
+        """The file."""
         self._max_age_seconds = max_age_seconds
         self._headers: Mapping[str, str] = {}
         self._read_at = float("-inf")
 
     def __repr__(self) -> str:
-        return f"TokenFileCredentials({str(self._path)!r})"
+        return f"TokenFileCredentials({str(self.path)!r})"
 
     async def headers(self) -> Mapping[str, str]:
         """Return the header with the token; read the file again first if that is due.
@@ -172,7 +176,9 @@ class TokenFileCredentials:
         if now - self._read_at >= self._max_age_seconds:
             try:
                 self._headers = {"Authorization": self._read()}
+                self.outcomes.logged_in(is_success=True)
             except ConfigurationError:
+                self.outcomes.logged_in(is_success=False)
                 if not self._headers:
                     raise
             self._read_at = now
@@ -191,9 +197,9 @@ class TokenFileCredentials:
         self._read_at = float("-inf")
 
     def _read(self) -> str:
-        source = f"token file {self._path}"
+        source = f"token file {self.path}"
         try:
-            token = self._path.read_text(encoding="utf-8").strip()
+            token = self.path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(source, f"cannot be read: {error}") from error
         if not token:

@@ -25,6 +25,8 @@ from pyinformer.tasks import run_in_daemon
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.transport.config._renewing_credentials import Login
 
 EXEC_TIMEOUT_SECONDS: Final = 60.0  # without a user; less than streams wait for an answer
@@ -35,13 +37,18 @@ _KILL_SECONDS = 5.0
 
 
 async def run_exec_plugin(
-    plugin: ExecPlugin, *, timeout_seconds: float = EXEC_TIMEOUT_SECONDS
+    plugin: ExecPlugin,
+    *,
+    timeout_seconds: float = EXEC_TIMEOUT_SECONDS,
+    on_call: Callable[[int, str], None] | None = None,
 ) -> Login:
     """Run a plug-in and return the login that it printed.
 
     Args:
         plugin: the plug-in.
         timeout_seconds: how long it may take without a terminal.
+        on_call: called with the exit code and client-go's word for the outcome of the run; None
+            for no call.
 
     Raises:
         ConfigurationError: the plug-in is missing, failed, took too long or printed no credentials.
@@ -49,12 +56,14 @@ async def run_exec_plugin(
     Cancellation:
         Safe; the command is killed.
     """
+    record = on_call or _ignore
     interactive = plugin.is_interactive(has_terminal=_has_terminal())
     seconds = max(timeout_seconds, _INTERACTIVE_TIMEOUT_SECONDS) if interactive else timeout_seconds
     with tempfile.TemporaryFile() as words:  # has no name, and holds more than a pipe
         # A user at the terminal has to read the error output; otherwise its end is kept.
-        process = _start(plugin, None if interactive else words, interactive=interactive)
+        process = _start(plugin, None if interactive else words, record, interactive=interactive)
         is_late, printed = await _printed(process, seconds, group=not interactive)
+        record(*_outcome(process.returncode))
         said = _error_output(words, plugin, printed)
     if is_late:
         raise plugin.problem(f"the command did not end within {seconds:g} s; {said}")
@@ -96,7 +105,11 @@ def _read(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _start(
-    plugin: ExecPlugin, words: IO[bytes] | None, *, interactive: bool
+    plugin: ExecPlugin,
+    words: IO[bytes] | None,
+    record: Callable[[int, str], None],
+    *,
+    interactive: bool,
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 - the kubeconfig says what is to be run
@@ -110,6 +123,9 @@ def _start(
             start_new_session=not interactive,
         )
     except (OSError, ValueError) as error:
+        record(
+            1, "plugin_not_found_error" if isinstance(error, OSError) else "client_internal_error"
+        )
         raise _not_started(plugin, error) from error
 
 
@@ -148,6 +164,22 @@ def _error_output(words: IO[bytes], plugin: ExecPlugin, printed: bytes) -> str:
     words.seek(max(0, words.seek(0, os.SEEK_END) - _KEPT_WORDS_BYTES))
     said = last_lines(words.read(), plugin.secrets(printed))
     return f"error output: {said}" if said else "no error output"
+
+
+def _outcome(status: int | None) -> tuple[int, str]:
+    """Return the exit code of a command and the word for its outcome.
+
+    Source:
+        client-go plugin/pkg/client/auth/exec/metrics.go, incrementCallsMetric; Go's ExitCode of a
+        command that a signal ended is -1.
+    """
+    if status == 0:
+        return 0, "no_error"
+    return (-1 if status is None or status < 0 else status), "plugin_execution_error"
+
+
+def _ignore(code: int, status: str) -> None:
+    del code, status
 
 
 def _status_text(status: int) -> str:

@@ -20,6 +20,7 @@ from pyinformer.transport.config._credentials import (
     StaticCredentials,
     TokenFileCredentials,
 )
+from pyinformer.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 
 if TYPE_CHECKING:
@@ -72,33 +73,36 @@ class KubeconfigUser:
             credentials = TokenFileCredentials(token_file, certificate=_certificate(self.entry))
             await credentials.headers()  # a file that cannot be used is reported now
             return credentials
-        log_in = self._log_in()
+        outcomes = LoginOutcomes()
+        log_in = self._log_in(outcomes)
         if log_in is not None:
-            return RenewingCredentials(log_in, first=await log_in())
+            return RenewingCredentials(log_in, first=await log_in(), outcomes=outcomes)
         return self._written_in_kubeconfig()
 
-    def _log_in(self) -> Callable[[], Awaitable[Login]] | None:
+    def _log_in(self, outcomes: LoginOutcomes) -> Callable[[], Awaitable[Login]] | None:
         """Return the function that logs in; None if the entry needs no login."""
         entry = self.entry
         if entry.text("token") or entry.text("username"):
             return None
         if spec := entry.mapping("exec"):
             # As in client-go, UpdateTransportConfig of exec.go: a plug-in may ask the user.
-            return None if _has_pair(entry) else self._exec(spec)
+            return None if _has_pair(entry) else self._exec(spec, outcomes)
         if entry.mapping("auth-provider"):
             from pyinformer.transport.config._auth_provider import log_in_by_provider
 
             return partial(log_in_by_provider, entry, self.files, self.context, _certificate(entry))
         return None
 
-    def _exec(self, spec: Mapping[str, object]) -> Callable[[], Awaitable[Login]]:
+    def _exec(
+        self, spec: Mapping[str, object], outcomes: LoginOutcomes
+    ) -> Callable[[], Awaitable[Login]]:
         from pyinformer.transport.config._exec_plugin import exec_plugin
         from pyinformer.transport.config._exec_process import run_exec_plugin
 
         plugin = exec_plugin(self.entry, spec, self.cluster)
 
         async def log_in() -> Login:
-            login = await run_exec_plugin(plugin)
+            login = await run_exec_plugin(plugin, on_call=outcomes.plugin_called)
             if login.certificate is not None:
                 _check_certificate(login.certificate, plugin.problem)
             return login

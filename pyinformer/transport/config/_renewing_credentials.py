@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from pyinformer._clock import wall_time
 from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError
+from pyinformer.transport.config._login_outcomes import LoginOutcomes
 
 if TYPE_CHECKING:
     from pyinformer.transport.config._credentials import ClientCertificate
@@ -62,6 +63,7 @@ class RenewingCredentials:
         each_request: log in before every request, since only `log_in` knows what has expired;
             requests that wait at the same time share a login.
         wall_clock: returns the Unix time in seconds; logins expire by that clock.
+        outcomes: receives whether each login succeeded; None for new ones.
     """
 
     def __init__(
@@ -71,7 +73,10 @@ class RenewingCredentials:
         first: Login | None = None,
         each_request: bool = False,
         wall_clock: Callable[[], float] = wall_time,
+        outcomes: LoginOutcomes | None = None,
     ) -> None:
+        self.outcomes: LoginOutcomes = outcomes or LoginOutcomes()
+        """The outcomes of logins, except for logins before each request."""
         self._log_in = log_in
         self._each_request = each_request
         self._wall_clock = wall_clock
@@ -97,6 +102,11 @@ class RenewingCredentials:
     def certificate(self) -> ClientCertificate | None:
         """The client certificate of the last login."""
         return None if self._login is None else self._login.certificate
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the last login expires, in Unix seconds; None without one, or if that is unknown."""
+        return None if self._login is None else self._login.expires_at
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers of the last login; log in first if that is due.
@@ -155,6 +165,7 @@ class RenewingCredentials:
         try:
             login = await self._log_in()
             self._attempts, self._failure = self._attempts + 1, None
+            self._record(is_success=True)
             self._take(login)
         except asyncio.CancelledError:
             self._put_off()  # else every request with too short a timeout would start a login
@@ -162,11 +173,16 @@ class RenewingCredentials:
         except ConfigurationError as error:
             is_news, self._failure = self._failure is None, error
             self._attempts += 1
+            self._record(is_success=False)
             if not self._put_off():
                 raise
             if is_news:
                 text = "could not renew credentials (the current ones are still valid): %s"
                 _log.warning(text, error)
+
+    def _record(self, *, is_success: bool) -> None:
+        if not self._each_request:
+            self.outcomes.logged_in(is_success=is_success)
 
     def _put_off(self) -> bool:
         """Postpone the renewal; return whether the login is valid until then."""

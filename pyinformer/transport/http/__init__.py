@@ -4,6 +4,7 @@ from pyinformer.transport.http._body import LEAST_BYTES_PER_SECOND, Body, PushBo
 from pyinformer.transport.http._connection import Connection, Query
 from pyinformer.transport.http._errors import network_errors
 from pyinformer.transport.http._options import ConnectionOptions
+from pyinformer.transport.http._request_metrics import RequestMetrics, as_retry
 from pyinformer.transport.http._session import USER_AGENT_NAME
 from pyinformer.transport.http._session_connection import (
     SessionConnection,
@@ -19,9 +20,11 @@ __all__ = [
     "ConnectionOptions",
     "PushBody",
     "Query",
+    "RequestMetrics",
     "SessionConnection",
     "SessionSource",
     "SessionTimeouts",
+    "as_retry",
     "network_errors",
     "read_bounded",
 ]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import ssl
 
     from pyinformer.transport.config import ClientCertificate, ClusterConfig
+    from pyinformer.transport.http._request_metrics import RequestMetrics
 
     _Versions: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
@@ -30,14 +31,16 @@ class Authenticator:
 
     Args:
         config: the configuration of the connection.
+        metrics: where logins and new certificates are counted; None for nowhere.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
     """
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, *, metrics: RequestMetrics | None = None) -> None:
         self._credentials = config.credentials
-        self._tls = _TLSSettings(config)
+        self._metrics = metrics
+        self._tls = _TLSSettings(config, metrics, self._certificate())
         self._latest: Mapping[str, str] = {}
 
     async def headers(self) -> Mapping[str, str]:
@@ -49,11 +52,25 @@ class Authenticator:
         Cancellation:
             Safe.
         """
-        headers = await self._credentials.headers()
+        if self._metrics is None:
+            headers = await self._credentials.headers()
+        else:
+            headers = await self._counted(self._metrics)
         if headers != self._latest:
             self._latest = headers
             remember_tokens(self, headers)  # a server may quote them in its response
         return headers
+
+    async def _counted(self, metrics: RequestMetrics) -> Mapping[str, str]:
+        credentials = self._credentials
+        try:
+            return await credentials.headers()
+        finally:
+            if isinstance(credentials, RenewingCredentials | TokenFileCredentials):
+                for is_success in credentials.outcomes.take_logins():
+                    metrics.logged_in(is_success=is_success)
+                for code, status in credentials.outcomes.take_plugin_calls():
+                    metrics.plugin_called(code, status)
 
     def ssl_context(self, now: float) -> ssl.SSLContext | None:
         """Return the TLS settings for a request; None for plain HTTP.
@@ -64,10 +81,13 @@ class Authenticator:
         Raises:
             ConfigurationError: the credentials' client certificate cannot be used.
         """
+        return self._tls.context(self._certificate(), now)
+
+    def _certificate(self) -> ClientCertificate | None:
         found = self._credentials
         if isinstance(found, RenewingCredentials | TokenFileCredentials):
-            return self._tls.context(found.certificate, now)
-        return self._tls.context(None, now)
+            return found.certificate
+        return None
 
     def on_unauthorized(self, headers: Mapping[str, str]) -> None:
         """Renew the credentials before the next request: the server refused these headers.
@@ -88,13 +108,19 @@ class Authenticator:
 class _TLSSettings:
     """The TLS context of a server, made again when its certificates have changed."""
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        metrics: RequestMetrics | None,
+        certificate: ClientCertificate | None,
+    ) -> None:
         self._config = config
+        self._metrics = metrics
         names = (config.ca_file, config.client_certificate_file, config.client_key_file)
         self._files = tuple(name for name in names if name)
         self._versions = self._current_versions()
-        self._certificate: ClientCertificate | None = None
-        self._context = config.ssl_context()
+        self._certificate = certificate
+        self._context = config.ssl_context(certificate)
         self._check_at = float("-inf")
 
     def context(self, certificate: ClientCertificate | None, now: float) -> ssl.SSLContext | None:
@@ -126,8 +152,15 @@ class _TLSSettings:
         except ConfigurationError:
             if certificate is not self._certificate:
                 raise
+            self._count("failure", "ca_parse_error")
             return  # only one of two files has been written yet: the current context stays
+        if versions != self._versions:
+            self._count("success", "updated")
         self._context, self._certificate, self._versions = context, certificate, versions
+
+    def _count(self, result: str, reason: str) -> None:
+        if self._metrics is not None:
+            self._metrics.tls_files_read(result, reason)
 
     def _current_versions(self) -> _Versions:
         return tuple(map(_version, self._files))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, final
 from urllib.parse import urlencode, urlsplit
 
@@ -29,6 +29,7 @@ from pyinformer.errors import (
     TransportError,
 )
 from pyinformer.tasks import LoopOwner
+from pyinformer.tracing import CURRENT_REQUEST, RequestSpan
 from pyinformer.transport._status import NO_SERVER_BEHIND
 from pyinformer.transport.config import (
     ClusterConfig,
@@ -48,6 +49,7 @@ from pyinformer.transport.http._errors import (
 from pyinformer.transport.http._fence import Fence, fence_of
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._pending import PendingRequest, PendingRequests
+from pyinformer.transport.http._request_metrics import MeasuredRequest, RequestMetrics
 from pyinformer.transport.http._responses import (
     LIVENESS_PATH,
     UNAUTHORIZED,
@@ -89,6 +91,7 @@ class _Request:
     headers: Mapping[str, str]
     content: bytes | None = None
     fence: Fence | None = None
+    span: RequestSpan | None = field(default_factory=CURRENT_REQUEST.get)
 
     @property
     def target(self) -> str:
@@ -105,18 +108,26 @@ class Connection:
     Args:
         config: the server and how to reach it.
         options: its limits.
+        metrics: where its requests are counted; None for nowhere.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read, or the environment
             names a proxy that cannot be used.
     """
 
-    def __init__(self, config: ClusterConfig, *, options: ConnectionOptions | None = None) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        options: ConnectionOptions | None = None,
+        metrics: RequestMetrics | None = None,
+    ) -> None:
         self._config = config = with_environment_proxy(config, os.environ)
         self._options = options or ConnectionOptions()
-        self._authenticator = Authenticator(config)
+        self._metrics = metrics
+        self._authenticator = Authenticator(config, metrics=metrics)
         remember_tokens(self, proxy_login(config))  # the proxy may quote it in its answer
-        self._dialer = Dialer(self._options)
+        self._dialer = Dialer(self._options, metrics=metrics)
         self._server = config.server.rstrip("/")
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
@@ -137,7 +148,24 @@ class Connection:
         self._loop = LoopOwner(f"the connection to {self._server}")
         self._compressed: set[str] = set()  # URLs whose watches the server compresses unasked
         self._is_closed = False
+        self.waiting: int = 0
+        """How many requests wait for one of the connections that requests share."""
         self._now: Callable[[], float] = float  # the loop's, from the first request on
+        if metrics is not None:
+            metrics.add(self)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have no complete response yet; safe from any thread.
+
+        A watch counts until it is opened.
+        """
+        return len(self._pending)
+
+    @property
+    def open_sockets(self) -> int:
+        """How many sockets are open, those of watches included; safe from any thread."""
+        return self._dialer.open_sockets
 
     @property
     def config(self) -> ClusterConfig:
@@ -190,30 +218,33 @@ class Connection:
         """
         self.claim_loop()
         url = self._server + path
-        async with self._pool_place(url, watch=watch):
-            headers = {"Accept": accept} if accept else {}
-            response = await self._open(
-                _Request(
-                    method="GET", url=url, query=query, watch=watch, what=what, headers=headers
+        with self._measured("GET", is_watch=watch) as measured:
+            async with self._pool_place(url, watch=watch):
+                headers = {"Accept": accept} if accept else {}
+                response = await self._open(
+                    _Request(
+                        method="GET", url=url, query=query, watch=watch, what=what, headers=headers
+                    )
                 )
-            )
-            body = self._body(response, url, watch=watch)
-            self._bodies.add(body)
-            timer = None
-            if deadline_seconds is not None:
-                loop = asyncio.get_running_loop()
-                timer = loop.call_later(deadline_seconds, body.expire, deadline_seconds)
-            try:
-                if watch:
-                    yield body
-                else:
-                    with self._pending.add(url, self._now(), _REST):
+                body = self._body(response, url, watch=watch)
+                if measured is not None:
+                    measured.opened(body)
+                self._bodies.add(body)
+                timer = None
+                if deadline_seconds is not None:
+                    loop = asyncio.get_running_loop()
+                    timer = loop.call_later(deadline_seconds, body.expire, deadline_seconds)
+                try:
+                    if watch:
                         yield body
-            finally:
-                if timer is not None:
-                    timer.cancel()
-                self._bodies.discard(body)
-                body.close()
+                    else:
+                        with self._pending.add(url, self._now(), _REST):
+                            yield body
+                finally:
+                    if timer is not None:
+                        timer.cancel()
+                    self._bodies.discard(body)
+                    body.close()
 
     async def request(
         self,
@@ -255,27 +286,14 @@ class Connection:
             seconds = timeout_seconds
         if not seconds > 0:
             raise InvalidArgumentError("timeout_seconds", f"must be greater than 0, got {seconds}")
-        try:
-            async with (
-                asyncio.timeout(seconds),
-                fence_of(method) as fence,
-                self._pool_place(url, watch=False),
-            ):
-                headers = {"Content-Type": content_type} if body is not None else {}
-                return await self._exchange(
-                    _Request(
-                        method=method,
-                        url=url,
-                        query=query,
-                        headers=headers,
-                        content=body,
-                        fence=fence,
-                    )
-                )
-        except TimeoutError as error:
-            if isinstance(error, InformerError):
-                raise
-            raise late_error(error, url, method, waited_seconds=seconds) from error
+        headers = {"Content-Type": content_type} if body is not None else {}
+        request = _Request(method=method, url=url, query=query, headers=headers, content=body)
+        if self._metrics is None:
+            return await self._request(request, seconds)
+        with self._metrics.request(method) as measured:
+            answer = await self._request(request, seconds)
+            measured.received(len(answer))
+            return answer
 
     async def probe(self, timeout_seconds: float) -> bool:
         """Return whether the server answers a small request.
@@ -293,6 +311,7 @@ class Connection:
         """
         if self._is_closed:
             return False
+        status: int | None = None
         try:
             async with asyncio.timeout(timeout_seconds), self._new_session(watch=True) as alone:
                 response = await alone.get(
@@ -303,12 +322,29 @@ class Connection:
                     proxy=self._config.proxy_url,
                 )
                 response.close()
+                status = response.status
         except network_errors():
             self._authenticator.on_connection_failed()  # a certificate may have changed
             return False
         except InformerError:  # such as a certificate that cannot be read
             return False
-        return response.status not in NO_SERVER_BEHIND
+        finally:
+            if self._metrics is not None:
+                self._metrics.answered("GET", status)
+        return status not in NO_SERVER_BEHIND
+
+    async def _request(self, request: _Request, seconds: float) -> bytes:
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                fence_of(request.method) as fence,
+                self._pool_place(request.url, watch=False),
+            ):
+                return await self._exchange(replace(request, fence=fence) if fence else request)
+        except TimeoutError as error:
+            if isinstance(error, InformerError):
+                raise
+            raise late_error(error, request.url, request.method, waited_seconds=seconds) from error
 
     async def _exchange(self, request: _Request) -> bytes:
         try:
@@ -326,6 +362,8 @@ class Connection:
         self._is_closed = True
         sessions = list(self._sessions.values())
         self._sessions.clear()
+        if self._metrics is not None:
+            self._metrics.remove(self)
         for watch in tuple(self._watches):
             watch.fail(TransportError(self._server, "the connection was lost: closed by aclose()"))
         for body in tuple(self._bodies):
@@ -344,6 +382,7 @@ class Connection:
             yield
             return
         seconds = self._options.acquire_timeout_seconds
+        self.waiting += 1
         try:
             async with asyncio.timeout(seconds):
                 await self._requests.acquire()
@@ -354,10 +393,19 @@ class Connection:
                 f" for {seconds:g} s"
             )
             raise RequestTimeoutError(url, reason, waited_seconds=seconds) from error
+        finally:
+            self.waiting -= 1
         try:
             yield
         finally:
             self._requests.release()
+
+    def _measured(
+        self, method: str, *, is_watch: bool
+    ) -> AbstractContextManager[MeasuredRequest | None]:
+        if self._metrics is None:
+            return nullcontext()
+        return self._metrics.request(method, is_watch=is_watch)
 
     async def _open(self, request: _Request) -> Response:
         """Send a request, again after a 401, and return a successful response."""
@@ -365,7 +413,9 @@ class Connection:
         if response.status == UNAUTHORIZED:
             response.close()
             self._authenticator.on_unauthorized(login)
-            response, _ = await self._send(request)
+            response, _ = await self._send(request, is_retry=True)
+        if request.span is not None:
+            request.span.status = response.status
         return await successful(
             response,
             lambda refused: self._read_error(refused, request.url),
@@ -383,8 +433,23 @@ class Connection:
                 response, body, most_seconds=self._options.idle_timeout_seconds
             )
 
-    async def _send(self, request: _Request) -> tuple[Response, Mapping[str, str]]:
+    async def _send(
+        self, request: _Request, *, is_retry: bool = False
+    ) -> tuple[Response, Mapping[str, str]]:
         """Send a request; return the response and the headers that authenticated the request."""
+        if self._metrics is None:
+            return await self._send_once(request)
+        if not request.watch:
+            self._metrics.sent(request.method, len(request.content or b""))
+        status: int | None = None
+        try:
+            sent = await self._send_once(request)
+            status = sent[0].status
+            return sent
+        finally:
+            self._metrics.answered(request.method, status, is_retry=is_retry)
+
+    async def _send_once(self, request: _Request) -> tuple[Response, Mapping[str, str]]:
         if self._is_closed:
             raise LifecycleError(f"the connection to {self._server} is closed")
         self._now = asyncio.get_running_loop().time
@@ -414,7 +479,8 @@ class Connection:
     ) -> Response:
         """Send a request; return its response when the headers have arrived."""
         context = self._authenticator.ssl_context(self._now())
-        own = {**request.headers, **login}
+        traced = {} if request.span is None else request.span.headers
+        own = {**traced, **request.headers, **login}
         url = request.url
         if request.watch and self._reads_watches_itself and url not in self._compressed:
             direct = await self._send_watch(request.target, pending, own, context)

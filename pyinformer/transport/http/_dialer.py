@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyinformer.transport.http._options import ConnectionOptions
     from pyinformer.transport.http._pending import PendingRequest
+    from pyinformer.transport.http._request_metrics import RequestMetrics
 
 _IDLE: Final = ("TCP_KEEPIDLE", "TCP_KEEPALIVE")  # the second is its name on macOS
 _INTERVAL: Final = ("TCP_KEEPINTVL",)
@@ -33,12 +34,18 @@ class Dialer:
 
     Args:
         options: the options of the connection.
+        metrics: where sockets and lookups are counted; None for nowhere.
     """
 
-    def __init__(self, options: ConnectionOptions) -> None:
+    def __init__(
+        self, options: ConnectionOptions, *, metrics: RequestMetrics | None = None
+    ) -> None:
         self.timeout_seconds: float = options.connect_timeout_seconds
         """How long name, TCP and TLS may take together."""
-        self.resolver = Resolver()
+        self.resolver = Resolver(None if metrics is None else metrics.resolved)
+        self.open_sockets: int = 0
+        """How many sockets are open."""
+        self._metrics = metrics
         idle = math.ceil(options.keepalive_idle_seconds)  # the kernel counts in whole seconds
         interval = math.ceil(options.keepalive_interval_seconds)
         probes = options.keepalive_probes
@@ -57,14 +64,20 @@ class Dialer:
     def new_socket(self, address: AddrInfoType) -> socket.socket:
         """Make a socket with keepalive; options that the system lacks keep its default."""
         family, kind, protocol, _, _ = address
-        sock = GuardedSocket(family, kind, protocol)
+        sock = GuardedSocket(family, kind, protocol, self._closed)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for names, value in self._socket_options:
             for name in names:
                 if hasattr(socket, name):
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
                     break
+        self.open_sockets += 1
+        if self._metrics is not None:
+            self._metrics.dialled()
         return sock
+
+    def _closed(self) -> None:
+        self.open_sockets -= 1
 
     async def connect(self, host: str, port: int, request: PendingRequest) -> socket.socket:
         """Connect a socket; several addresses are tried side by side.

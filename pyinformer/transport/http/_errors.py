@@ -6,14 +6,18 @@ the library's reason. No other module knows the library's exceptions.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import ssl
+import sys
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pyinformer._known_tokens import without_tokens
 from pyinformer.errors import (
+    ConfigurationError,
+    FencedError,
     InformerError,
     ProtocolError,
     RequestTimeoutError,
@@ -37,9 +41,9 @@ class _ProxyError(_ResponseError):
 
 def network_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions of aiohttp and of sockets, to catch by name."""
-    import aiohttp
-
-    return (aiohttp.ClientError, OSError)
+    # Until a request is left to aiohttp, a failing watch does not load it: that takes 100 ms.
+    aiohttp = sys.modules.get("aiohttp")
+    return (OSError,) if aiohttp is None else (aiohttp.ClientError, OSError)
 
 
 def translate(error: Exception, url: str, *, waited_seconds: float = 0.0) -> InformerError:
@@ -134,6 +138,42 @@ def connect_error(error: BaseException, url: str, host: str) -> TransportError:
     number = error.errno if isinstance(error, OSError) else None
     reason = os.strerror(number) if number else reason_of(error)  # asyncio's texts lack the cause
     return TransportError(url, f"cannot connect to {host}: {reason}", is_unreachable=True)
+
+
+def failure_reason(error: BaseException) -> str:
+    """Return the kind of an error after which a request has no complete response.
+
+    Args:
+        error: what a connection raised, with its cause.
+
+    Returns:
+        A word of a fixed vocabulary; empty for the server's own errors, and for errors that are not
+        a connection's.
+    """
+    if isinstance(error, TransportError):
+        return _network_reason(error)
+    kinds: tuple[tuple[type[BaseException], str], ...] = (
+        (asyncio.CancelledError, "cancelled"),
+        (FencedError, "fenced"),
+        (ConfigurationError, "credentials"),
+        (ProtocolError, "protocol"),
+    )
+    return next((reason for kind, reason in kinds if isinstance(error, kind)), "")
+
+
+def _network_reason(error: TransportError) -> str:
+    import aiohttp
+
+    cause = error.__cause__
+    if isinstance(error, RequestTimeoutError):
+        return "timeout"
+    if isinstance(cause, ssl.SSLError):
+        return "tls"
+    if isinstance(cause, socket.gaierror | aiohttp.ClientConnectorDNSError):
+        return "dns"
+    if isinstance(cause, _ProxyError):
+        return "proxy"
+    return "connect" if error.is_unreachable else "lost"
 
 
 def reason_of(error: BaseException) -> str:

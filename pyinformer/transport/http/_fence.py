@@ -137,7 +137,18 @@ def fence_of(method: str) -> AbstractAsyncContextManager[Fence | None]:
         method: the HTTP method.
     """
     guard = CURRENT_GUARD.get()
-    return nullcontext() if guard is None or method == "GET" else _fenced(guard)
+    return nullcontext() if guard is None or method == "GET" else _counted(guard)
+
+
+@asynccontextmanager
+async def _counted(guard: WriteGuard) -> AsyncIterator[Fence]:
+    """Record a refusal, once for each write."""
+    try:
+        async with _fenced(guard) as fence:
+            yield fence
+    except FencedError:
+        guard.record_refusal()
+        raise
 
 
 @asynccontextmanager

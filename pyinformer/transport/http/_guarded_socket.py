@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 if TYPE_CHECKING:
     import asyncio
     from _socket import _CMSGArg, _RetAddress
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from _typeshed import ReadableBuffer
 
@@ -27,14 +27,39 @@ class GuardedSocket(socket.socket):
     """A socket of a connection, with the `fence` of the guarded write that it carries.
 
     asyncio's loops send by these methods. uvloop does not: it sends by the file descriptor.
+
+    Args:
+        family: the address family.
+        kind: the type of the socket.
+        protocol: the protocol.
+        on_closed: called once, when the socket is closed or detached.
     """
 
-    __slots__ = ("fence",)
+    __slots__ = ("_on_closed", "fence")
 
-    def __init__(self, family: int, kind: int, protocol: int) -> None:
+    def __init__(
+        self, family: int, kind: int, protocol: int, on_closed: Callable[[], None] | None = None
+    ) -> None:
+        self._on_closed = on_closed
         super().__init__(family, kind, protocol)
         self.fence: Fence | None = None
         _OPEN[self.fileno()] = self
+
+    def close(self) -> None:
+        """Close the socket; again does nothing."""
+        super().close()
+        self._report_end()
+
+    def detach(self) -> int:
+        """Return the file descriptor, which the caller closes; uvloop closes its sockets so."""
+        number = super().detach()
+        self._report_end()
+        return number
+
+    def _report_end(self) -> None:
+        on_closed, self._on_closed = self._on_closed, None
+        if on_closed is not None:
+            on_closed()
 
     def send(self, data: ReadableBuffer, flags: int = 0, /) -> int:
         """Send what may leave now.

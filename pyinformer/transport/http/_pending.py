@@ -35,6 +35,10 @@ class PendingRequests:
     def __init__(self) -> None:
         self._pending: dict[PendingRequest, None] = {}  # in the order in which they began
 
+    def __len__(self) -> int:
+        """Return how many requests have no complete response; safe from any thread."""
+        return len(self._pending)
+
     @contextmanager
     def add(self, url: str, now: float, step: str = A_RESPONSE) -> Iterator[PendingRequest]:
         """Hold a request as pending until the block is left.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, final
 
@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 
 @final
 class Resolver:
-    """Looks up the names that one connection needs."""
+    """Looks up the names that one connection needs.
 
-    def __init__(self) -> None:
+    Args:
+        on_lookup: called after each lookup with the name and how long it took; None for no call.
+    """
+
+    def __init__(self, on_lookup: Callable[[str, float], None] | None = None) -> None:
+        self._on_lookup = on_lookup
         self._pending: dict[tuple[str, int], asyncio.Future[_Addresses]] = {}
 
     async def addresses(self, host: str, port: int) -> _Addresses:
@@ -55,9 +60,15 @@ class Resolver:
             except RuntimeError as error:
                 raise OSError(errno.EAGAIN, f"cannot look up {host}: {error}") from error
             self._pending[key] = future
-            future.add_done_callback(lambda _: self._pending.pop(key, None))
+            began = asyncio.get_running_loop().time()
+            future.add_done_callback(lambda _: self._looked_up(key, began))
         await asyncio.wait((future,))  # does not cancel it: other callers may wait, too
         return future.result()
+
+    def _looked_up(self, key: tuple[str, int], began: float) -> None:
+        self._pending.pop(key, None)
+        if self._on_lookup is not None:
+            self._on_lookup(key[0], asyncio.get_running_loop().time() - began)
 
     def for_aiohttp(self) -> AbstractResolver:
         """Return a resolver of aiohttp's that looks names up here."""

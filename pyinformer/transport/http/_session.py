@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from pyinformer._version import __version__
 from pyinformer.transport.http._errors import reason_of
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def common_headers(further: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
         further: headers to add, or to send instead.
     """
     # Compressed watches lose events in many clients, and gzip costs more than decoding.
+    # Browsers and curl get indented responses.
     common = {
         "Accept": "application/json",
         "Accept-Encoding": "identity",
-        "User-Agent": _user_agent(),  # browsers and curl get indented responses
+        "User-Agent": f"{USER_AGENT_NAME}/{__version__}",
     }
     instead = {name.lower() for name, _ in further}
     kept = {name: value for name, value in common.items() if name.lower() not in instead}
@@ -99,13 +100,3 @@ def proxy_login(config: ClusterConfig) -> dict[str, str]:
         return {}
     pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
     return {"Proxy-Authorization": f"Basic {base64.b64encode(pair).decode('ascii')}"}
-
-
-@cache  # it is read from the disk, which costs a third of the start of an informer
-def _user_agent() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return f"{USER_AGENT_NAME}/{version('pyinformer')}"
-    except PackageNotFoundError:  # run from a checkout
-        return f"{USER_AGENT_NAME}/0"

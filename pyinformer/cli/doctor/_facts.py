@@ -1,0 +1,101 @@
+"""What the doctor has measured and read of a server, as records; the rules read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import GroupVersionResource
+    from pyinformer.cli.doctor._certificates import Certificate
+    from pyinformer.cli.doctor._network import NetworkFacts
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginFacts:
+    """What authenticates requests; holds no secret."""
+
+    kind: str
+    """Such as `a token file`."""
+    error: str = ""
+    """Why there are no credentials."""
+    has_token: bool = False
+    is_renewed: bool = False
+    token_expires_at: float | None = None
+    """Unix time; None without a token, or if the token does not say."""
+    file_age_seconds: float | None = None
+    """How long ago the token's file was written; None without one."""
+    certificate: Certificate | None = None
+    """The client's."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """A server, and how it is reached."""
+
+    source: str
+    """Where the configuration came from."""
+    server: str
+    login: LoginFacts
+    network: NetworkFacts
+    version: str = ""
+    """Such as `v1.37.1`; empty if it could not be read."""
+    request_seconds: float | None = None
+    """The median time of a small request on an open connection."""
+    error: str = ""
+    """Why a request with the credentials failed."""
+    is_unauthorized: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """One right, as the server answers for this user."""
+
+    verb: str
+    namespace: str | None
+    """None for all namespaces."""
+    is_allowed: bool
+    reason: str = ""
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class ResourceFacts:
+    """One resource in the namespaces that were asked for."""
+
+    resource: GroupVersionResource
+    namespaces: tuple[str, ...] | None
+    """None for all, and for a resource without namespaces."""
+    rights: tuple[Right, ...] = ()
+    rights_error: str = ""
+    list_error: str = ""
+    list_seconds: float | None = None
+    """How long the first page took."""
+    page_objects: int = 0
+    page_bytes: int = 0
+    more: int | None = 0
+    """How many objects follow the page; None if the server does not say."""
+    memory: Mapping[str, float] = field(default_factory=dict)
+    """Bytes for one object of the page by `memory=` mode."""
+    watch_list_seconds: float | None = None
+    """How long a watch-list without objects took; None if there was none."""
+    watch_list_error: str = ""
+    watch_error: str = ""
+    bookmark_seconds: float | None = None
+    """When a bookmark arrived, from the start of the watch; None if none did."""
+    watch_seconds: float = 0.0
+    """How long bookmarks were waited for."""
+    idle_seconds: float | None = None
+    """How long a silent watch stayed open; None if that was not tried."""
+    idle_wanted_seconds: float = 0.0
+    idle_error: str = ""
+    """How it ended, if that was too early."""
+
+    @property
+    def total(self) -> int | None:
+        """The number of objects; None if the server does not say."""
+        return None if self.more is None else self.page_objects + self.more

@@ -1,0 +1,197 @@
+"""Measure the way to an API server step by step: name, connection, TLS, one small request.
+
+Each step runs in a thread with plain sockets, so that its time is its own; the connections of the
+library do the steps at once, and keep what they connected.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Final, Literal, TypeAlias, final
+from urllib.parse import urlsplit
+
+import anyio
+
+from pyinformer._clock import monotonic, wall_time
+from pyinformer.cli.doctor._certificates import Certificate, certificate_of
+from pyinformer.tasks import run_in_daemon
+from pyinformer.transport import ClusterConfig
+
+Step: TypeAlias = Literal["lookup", "connect", "tls", "request"]
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class NetworkFacts:
+    """What was measured on the way to a server, up to the step that failed."""
+
+    host: str
+    port: int
+    is_proxy: bool = False
+    """Whether host and port are those of a proxy; what is behind it is not measured."""
+    addresses: tuple[str, ...] = ()
+    seconds: dict[Step, float] = field(default_factory=dict)
+    """How long each step took that was taken."""
+    tls_version: str = ""
+    certificate: Certificate | None = None
+    """That of the server."""
+    step: Step = "lookup"
+    """The step that failed, if there is an error."""
+    error: str = ""
+    is_timeout: bool = False
+    """Whether the step failed because no answer came in time."""
+    clock_ahead_seconds: float | None = None
+    """By how much this host's clock is ahead of the server's; 0 within the precision of the
+    server's Date header, a second; None if it sent none."""
+
+
+async def measure_network(
+    config: ClusterConfig,
+    context: ssl.SSLContext | None,
+    *,
+    timeout_seconds: float,
+    wall_clock: Callable[[], float] = wall_time,
+) -> NetworkFacts:
+    """Measure the way to a server.
+
+    Args:
+        config: how it is reached, with the proxy of the environment if there is one.
+        context: its TLS settings; None for plain HTTP.
+        timeout_seconds: how long all steps together may take.
+        wall_clock: Unix time in seconds.
+
+    Cancellation:
+        Safe; a thread that waits for the network ends by itself, and does not delay the exit.
+    """
+    parts = urlsplit(config.proxy_url or config.server)
+    facts = NetworkFacts(
+        host=parts.hostname or "",
+        port=parts.port or _PORTS.get(parts.scheme, 443),
+        is_proxy=config.proxy_url is not None,
+    )
+    probe = _Probe(facts, config, context, timeout_seconds, wall_clock)
+    with anyio.move_on_after(timeout_seconds) as limit:
+        await run_in_daemon("pyinformer doctor", probe.run)
+    if limit.cancelled_caught and not facts.error:
+        facts.error = f"no answer after {timeout_seconds:g} s"
+        facts.is_timeout = True
+    return facts
+
+
+@final
+class _Probe:
+    """Takes the steps in a thread, and records each as soon as it is done."""
+
+    def __init__(
+        self,
+        facts: NetworkFacts,
+        config: ClusterConfig,
+        context: ssl.SSLContext | None,
+        timeout_seconds: float,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._facts = facts
+        self._config = config
+        self._context = context
+        self._timeout_seconds = timeout_seconds
+        self._wall_clock = wall_clock
+
+    def run(self) -> None:
+        """Take the steps, up to the first that fails."""
+        try:
+            self._look_up()
+            with closing(self._connect()) as plain:
+                if not self._facts.is_proxy:
+                    self._ask(plain)
+        except ssl.SSLCertVerificationError as error:
+            self._facts.error = error.verify_message or str(error)
+            self._read_refused_certificate()
+        except (OSError, http.client.HTTPException) as error:
+            self._facts.error = getattr(error, "strerror", None) or str(error) or repr(error)
+            self._facts.is_timeout = isinstance(error, TimeoutError)
+
+    @contextmanager
+    def _timed(self, step: Step) -> Iterator[None]:
+        self._facts.step = step
+        began_at = monotonic()
+        yield
+        self._facts.seconds[step] = monotonic() - began_at
+
+    def _look_up(self) -> None:
+        facts = self._facts
+        with self._timed("lookup"):
+            found = socket.getaddrinfo(facts.host, facts.port, type=socket.SOCK_STREAM)
+        facts.addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    def _connect(self) -> socket.socket:
+        with self._timed("connect"):
+            address = (self._facts.host, self._facts.port)
+            return socket.create_connection(address, timeout=self._timeout_seconds)
+
+    def _ask(self, plain: socket.socket) -> None:
+        if self._context is None:
+            self._request(plain)
+            return
+        with self._timed("tls"):
+            secured = self._context.wrap_socket(plain, server_hostname=self._name)
+        with closing(secured):
+            self._facts.tls_version = secured.version() or ""
+            self._facts.certificate = certificate_of(secured.getpeercert(binary_form=True))
+            self._request(secured)
+
+    def _request(self, stream: socket.socket) -> None:
+        """Read the server's version without credentials: even a refusal has a date."""
+        facts = self._facts
+        connection = http.client.HTTPConnection(facts.host, facts.port)
+        connection.sock = stream
+        asked_at = self._wall_clock()
+        with self._timed("request"):
+            path = f"{urlsplit(self._config.server).path.rstrip('/')}/version"
+            connection.request("GET", path, headers={"Connection": "close"})
+            date = connection.getresponse().headers.get("Date", "")
+        facts.clock_ahead_seconds = clock_ahead(date, asked_at, self._wall_clock())
+
+    def _read_refused_certificate(self) -> None:
+        """Connect once more, to read the certificate that was not trusted."""
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        address = (self._facts.host, self._facts.port)
+        try:
+            with (
+                closing(socket.create_connection(address, self._timeout_seconds)) as plain,
+                closing(context.wrap_socket(plain, server_hostname=self._name)) as secured,
+            ):
+                self._facts.certificate = certificate_of(secured.getpeercert(binary_form=True))
+        except OSError:
+            return  # the error of the first connection is the finding
+
+    @property
+    def _name(self) -> str:
+        return self._config.tls_server_name or self._facts.host
+
+
+def clock_ahead(date: str, asked_at: float, answered_at: float) -> float | None:
+    """Return by how much the local clock is ahead of that of a Date header, as far as is certain.
+
+    Args:
+        date: the header, in whole seconds.
+        asked_at: local Unix time when the request was sent.
+        answered_at: local Unix time when the response had arrived.
+    """
+    try:
+        server = parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    least, most = asked_at - (server + 1.0), answered_at - server
+    if least <= 0.0 <= most:
+        return 0.0
+    return least if least > 0.0 else most

@@ -1,0 +1,273 @@
+"""Ask a server about one resource: rights, a list, watches. Every request has a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+import msgspec
+
+from pyinformer.apimachinery import FieldSelector
+from pyinformer.cli.doctor._facts import ResourceFacts, Right
+from pyinformer.cli.doctor._memory import memory_by_mode
+from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError
+from pyinformer.transport import (
+    BOOKMARK,
+    ERROR,
+    LineSplitter,
+    ListSplitter,
+    read_bookmark,
+    read_error,
+    read_frame_slowly,
+)
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from pyinformer.apimachinery import GroupVersionResource
+    from pyinformer.cluster import Cluster
+    from pyinformer.transport import Body
+
+_PAGE_SIZE: Final = 500  # as informers ask
+_SAMPLE_BYTES: Final = 32 << 20
+_SILENT: Final = "metadata.name=-"
+"""No object can have this name, so a watch with it sends nothing but bookmarks."""
+_WATCH_SECONDS: Final = 5.0
+"""A server sends a bookmark some two seconds before the end of a watch."""
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_VERBS: Final = ("list", "watch")
+
+
+class _ReviewStatus(msgspec.Struct):
+    allowed: bool = False
+    reason: str = ""
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus
+
+
+@final
+class ResourceChecks:
+    """Checks one resource, and records what was found.
+
+    Args:
+        cluster: the server.
+        resource: the resource.
+        namespaces: where; None for everywhere, and for a resource without namespaces.
+        timeout_seconds: how long each request may take.
+        idle_seconds: how long a silent watch is kept open; None to skip that.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        resource: GroupVersionResource,
+        *,
+        namespaces: tuple[str, ...] | None,
+        timeout_seconds: float,
+        idle_seconds: float | None,
+    ) -> None:
+        self._cluster = cluster
+        self._timeout_seconds = timeout_seconds
+        self._idle_seconds = idle_seconds
+        self._version = ""
+        self._list_watch = cluster.list_watch(
+            resource, namespace=None if namespaces is None else namespaces[0]
+        )
+        self._silent = cluster.list_watch(
+            resource,
+            namespace=self._list_watch.namespace,
+            field_selector=FieldSelector.parse(_SILENT),
+        )
+        self.facts = ResourceFacts(resource=resource, namespaces=namespaces)
+        """What was found so far."""
+
+    async def read(self) -> None:
+        """Ask for the rights and list; a check that fails does not stop the others.
+
+        Cancellation:
+            Safe; requests are dropped.
+        """
+        await self._ask_for_rights()
+        await self._list()
+
+    async def watch(self) -> None:
+        """Try watches; after `read`, and only if that could list.
+
+        Cancellation:
+            Safe; requests are dropped.
+        """
+        if self._version:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._try_watch_list)
+                group.start_soon(self._wait_for_bookmark)
+                if self._idle_seconds is not None:
+                    group.start_soon(self._stay_idle, self._idle_seconds)
+
+    async def _ask_for_rights(self) -> None:
+        """Ask the server itself what this user may do: its authorizers need not be RBAC."""
+        facts = self.facts
+        places = (None,) if facts.namespaces is None else facts.namespaces
+        found = list[Right]()
+        try:
+            for namespace in places:
+                found += [await self._right(verb, namespace) for verb in _VERBS]
+        except InformerError as error:
+            facts.rights_error = str(error)
+        facts.rights = tuple(found)
+
+    async def _right(self, verb: str, namespace: str | None) -> Right:
+        resource = self.facts.resource
+        wanted = {
+            "group": resource.group,
+            "version": resource.version,
+            "resource": resource.resource,
+            "verb": verb,
+            "namespace": namespace or "",
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": wanted},
+        }
+        answer = await self._cluster.connection.request(
+            "POST", _REVIEWS, body=msgspec.json.encode(body), timeout_seconds=self._timeout_seconds
+        )
+        try:
+            status = msgspec.json.decode(answer, type=_Review).status
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ProtocolError("a SelfSubjectAccessReview", f"cannot be read: {error}") from error
+        return Right(
+            verb=verb, namespace=namespace, is_allowed=status.allowed, reason=status.reason
+        )
+
+    async def _list(self) -> None:
+        """Read the first page of a list, and estimate the memory of a cache from it."""
+        facts, items = self.facts, list[bytes]()
+        room = _SAMPLE_BYTES
+
+        def on_item(data: bytes, start: int, end: int) -> None:
+            nonlocal room
+            room -= end - start
+            if room >= 0 or not items:
+                items.append(data[start:end])
+
+        splitter = ListSplitter(on_item, what=f"list {facts.resource}", on_oversized=_ignore)
+        began_at = anyio.current_time()
+        try:
+            async with (
+                _deadline(self._timeout_seconds, f"list {facts.resource}"),
+                self._list_watch.list(limit=_PAGE_SIZE) as body,
+            ):
+                while chunk := await body.read():
+                    splitter.feed(chunk)
+                facts.page_bytes = body.received_bytes
+            page = splitter.finish()
+        except InformerError as error:
+            facts.list_error = str(error)
+            return
+        facts.list_seconds = anyio.current_time() - began_at
+        facts.page_objects = splitter.item_count
+        facts.more = page.remaining_item_count if page.continue_token else 0
+        facts.memory = memory_by_mode(facts.resource, page.kind.removesuffix("List"), items)
+        self._version = page.resource_version
+
+    async def _try_watch_list(self) -> None:
+        """Open a watch-list whose selector matches nothing, so that only its end is sent."""
+        facts = self.facts
+        what = f"watch-list {facts.resource}"
+        try:
+            async with _deadline(self._timeout_seconds, what):
+                watch = self._silent.watch(
+                    resource_version="",
+                    timeout_seconds=self._timeout_seconds,
+                    send_initial_events=True,
+                )
+                facts.watch_list_seconds = await _bookmark_after(watch, what, ends_initial=True)
+        except InformerError as error:
+            facts.watch_list_error = str(error)
+            return
+        if facts.watch_list_seconds is None:
+            facts.watch_list_error = "the server never sent its end"
+
+    async def _wait_for_bookmark(self) -> None:
+        facts = self.facts
+        what = f"watch {facts.resource}"
+        began_at = anyio.current_time()
+        try:
+            async with _deadline(self._timeout_seconds + _WATCH_SECONDS, what):
+                watch = self._silent.watch(
+                    resource_version=self._version, timeout_seconds=_WATCH_SECONDS
+                )
+                facts.bookmark_seconds = await _bookmark_after(watch, what, ends_initial=False)
+        except InformerError as error:
+            facts.watch_error = str(error)
+        facts.watch_seconds = anyio.current_time() - began_at
+
+    async def _stay_idle(self, seconds: float) -> None:
+        """Keep a watch open that is sent nothing, not even bookmarks, as long as possible."""
+        facts = self.facts
+        facts.idle_wanted_seconds = seconds
+        query = (
+            *self._silent.selectors,
+            ("watch", "true"),
+            ("resourceVersion", self._version),
+            ("timeoutSeconds", str(math.ceil(seconds + self._timeout_seconds))),
+        )
+        began_at = anyio.current_time()
+        try:
+            with anyio.move_on_after(seconds):
+                async with self._cluster.connection.stream(
+                    self._silent.path, query, watch=True, what=f"watch {facts.resource}"
+                ) as body:
+                    while await body.read():
+                        pass
+                    facts.idle_error = "the stream was ended, as if it were complete"
+        except InformerError as error:
+            facts.idle_error = str(error)
+        facts.idle_seconds = min(anyio.current_time() - began_at, seconds)
+
+
+async def _bookmark_after(
+    watch: AbstractAsyncContextManager[Body], what: str, *, ends_initial: bool
+) -> float | None:
+    """Return after how many seconds a bookmark arrived; None if the watch ended without it."""
+    found = list[bool]()
+
+    def on_line(data: bytes | bytearray, start: int, end: int) -> None:
+        kind, body, first, last = read_frame_slowly(data, start, end)
+        if kind == ERROR:
+            raise read_error(body, first, last, request=what)
+        if kind == BOOKMARK:
+            bookmark = read_bookmark(body, first, last)
+            if bookmark.ends_initial_events or not ends_initial:
+                found.append(True)
+
+    splitter = LineSplitter(on_line, what=what)
+    began_at = anyio.current_time()
+    async with watch as body:
+        while not found and (chunk := await body.read()):
+            splitter.feed(chunk)
+    return anyio.current_time() - began_at if found else None
+
+
+@asynccontextmanager
+async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        if isinstance(error, InformerError):
+            raise
+        reason = f"not complete after {seconds:g} s"
+        raise RequestTimeoutError(what, reason, waited_seconds=seconds) from error
+
+
+def _ignore(head: bytes, size_bytes: int) -> None:
+    """Leave an oversized object out of the sample."""
+    del head, size_bytes

@@ -1,0 +1,210 @@
+"""`pyinformer doctor RESOURCE...`: how a server is reached, and what it offers to informers."""
+
+from __future__ import annotations
+
+import ssl
+import statistics
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import anyio
+import msgspec
+
+from pyinformer._clock import wall_time
+from pyinformer.cli.doctor._certificates import certificate_of, token_expiry
+from pyinformer.cli.doctor._facts import LoginFacts, ServerFacts
+from pyinformer.cli.doctor._network import measure_network
+from pyinformer.cli.doctor._report import Report, ReportPart
+from pyinformer.cli.doctor._resources import ResourceChecks
+from pyinformer.cli.doctor._server_findings import resource_findings, server_findings
+from pyinformer.cluster import Cluster, connect
+from pyinformer.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    InformerError,
+    NotFoundError,
+    UnauthorizedError,
+)
+from pyinformer.transport import RenewingCredentials, StaticCredentials, TokenFileCredentials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyinformer.cli.objects import ServerAccess
+    from pyinformer.transport import ClusterConfig
+
+_NONE: Final = "none"
+_SAMPLES: Final = 3
+_UNREACHED: Final = "the server was not reached: see the findings above"
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str = ""
+
+
+async def examine_server(
+    access: ServerAccess,
+    resources: Sequence[str],
+    *,
+    namespaces: tuple[str, ...],
+    all_namespaces: bool,
+    timeout_seconds: float,
+    idle_seconds: float | None,
+) -> Report:
+    """Ask a server about itself and about resources, and return what is wrong.
+
+    Args:
+        access: how it is reached.
+        resources: as people name them.
+        namespaces: where; empty for the default namespace of the context.
+        all_namespaces: whether everywhere.
+        timeout_seconds: how long each request may take.
+        idle_seconds: how long a silent watch of each resource is kept open; None for no such watch.
+
+    Raises:
+        InformerError: there is no configuration, or it is invalid.
+
+    Cancellation:
+        Safe; requests are dropped.
+    """
+    async with connect(
+        access.kubeconfig,
+        context=access.context,
+        server=access.server,
+        impersonate_user=access.user,
+        impersonate_groups=access.groups,
+    ) as cluster:
+        facts = await _server_facts(cluster, timeout_seconds)
+        config = cluster.config
+        first = ReportPart(source=config.server, findings=server_findings(facts, wall_time()))
+        if facts.login.error or facts.network.error or facts.error:
+            rest = [ReportPart(source=name, error=_UNREACHED) for name in resources]
+            return Report([first, *rest])
+        where = None if all_namespaces else tuple(dict.fromkeys(namespaces)) or (config.namespace,)
+        limits = _Limits(timeout_seconds, idle_seconds)
+        return Report([first, *await _resource_parts(cluster, resources, where, limits)])
+
+
+class _Limits(NamedTuple):
+    timeout_seconds: float
+    idle_seconds: float | None
+
+
+async def _resource_parts(
+    cluster: Cluster, resources: Sequence[str], where: tuple[str, ...] | None, limits: _Limits
+) -> list[ReportPart]:
+    """Check resources: their lists one after another, which are timed, their watches together."""
+    errors: dict[str, str] = {}
+    checks: dict[str, ResourceChecks] = {}
+    for name in dict.fromkeys(resources):
+        try:
+            found, *_ = await cluster.discovery.find(name)
+        except InformerError as error:
+            errors[name] = str(error)
+            continue
+        checks[name] = ResourceChecks(
+            cluster,
+            found.resource,
+            namespaces=where if found.namespaced else None,
+            timeout_seconds=limits.timeout_seconds,
+            idle_seconds=limits.idle_seconds,
+        )
+        await checks[name].read()
+    async with anyio.create_task_group() as group:
+        for check in checks.values():
+            group.start_soon(check.watch)
+    return [
+        ReportPart(source=name, error=errors[name])
+        if name in errors
+        else ReportPart(source=name, findings=resource_findings(checks[name].facts))
+        for name in dict.fromkeys(resources)
+    ]
+
+
+async def _server_facts(cluster: Cluster, timeout_seconds: float) -> ServerFacts:
+    config = cluster.config
+    login, context = await _login_facts(config)
+    network = await measure_network(config, context, timeout_seconds=timeout_seconds)
+    version, seconds, error, is_unauthorized = "", None, "", False
+    if not (network.error or login.error):
+        try:
+            version, seconds = await _version(cluster, timeout_seconds)
+        except InformerError as failure:
+            error, is_unauthorized = str(failure), isinstance(failure, UnauthorizedError)
+    return ServerFacts(
+        source=config.source,
+        server=config.server,
+        login=login,
+        network=network,
+        version=version,
+        request_seconds=seconds,
+        error=error,
+        is_unauthorized=is_unauthorized,
+    )
+
+
+async def _version(cluster: Cluster, timeout_seconds: float) -> tuple[str, float]:
+    """Return the version, empty where it is not served to this user, and the time of a request."""
+    answer, taken = b"{}", list[float]()
+    for _ in range(_SAMPLES):
+        began_at = anyio.current_time()
+        with suppress(ForbiddenError, NotFoundError):  # answers as well
+            answer = await cluster.connection.request(
+                "GET", "/version", timeout_seconds=timeout_seconds
+            )
+        taken.append(anyio.current_time() - began_at)
+    try:
+        version = msgspec.json.decode(answer, type=_Version).git_version
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        version = ""
+    return version, statistics.median(taken)
+
+
+async def _login_facts(config: ClusterConfig) -> tuple[LoginFacts, ssl.SSLContext | None]:
+    """Return what is known of the credentials, and the TLS settings with their certificate."""
+    credentials = config.credentials
+    kind, is_renewed, age = _NONE, False, None
+    if isinstance(credentials, StaticCredentials):
+        kind = "a token or password that is not renewed"
+    elif isinstance(credentials, RenewingCredentials):
+        kind = "the token of the kubeconfig, or of an exec plug-in that names no expiry"
+    elif isinstance(credentials, TokenFileCredentials):
+        kind, is_renewed, age = f"the token file {credentials.path}", True, _age(credentials.path)
+    try:
+        headers = await credentials.headers()
+        own = getattr(credentials, "certificate", None)
+        context = config.ssl_context(own)
+    except ConfigurationError as error:
+        return LoginFacts(kind=kind, error=str(error)), None
+    if isinstance(credentials, RenewingCredentials) and credentials.expires_at is not None:
+        kind, is_renewed = "a login of an exec plug-in or auth provider", True
+    text = b"" if own is None else str(own.certificate).encode()
+    if own is None and config.client_certificate_file is not None:
+        text = Path(config.client_certificate_file).read_bytes()  # noqa: ASYNC240 - a small file
+    certificate = certificate_of(text)
+    has_token = "Authorization" in headers
+    if not has_token:
+        kind = _NONE if certificate is None else "a client certificate"
+    facts = LoginFacts(
+        kind=kind,
+        has_token=has_token,
+        is_renewed=is_renewed,
+        token_expires_at=_expiry(credentials, headers),
+        file_age_seconds=age,
+        certificate=certificate,
+    )
+    return facts, context
+
+
+def _expiry(credentials: object, headers: Mapping[str, str]) -> float | None:
+    of_login = credentials.expires_at if isinstance(credentials, RenewingCredentials) else None
+    return of_login if of_login is not None else token_expiry(headers.get("Authorization", ""))
+
+
+def _age(path: Path) -> float | None:
+    try:
+        return wall_time() - path.stat().st_mtime
+    except OSError:
+        return None

@@ -1,0 +1,57 @@
+"""Values of labels that have to differ between clusters."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+from typing import TYPE_CHECKING, Final, final
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from pyinformer.metrics._protocol import Metrics
+
+
+def qualified(name: str, cluster: str) -> str:
+    """Return a name that is unique among the clusters of a program: `east:databases`.
+
+    Args:
+        name: a name within its cluster.
+        cluster: the name of the cluster; empty for the only one, which is left out.
+    """
+    return f"{cluster}:{name}" if cluster else name
+
+
+def distinct(name: str, taken: Container[str]) -> str:
+    """Return a name, or the name with the first number that makes it another: `east#2`."""
+    numbered = (f"{name}#{number}" for number in count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
+
+
+@final
+class ClusterLabel:
+    """The label `name` of an open cluster: no other one with the same metrics has it.
+
+    Args:
+        metrics: where the cluster's figures go.
+        name: the cluster's name, which another one may have.
+    """
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self.metrics: Metrics = metrics
+        with _lock:
+            taken = {one.text for one in _open if one.metrics is metrics}
+            self.text: str = distinct(name, taken)
+            """The label."""
+            _open.add(self)
+
+    def release(self) -> None:
+        """Let another cluster have it; a second call does nothing."""
+        with _lock:
+            _open.discard(self)
+
+
+_lock: Final = threading.Lock()
+_open: Final[WeakSet[ClusterLabel]] = WeakSet()
+"""Changed under the lock."""

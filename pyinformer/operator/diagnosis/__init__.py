@@ -1,0 +1,43 @@
+"""Findings about programs and their connections: their rules, and the limits of these.
+
+Everything here is synchronous and reads records only; the command line gets them.
+"""
+
+from pyinformer.operator.diagnosis._diagnosis import (
+    Diagnosis,
+    Severity,
+    good,
+    grade,
+    span,
+    trouble,
+    warn,
+    worst_first,
+)
+from pyinformer.operator.diagnosis._page_fields import PageFields
+from pyinformer.operator.diagnosis._program import (
+    diagnose_controller,
+    diagnose_informer,
+    diagnose_replicas,
+    diagnose_status,
+    is_status_page,
+)
+from pyinformer.operator.diagnosis._thresholds import THRESHOLDS, Thresholds
+
+__all__ = [
+    "THRESHOLDS",
+    "Diagnosis",
+    "PageFields",
+    "Severity",
+    "Thresholds",
+    "diagnose_controller",
+    "diagnose_informer",
+    "diagnose_replicas",
+    "diagnose_status",
+    "good",
+    "grade",
+    "is_status_page",
+    "span",
+    "trouble",
+    "warn",
+    "worst_first",
+]

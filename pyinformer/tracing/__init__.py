@@ -1,0 +1,20 @@
+"""The protocol of a tracing system: spans of reconciles and of the requests that they send.
+
+Nothing is traced by default, and nothing is global: a program passes its tracing system to
+`connect`, to an `Operator` or to a `Controller`. `pyinformer.adapters.opentelemetry` has one.
+"""
+
+from pyinformer.tracing._fence import FencedSpan as FencedSpan
+from pyinformer.tracing._fence import FencedTracing as FencedTracing
+from pyinformer.tracing._protocol import (
+    Attributes,
+    AttributeValue,
+    Span,
+    SpanError,
+    Tracing,
+    WrittenVersion,
+)
+from pyinformer.tracing._request_span import CURRENT_REQUEST as CURRENT_REQUEST
+from pyinformer.tracing._request_span import RequestSpan as RequestSpan
+
+__all__ = ["AttributeValue", "Attributes", "Span", "SpanError", "Tracing", "WrittenVersion"]

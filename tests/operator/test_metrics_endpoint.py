@@ -1,0 +1,153 @@
+"""The health server's /metrics: to whom, in what format, and what a rendering may cost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyinformer.adapters.prometheus import PrometheusMetrics
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.metrics import MetricsRegistry
+from pyinformer.operator import Health, _scrapes
+from pyinformer.operator._health_server import HealthServer
+from tests.operator.test_health_server import ask, connected, get, is_dropped
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Rendered:
+    """Metrics whose rendering a test holds up, or lets fail."""
+
+    def __init__(self) -> None:
+        self.may_render = threading.Event()
+        self.began = 0
+        self.running = 0
+        self.peak = 0
+        self.error: Exception | None = None
+
+    def exposition(self, accept: str) -> tuple[str, Callable[[], bytes]]:
+        if accept == "bad":
+            raise RuntimeError("secret")
+        return accept or "text/plain", self.render
+
+    def render(self) -> bytes:
+        self.began += 1
+        self.running += 1
+        self.peak = max(self.peak, self.running)
+        number = self.began
+        self.may_render.wait(100)
+        self.running -= 1
+        if self.error is not None:
+            raise self.error
+        return f"figures {number}\n".encode()
+
+
+def scrape(accept: str) -> bytes:
+    """Return a request that accepts a format."""
+    return f"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n".encode()
+
+
+async def test_metrics_are_served_to_who_may_ask_probes_in_the_format_that_they_accept() -> None:
+    metrics = PrometheusMetrics()
+    metrics.counter("app_calls_total", {}).inc()
+    async with Health().server(metrics=metrics) as server:
+        for host in ("localhost", "10.0.0.7:8080"):  # a page is refused under a foreign Host
+            request = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nVia: proxy\r\n\r\n"
+            status, body = await ask(server.port, request.encode())
+            assert (status, "app_calls_total 1.0\n" in body) == (200, True)
+        status, body = await ask(server.port, scrape("application/openmetrics-text;version=1.0.0"))
+        assert (status, body.endswith("# EOF\n")) == (200, True)
+        assert await ask(server.port, get("/metrics", "HEAD")) == (200, "")
+        assert (await ask(server.port, get("/metrics", "POST")))[0] == 405
+        assert "/metrics" in (await ask(server.port, get("/")))[1]
+
+
+async def test_without_metrics_there_is_no_such_path() -> None:
+    async with Health().server() as server:
+        status, body = await ask(server.port, get("/metrics"))
+        assert (status, "/metrics" in body) == (404, False)
+
+
+async def test_a_rendering_runs_alone_and_scrapes_that_wait_share_the_next() -> None:
+    metrics = Rendered()
+    async with HealthServer({}, metrics=metrics) as server, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(ask(server.port, scrape("a")))
+        await until(lambda: metrics.began == 1)
+        later = [tasks.create_task(ask(server.port, scrape(kind))) for kind in "aaab"]
+        await until(lambda: len(server._connections) == 5)
+        assert server._scrapes is not None
+        waiting = server._scrapes._waiting
+        await until(lambda: sum(len(one.replies) for one in waiting.values()) == 4)
+        metrics.may_render.set()
+        assert await first == (200, "figures 1\n")
+        answers = [await one for one in later]
+    assert {text for _, text in answers} == {"figures 2\n", "figures 3\n"}
+    assert len({text for _, text in answers[:3]}) == 1
+    assert metrics.peak == 1
+
+
+async def test_the_loop_answers_probes_while_metrics_are_rendered() -> None:
+    metrics = Rendered()
+    async with (
+        HealthServer({"/livez": list}, metrics=metrics) as server,
+        asyncio.TaskGroup() as tasks,
+    ):
+        waiting = tasks.create_task(ask(server.port, get("/metrics")))
+        await until(lambda: metrics.began == 1)
+        assert await ask(server.port, get("/livez")) == (200, "ok\n")
+        assert not waiting.done()
+        metrics.may_render.set()
+
+
+@pytest.mark.parametrize("accept", ["good", "bad"])
+async def test_a_rendering_that_fails_is_answered_and_the_next_one_works(accept: str) -> None:
+    metrics = Rendered()
+    metrics.may_render.set()
+    metrics.error = RuntimeError("secret")
+    async with HealthServer({}, metrics=metrics) as server:
+        answer = await ask(server.port, scrape(accept))
+        assert answer == (503, "the scrape failed with RuntimeError\n")
+        metrics.error = None
+        assert (await ask(server.port, scrape("good")))[0] == 200
+
+
+async def test_scrapes_are_refused_while_one_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_scrapes, "_LONGEST_SECONDS", -1.0)
+    metrics = Rendered()
+    async with HealthServer({}, metrics=metrics) as server, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(ask(server.port, get("/metrics")))
+        await until(lambda: metrics.began == 1)
+        status, text = await ask(server.port, get("/metrics"))
+        assert (status, text) == (503, "an earlier scrape has been read for 0 s\n")
+        metrics.may_render.set()
+        assert (await first)[0] == 200
+
+
+async def test_a_scrape_while_the_server_closes_is_dropped_and_hurts_nothing() -> None:
+    metrics = Rendered()
+    async with HealthServer({}, metrics=metrics) as server:
+        async with connected(server.port) as (reader, writer):
+            writer.write(get("/metrics"))
+            await until(lambda: metrics.began == 1)
+            await server.aclose()
+            assert await is_dropped(reader)
+        metrics.may_render.set()
+        await until(lambda: metrics.running == 0)
+
+
+def test_metrics_that_cannot_be_shown_are_refused() -> None:
+    registry: Any = MetricsRegistry()
+    with pytest.raises(InvalidTypeError, match="metrics: must have exposition"):
+        Health().server(metrics=registry)
+
+
+async def test_the_path_of_metrics_is_taken_only_once() -> None:
+    with pytest.raises(InvalidArgumentError, match="/metrics is the path of a check or page"):
+        HealthServer({"/metrics": list}, metrics=Rendered())
