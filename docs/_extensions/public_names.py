@@ -34,6 +34,9 @@ NAMESPACES = {
     "pyinformer.blocking": "pyinformer.blocking: the blocking face",
     "pyinformer.kopf": "pyinformer.kopf: kopf on pyinformer",
     "pyinformer.metrics": "pyinformer.metrics",
+    "pyinformer.tracing": "pyinformer.tracing: the protocol of a tracing system",
+    "pyinformer.adapters.prometheus": "pyinformer.adapters.prometheus: metrics for Prometheus",
+    "pyinformer.adapters.opentelemetry": "pyinformer.adapters.opentelemetry: OpenTelemetry",
     "pyinformer.testing": "pyinformer.testing: the test kit",
 }
 ERRORS = "pyinformer.errors"
@@ -41,7 +44,9 @@ ERRORS = "pyinformer.errors"
 # Folders hand these to each other; they stand in signatures that no user's program calls.
 INTERNAL = {
     "pyinformer.audit.SharedValue",
+    "pyinformer.recording.Header",
     "pyinformer.reflector.ListingSlot",
+    "pyinformer.reflector.ReflectorTap",
     "pyinformer.informer.Receiver",
     "pyinformer.sources.Enqueue",
     "pyinformer.sources.SourceInformer",

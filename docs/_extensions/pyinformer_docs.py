@@ -182,7 +182,7 @@ def _exported() -> frozenset[int]:
     found = [
         getattr(folder, name)
         for folder in folders
-        for name in folder.__all__
+        for name in getattr(folder, "__all__", ())
         if f"{folder.__name__}.{name}" not in public_names.INTERNAL
     ]
     return frozenset(id(one) for one in found if inspect.isclass(one))

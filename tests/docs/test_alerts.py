@@ -1,0 +1,50 @@
+"""The alerts and the dashboard name metrics that exist, and each alert has a runbook."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from pyinformer.metrics import CATALOGUE
+from tests.docs.pages import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ALERTS: Final = ROOT / "docs" / "prometheus" / "alerts.yaml"
+_DASHBOARD: Final = ROOT / "docs" / "prometheus" / "dashboard.json"
+_RUNBOOKS: Final = ROOT / "docs" / "howto" / "alerts.md"
+_METRIC: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)+)(?=\{| >| ==|\[|\))")
+_OF_A_HISTOGRAM: Final = re.compile(r"_(bucket|sum|count)$")
+
+
+def _alerts() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(_ALERTS.read_text(encoding="utf-8"))["groups"]
+    return list(group["rules"])
+
+
+def _expressions() -> Iterator[str]:
+    for alert in _alerts():
+        yield alert["expr"]
+    for panel in json.loads(_DASHBOARD.read_text(encoding="utf-8"))["panels"]:
+        for target in panel.get("targets", ()):
+            yield target["expr"]
+
+
+def test_every_expression_asks_for_metrics_that_exist() -> None:
+    for expression in _expressions():
+        names = {_OF_A_HISTOGRAM.sub("", name) for name in _METRIC.findall(expression)}
+        assert names or expression.startswith("sum by (job) (up"), expression
+        assert names <= set(CATALOGUE), expression
+
+
+def test_every_alert_has_its_runbook() -> None:
+    headings = re.findall(r"^## (\w+)$", _RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings == [alert["alert"] for alert in _alerts()]
+    for alert in _alerts():
+        anchor = alert["alert"].lower()
+        assert alert["annotations"]["runbook"] == f"howto/alerts.md#{anchor}"
+        assert alert["labels"]["severity"] in {"warning", "critical"}
