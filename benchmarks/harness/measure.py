@@ -98,6 +98,12 @@ PEERS = {
     "pyinformer-uvloop": PeerProgram(
         "benchmarks.peers.own", "run", "the default on uvloop", loop="uvloop"
     ),
+    "pyinformer-prometheus": PeerProgram(
+        "benchmarks.peers.own", "run_prometheus", "the default, with PrometheusMetrics"
+    ),
+    "pyinformer-recording": PeerProgram(
+        "benchmarks.peers.own", "run_recording", "the default, and each update recorded in a file"
+    ),
     "pyinformer-raw": PeerProgram("benchmarks.peers.own", "run_raw", "whole bodies"),
     "pyinformer-compact": PeerProgram(
         "benchmarks.peers.own", "run_compact", "bodies compressed with a trained dictionary"

@@ -54,7 +54,7 @@ class Workload(msgspec.Struct, frozen=True):
     work: str = "follow"
     """What is measured: `follow` (sync, then updates), `relist` (sync, then everything is listed
     again, unchanged, then updates), `reads` (of a cache that has synced), `starts` (of 1, 10 and
-    50 informers), `audits`."""
+    50 informers), `audits`, `metrics` (of queues, reconciles and scrapes, then updates)."""
     control_url: str = ""
     """Who lets the updates begin, without TLS; empty where it is the server itself."""
 

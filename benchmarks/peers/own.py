@@ -7,6 +7,9 @@ last update.
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -16,16 +19,32 @@ from benchmarks.peers.own_cache import Memory, Synced, synced
 from benchmarks.peers.own_handlers import QueueFollower
 from benchmarks.peers.own_lister import time_lister
 from benchmarks.peers.own_reads import time_reads
+from benchmarks.peers.own_recording import LoopTime, recorded
 from benchmarks.peers.own_relist import relist
 from benchmarks.peers.own_sharing import time_sharing
 from benchmarks.peers.own_starts import time_starts
+from pyinformer.metrics import NO_METRICS, Metrics
 
 _TIMEOUT_SECONDS = 600.0
+_FEW = 1_000  # objects of the smoke
 
 
 async def run(phases: Phases) -> None:
     """Measure the default: managedFields stripped."""
     await _measure(phases, "strip_managed_fields")
+
+
+async def run_prometheus(phases: Phases) -> None:
+    """Measure the default with metrics for Prometheus."""
+    from pyinformer.adapters.prometheus import PrometheusMetrics
+
+    await _measure(phases, "strip_managed_fields", PrometheusMetrics())
+
+
+async def run_recording(phases: Phases) -> None:
+    """Measure the default while everything is recorded."""
+    with TemporaryDirectory() as folder:
+        await _measure(phases, "strip_managed_fields", path=Path(folder, "updates.jsonl"))
 
 
 async def run_raw(phases: Phases) -> None:
@@ -63,20 +82,31 @@ async def run_audit(phases: Phases) -> None:
         phases.result.extra = await time_audits(cache.informer)
 
 
-async def _measure(phases: Phases, memory: Memory) -> None:
+async def _measure(
+    phases: Phases, memory: Memory, metrics: Metrics = NO_METRICS, *, path: Path | None = None
+) -> None:
     if phases.workload.work == "starts":
         phases.begin()
         phases.result.extra |= await time_starts(phases.workload)
         phases.synced(0)
         return
-    async with synced(phases, memory) as cache:
+    async with synced(phases, memory, metrics) as cache:
         match phases.workload.work:
             case "reads":
                 phases.result.extra |= await asyncio.to_thread(time_lister, cache.informer)
             case "relist":
                 phases.result.extra |= await relist(phases, cache)
+            case "metrics":
+                from benchmarks.peers.own_metrics import time_metrics
+
+                is_small = phases.workload.objects < _FEW
+                phases.result.extra |= await time_metrics(metrics, is_small=is_small)
         if phases.workload.updates:
-            await _follow(phases, cache)
+            async with AsyncExitStack() as stack:
+                if path is not None:
+                    await stack.enter_async_context(recorded(cache.informer, path))
+                await _follow(phases, cache)
+            phases.updated(seen=cache.followers[0].updates)
 
 
 async def _follow(phases: Phases, cache: Synced) -> None:
@@ -84,12 +114,13 @@ async def _follow(phases: Phases, cache: Synced) -> None:
         queues = [one.queue for one in cache.followers if isinstance(one, QueueFollower)]
         draining = [workers.create_task(queue.drain()) for queue in queues]
         await phases.release_updates()
+        loop_time = LoopTime()
         for follower in cache.followers:
             await follower.has_last_update.wait()
         for queue in queues:
             queue.shut_down()
         if draining:
             await asyncio.wait(draining)
-        phases.updated(seen=cache.followers[0].updates)
+        phases.result.extra |= loop_time.figures(phases.workload.updates)
     if phases.workload.updates_per_second:
         phases.result.extra |= cache.followers[0].latencies.figures(phases.workload)

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import pyinformer
 from benchmarks.harness.phases import Phases, Workload
 from benchmarks.peers.own_handlers import Follower, make_follower
+from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.transport import NoCredentials, StaticCredentials
 
@@ -57,7 +58,9 @@ class Synced:
 
 
 @asynccontextmanager
-async def synced(phases: Phases, memory: Memory) -> AsyncIterator[Synced]:
+async def synced(
+    phases: Phases, memory: Memory, metrics: Metrics = NO_METRICS
+) -> AsyncIterator[Synced]:
     """Start the informer of the workload and wait until its first handler has had everything.
 
     Cancellation:
@@ -67,7 +70,9 @@ async def synced(phases: Phases, memory: Memory) -> AsyncIterator[Synced]:
     options = ReflectorOptions(use_watch_list=workload.load != "list")
     async with connected(workload) as cluster:
         await warm_up(cluster)
-        async with pyinformer.SharedInformerFactory(cluster, options=options) as factory:
+        async with pyinformer.SharedInformerFactory(
+            cluster, options=options, metrics=metrics
+        ) as factory:
             informer = _informer(factory, workload, memory)
             followers = [make_follower(workload) for _ in range(workload.handlers)]
             for follower in followers:

@@ -12,9 +12,11 @@ from benchmarks.runs.curve import CURVE
 from benchmarks.runs.fan_out import FAN_OUT
 from benchmarks.runs.imports import IMPORTS
 from benchmarks.runs.latency import LATENCY
+from benchmarks.runs.metrics import METRICS
 from benchmarks.runs.queues import QUEUE
 from benchmarks.runs.reads import READS, READS_OWN
 from benchmarks.runs.real_server import REAL_SERVER
+from benchmarks.runs.recording import RECORDING
 from benchmarks.runs.relist import RELIST
 from benchmarks.runs.run import Run
 from benchmarks.runs.small_pod import SMALL_POD
@@ -43,6 +45,8 @@ RUNS: tuple[Run, ...] = (
     READS,
     READS_OWN,
     QUEUE,
+    METRICS,
+    RECORDING,
     *KINDS,
     TLS,
     REAL_SERVER,

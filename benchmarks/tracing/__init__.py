@@ -1,0 +1,1 @@
+"""What traces cost a reconcile; not a run of the suite."""
