@@ -179,6 +179,11 @@ class Recorder:
         if number in self._unfinished:
             self._writer.put_line(self._now() - self._began_at, number, data, start, end)
 
+    def unreadable(self, number: int, size_bytes: int) -> None:
+        """Record a line of a watch by its size only; none after its end."""
+        if number in self._unfinished:
+            self.note({"of": number, "unreadable": size_bytes})
+
     def note(self, entry: dict[str, object]) -> None:
         """Record any other line."""
         self._writer.put(self._at(), 0, Note(entry))
@@ -299,7 +304,10 @@ class Tap:
         self._reader.on_line(data, start, end)  # type: ignore[union-attr]  # set by on_follow
 
     def _on_oversized(self, head: bytes, size_bytes: int) -> None:
-        self._recorder.line(self._number, head, 0, len(head))
+        if head:
+            self._recorder.line(self._number, head, 0, len(head))
+        else:  # it is not an object
+            self._recorder.unreadable(self._number, size_bytes)
         self._reader.on_oversized(head, size_bytes)  # type: ignore[union-attr]  # as above
 
     def _read_directly(self) -> None:

@@ -316,6 +316,22 @@ def test_after_a_line_that_does_not_fit_none_is_kept_until_the_end(tmp_path: Pat
     assert stop["stop"] is True
 
 
+async def test_an_oversized_line_that_is_not_an_object_is_recorded_as_unreadable(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "incident.jsonl"
+    options = pyinformer.cache.ReflectorOptions(max_object_bytes=4_096)
+    with APIServer() as server:
+        async with _following(server, options=options) as maps, maps.record(path):
+            server.emit_raw("v1", "configmaps", b"[%b]\n" % (b"1," * 3_000), namespace="default")
+            server.create(config_map("a"))  # the informer has listed again, or follows the watch
+            await _has(maps, "a")
+
+    assert [line["unreadable"] for line in _lines(path) if "unreadable" in line] == [6_002]
+    outcome, _ = replayed(path)
+    assert outcome.cache.keys() == {"default/a"}
+
+
 async def test_a_cancelled_start_records_nothing(tmp_path: Path) -> None:
     with APIServer() as server:
         async with _following(server) as maps:
