@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import pyinformer
 from pyinformer.errors import (
+    InvalidArgumentError,
     LifecycleError,
     RecordingFileError,
     RecordingFormatError,
@@ -212,6 +213,16 @@ def test_damage_before_the_end_is_named_with_its_line(tmp_path: Path, damage: st
     with pytest.raises(RecordingFormatError) as caught:
         replay(path)
     assert caught.value.line == 4
+
+
+def test_namespaces_that_cannot_be_followed_end_the_replay(tmp_path: Path) -> None:
+    *entries, stop = VERSION_1.read_bytes().splitlines(keepends=True)
+    path = tmp_path / "incident.jsonl"
+    path.write_bytes(b"".join([*entries, b'{"t":150.0,"namespaces":["Not A Name"]}\n', stop]))
+    with replay(path) as played:
+        played.informer()
+        with pytest.raises(InvalidArgumentError, match="Not A Name"):
+            played.run()
 
 
 def test_a_request_that_was_not_recorded_is_named(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ class Replay:
         self._informer: SharedInformer[Any] | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="pyinformer replay")
         self._runner: asyncio.Runner | None = None
+        self._changes: asyncio.Future[None] | None = None  # of the namespaces that are followed
         self._is_closed = False
         self.header: Header = header
         """What was recorded, when, and by which version."""
@@ -153,6 +154,7 @@ class Replay:
         Raises:
             ReplayDivergedError: the informer sent requests that the recorded one did not.
             LifecycleError: there is no informer yet, or the replay is closed.
+            InvalidArgumentError: the recording names namespaces that cannot be followed.
             InternalError: the informer crashed.
         """
         informer = self._informer
@@ -211,6 +213,8 @@ class Replay:
         await self._settle(informer)
         if informer.crash is not None:
             raise informer.crash
+        if self._changes is not None and self._changes.done():
+            self._changes.result()
         if self._connection.divergence is not None:
             raise self._connection.divergence
 
