@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from pyinformer.metrics import CATALOGUE
+from pyinformer.operator.diagnosis import THRESHOLDS
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
@@ -48,3 +49,14 @@ def test_every_alert_has_its_runbook() -> None:
         anchor = alert["alert"].lower()
         assert alert["annotations"]["runbook"] == f"howto/alerts.md#{anchor}"
         assert alert["labels"]["severity"] in {"warning", "critical"}
+
+
+def test_alerts_and_the_doctor_have_the_same_limits() -> None:
+    alerts = {alert["alert"]: alert for alert in _alerts()}
+    minutes = THRESHOLDS.unsynced_seconds / 60
+    assert alerts["InformerNotSynced"]["for"] == f"{minutes:g}m"
+    for name, seconds in (
+        ("InformerCacheStale", THRESHOLDS.stale_seconds),
+        ("InformerHandlerBehind", THRESHOLDS.stuck_handler_seconds),
+    ):
+        assert alerts[name]["expr"].endswith(f" > {seconds:g}")

@@ -222,6 +222,16 @@ def test_a_server_that_cannot_be_reached_is_found_before_the_cache_is_stale(
     assert _findings(diagnose_status(waiting)) == [("cache_retrying", "warn")]
 
 
+@pytest.mark.parametrize("state", ["proving", "loading", "waiting"])
+def test_a_cache_that_does_not_recover_its_watch_is_found_before_it_is_stale(
+    healthy: dict[str, Any], state: str
+) -> None:
+    recovering = _with(healthy, f"{_CACHE}state", state)
+    late = _with(recovering, f"{_CACHE}age_seconds", THRESHOLDS.silent_seconds)
+    assert _findings(diagnose_status(recovering)) == []
+    assert _findings(diagnose_status(late)) == [("cache_recovering", "warn")]
+
+
 def test_a_slow_reconcile_is_found_with_its_object(healthy: dict[str, Any]) -> None:
     worker = {"name": "w", "request": "default/a", "seconds": 120.0, "is_stuck": False}
     (found, *_) = diagnose_status(_with(healthy, f"{_CONTROLLER}workers", [worker]))

@@ -203,10 +203,14 @@ def _currency(one: PageFields, subject: str, name: str, state: str) -> Found:
     elif state == "waiting" and _attempts(one) >= LIMITS.failed_attempts:
         cure = _measure(one, resource)
         yield warn("cache_retrying", subject, "cannot reach the server", evidence, cure)
-    elif age is not None and age >= LIMITS.silent_seconds and state == "watching":
-        cure = _measure(one, f"--idle-seconds {LIMITS.stale_seconds:.0f} {resource}")
-        fact = f"receives nothing from its watch, limit {span(LIMITS.silent_seconds)}"
-        yield warn("cache_silent", subject, fact, evidence, cure)
+    elif age is not None and age >= LIMITS.silent_seconds:
+        limit = f"limit {span(LIMITS.silent_seconds)}"
+        if state == "watching":
+            cure = _measure(one, f"--idle-seconds {LIMITS.stale_seconds:.0f} {resource}")
+            yield warn("cache_silent", subject, f"receives nothing, {limit}", evidence, cure)
+        else:
+            fact, cure = f"has not recovered its watch, {limit}", _measure(one, resource)
+            yield warn("cache_recovering", subject, fact, evidence, cure)
 
 
 def _measure(one: PageFields, arguments: str) -> str:

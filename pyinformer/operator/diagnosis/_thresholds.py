@@ -20,10 +20,11 @@ class Thresholds:
     """Trouble if a cache was last confirmed as current longer ago than this; the default of
     `HealthOptions.stale_seconds`, which makes a program not ready."""
     silent_seconds: float = 120.0
-    """Warn if a cache that watches was last confirmed longer ago than this. A server sends a
-    bookmark about once a minute."""
-    unsynced_seconds: float = 60.0
-    """Trouble if a cache has not synced for this long after its start, warn before."""
+    """Warn if a synced cache was last confirmed longer ago than this. A server sends a bookmark
+    about once a minute."""
+    unsynced_seconds: float = 300.0
+    """Trouble if a cache has not synced for this long after its start, warn before. A first list
+    of a large resource takes minutes."""
     failed_attempts: int = 3
     """Warn if a cache waits for its next attempt after so many failed ones."""
     relists_per_hour: int = 12
