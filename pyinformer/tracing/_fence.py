@@ -1,24 +1,20 @@
-"""Keeps a tracing system that fails away from reconciles and requests.
-
-Whatever it raises is counted, and logged once; the reconcile or the request continues untraced.
-"""
+"""Tracing systems of users, fenced: an error in one never reaches a reconcile or a request."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar, final
+from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._logging import get_logger
-from pyinformer.errors import InvalidTypeError
+from pyinformer._telemetry_fence import TelemetryFence, check_methods
 from pyinformer.tracing._protocol import Attributes, Span, SpanError, Tracing, WrittenVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-_R = TypeVar("_R")
-
 _log = get_logger(__name__)
 
 _METHODS: Final = ("start_reconcile", "start_request")
+_LOSS: Final = "some spans are lost, and what is traced continues"
 
 
 @final
@@ -32,15 +28,12 @@ class FencedTracing:
         InvalidTypeError: it is not a tracing system.
     """
 
-    __slots__ = ("_tracing", "failures")
+    __slots__ = ("_fence", "_tracing")
 
     def __init__(self, tracing: Tracing) -> None:
-        if not all(callable(getattr(tracing, name, None)) for name in _METHODS):
-            reason = f"must have {' and '.join(_METHODS)}, and {type(tracing).__name__} has not"
-            raise InvalidTypeError("tracing", reason)
+        check_methods("tracing", tracing, _METHODS)
         self._tracing = tracing
-        self.failures: int = 0
-        """How often the tracing system raised."""
+        self._fence = TelemetryFence(tracing, log=_log, loss=_LOSS)
 
     @classmethod
     def of(cls, tracing: Tracing | None) -> FencedTracing | None:
@@ -55,30 +48,17 @@ class FencedTracing:
         self, name: str, attributes: Attributes, causes: Iterable[WrittenVersion]
     ) -> FencedSpan | None:
         """Start the span of a reconcile; None if that fails."""
-        return self._started(lambda: self._tracing.start_reconcile(name, attributes, causes))
+        return self._started(
+            "start_reconcile", lambda: self._tracing.start_reconcile(name, attributes, causes)
+        )
 
     def start_request(self, name: str, attributes: Attributes) -> FencedSpan | None:
         """Start the span of a request; None if there is no current span, or if that fails."""
-        return self._started(lambda: self._tracing.start_request(name, attributes))
+        return self._started("start_request", lambda: self._tracing.start_request(name, attributes))
 
-    def _started(self, start: Callable[[], Span | None]) -> FencedSpan | None:
-        try:
-            span = start()
-        except Exception as error:  # noqa: BLE001 - a fence: the user's tracing system
-            self.failed(error)
-            return None
-        return None if span is None else FencedSpan(span, self)
-
-    def failed(self, error: Exception) -> None:
-        """Count a failure; log the first."""
-        self.failures += 1
-        if self.failures == 1:
-            _log.error(
-                "tracing failed with %s, and some spans are lost; what is traced continues. Further"
-                " failures of %s are not logged",
-                type(error).__name__,  # its text may quote an attribute
-                type(self._tracing).__name__,
-            )
+    def _started(self, what: str, start: Callable[[], Span | None]) -> FencedSpan | None:
+        span = self._fence.call(what, start, None)
+        return None if span is None else FencedSpan(span, self._fence)
 
 
 @final
@@ -87,44 +67,37 @@ class FencedSpan:
 
     Args:
         span: the user's.
-        fence: counts its failures.
+        fence: of its tracing system.
     """
 
     __slots__ = ("_fence", "_span")
 
-    def __init__(self, span: Span, fence: FencedTracing) -> None:
+    def __init__(self, span: Span, fence: TelemetryFence) -> None:
         self._span = span
         self._fence = fence
 
     @property
     def is_recording(self) -> bool:
         """Whether the span is sampled."""
-        return self._guarded(lambda: bool(self._span.is_recording), False)
+        return self._fence.call("is_recording", lambda: bool(self._span.is_recording), False)
 
     def headers(self) -> Mapping[str, str]:
         """Return the headers that carry the span's context; those that HTTP allows."""
         none: dict[str, str] = {}
-        headers = self._guarded(lambda: dict(self._span.headers()), none)
+        headers = self._fence.call("headers", lambda: dict(self._span.headers()), none)
         return {name: value for name, value in headers.items() if _is_header(name, value)}
 
     def add_event(self, name: str, attributes: Attributes) -> None:
         """Record that something happened now."""
-        self._guarded(lambda: self._span.add_event(name, attributes), None)
+        self._fence.call("add_event", lambda: self._span.add_event(name, attributes), None)
 
     def wrote(self, version: WrittenVersion) -> None:
         """Remember the span as the cause of a version."""
-        self._guarded(lambda: self._span.wrote(version), None)
+        self._fence.call("wrote", lambda: self._span.wrote(version), None)
 
     def end(self, attributes: Attributes, error: SpanError | None) -> None:
         """End the span."""
-        self._guarded(lambda: self._span.end(attributes, error), None)
-
-    def _guarded(self, call: Callable[[], _R], otherwise: _R) -> _R:
-        try:
-            return call()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fence.failed(error)
-            return otherwise
+        self._fence.call("end", lambda: self._span.end(attributes, error), None)
 
 
 def _is_header(name: object, value: object) -> bool:

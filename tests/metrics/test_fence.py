@@ -88,7 +88,7 @@ def test_an_error_anywhere_is_dropped_and_logged_once(caplog: pytest.LogCaptureF
         foreign = Raising(where)
         use(foreign)
         (record,) = caplog.records
-        assert record.levelno == logging.ERROR
+        assert (record.name, record.levelno) == ("pyinformer.metrics", logging.ERROR)
         assert "Raising raised RuntimeError" in record.getMessage()
         assert "secret" not in record.getMessage()
         assert foreign.calls.count("set") == (2 if where == "scope" else 4)
