@@ -76,21 +76,43 @@ class LineBuffer:
         self._view[:1] = b"\0"
         self.size_bytes = self.text_bytes = self.lines = 0
 
-    def has(self, text: bytes) -> bool:
-        """Return whether a text occurs."""
-        return self._search(text, 0) >= 0
-
     def lines_with(self, texts: Iterable[bytes]) -> list[tuple[int, int]]:
         """Return the offsets of all lines that have any of the texts, in order."""
         found: set[tuple[int, int]] = set()
         for text in texts:
             at = self._search(text, 0)
             while at >= 0:
-                start = self._bytes.rfind(b"\n", 0, at) + 1
-                stop = self._bytes.find(b"\n", at) + 1
-                found.add((start, stop))
-                at = self._search(text, stop)
+                line = self._line_at(at)
+                found.add(line)
+                at = self._search(text, line[1])
         return sorted(found)
+
+    def lines_with_suffixes(
+        self, text: bytes, suffixes: tuple[bytes, ...], *, most: int
+    ) -> list[tuple[int, int]] | None:
+        """Return the offsets of all lines that have a text with one of the suffixes, in order.
+
+        It is quick where the text is rare: each place of the text costs a call.
+
+        Returns:
+            None if the text occurs in more than `most` places.
+        """
+        found: list[tuple[int, int]] = []
+        at = self._search(text, 0)
+        while at >= 0:
+            if not most:
+                return None
+            most -= 1
+            end = at + len(text)
+            if self._bytes.startswith(suffixes, end, self.size_bytes):
+                line = self._line_at(at)
+                found.append(line)
+                end = line[1]
+            at = self._search(text, end)
+        return found
+
+    def _line_at(self, at: int) -> tuple[int, int]:
+        return self._bytes.rfind(b"\n", 0, at) + 1, self._bytes.find(b"\n", at) + 1
 
     def _search(self, text: bytes, start: int) -> int:
         if self._has_nul is None:

@@ -33,10 +33,9 @@ _APPLIED: Final = b"applied"
 _ORIGINAL: Final = b'original"'
 _ESCAPE: Final = b"\\u00"
 _SUSPECT: Final = (_SECRET, _APPLIED, _ORIGINAL)
-# The beginnings of all that _escaped_letter matches.
-_ESCAPED_LETTERS: Final = tuple(
-    _ESCAPE + one for one in (b"2d", b"2D", b"2f", b"2F", b"4", b"5", b"6", b"7")
-)
+# What follows _ESCAPE in all that _escaped_letter matches.
+_LETTERS: Final = (b"2d", b"2D", b"2f", b"2F", b"4", b"5", b"6", b"7")
+_MOST_ESCAPES: Final = 8  # on average per line; beyond, a search for each of the letters is quicker
 # In managedFields the names of annotations have `{}` as their value.
 _copy_follows = re.compile(rb'(?:applied(?:-config(?:uration)?)?|original)"\s*+:\s*+(?!\{\})')
 _escaped_letter = re.compile(rb"\\u00(?:2[dDfF]|[4-7])")  # not Go's \u003c, \u003e and \u0026
@@ -78,8 +77,11 @@ class Mask:
         """Return the offsets of all lines in a buffer that may have something to hide, in order."""
         if self._looks_always:
             return buffer.lines_with((b"\n",))
-        has_escapes = buffer.has(_ESCAPE)
-        return buffer.lines_with(_SUSPECT + _ESCAPED_LETTERS if has_escapes else _SUSPECT)
+        most = _MOST_ESCAPES * buffer.lines
+        escaped = buffer.lines_with_suffixes(_ESCAPE, _LETTERS, most=most)
+        if escaped is None:
+            escaped = buffer.lines_with([_ESCAPE + letter for letter in _LETTERS])
+        return sorted({*buffer.lines_with(_SUSPECT), *escaped})
 
     def line(self, text: bytes) -> bytes | None:
         """Return a watch event as it may be kept; None if it cannot be read."""

@@ -41,9 +41,8 @@ def test_what_was_cleared_is_not_found() -> None:
     buffer = _filled(b'"hidden"', b'"hidden"')
     buffer.clear()
 
-    assert not buffer.has(b"hidden")
+    assert buffer.lines_with((b"hidden",)) == []
     assert buffer.add(_HEAD, b"1", 0, 1)
-    assert not buffer.has(b"hidden")
     assert buffer.lines_with((b"hidden",)) == []
 
 
@@ -56,7 +55,7 @@ def test_each_line_with_a_text_is_found(
     stale: list[bytes], texts: list[bytes], wanted: list[bytes], *, has_library: bool
 ) -> None:
     buffer = _filled(*stale)
-    assert buffer.has(b"a") == any(b"a" in text for text in stale)
+    assert bool(_lines_with(buffer, b"a")) == any(b"a" in text for text in stale)
     buffer.clear()
     if not has_library:  # as on Windows
         buffer._find = None
@@ -67,5 +66,22 @@ def test_each_line_with_a_text_is_found(
     assert _lines_with(buffer, *wanted) == [
         line for line in lines if any(one in line for one in wanted)
     ]
-    for one in wanted:
-        assert buffer.has(one) == any(one in line for line in lines)
+
+
+@given(texts=_texts)
+def test_each_line_with_a_text_and_a_suffix_is_found(texts: list[bytes]) -> None:
+    buffer = _filled(*texts)
+    content = bytes(buffer.content)
+
+    found = buffer.lines_with_suffixes(b"a", (b"a", b"bb"), most=len(content))
+
+    assert found is not None
+    lines = [content[start:stop] for start, stop in found]
+    assert lines == [_HEAD + one + b"}\n" for one in texts if b"aa" in one or b"abb" in one]
+
+
+def test_a_text_with_suffixes_that_is_not_rare_is_not_searched_on() -> None:
+    buffer = _filled(b"a1 a2", b"a3")
+
+    assert buffer.lines_with_suffixes(b"a", (b"4",), most=3) == []
+    assert buffer.lines_with_suffixes(b"a", (b"3",), most=2) is None

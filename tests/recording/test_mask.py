@@ -238,6 +238,18 @@ def test_a_line_with_a_secret_is_suspect_among_others(text: bytes) -> None:
     assert mask.suspects(buffer) == [middle] or mask.is_clean(line)
 
 
+@pytest.mark.parametrize("escapes", [3, 100], ids=["few escapes", "many escapes"])
+def test_an_escaped_letter_is_found_among_harmless_escapes(escapes: int) -> None:
+    harmless = b'{"a":"' + b"\\u003c\\u003e\\u0026" * escapes + b'"}'
+    suspect = harmless[:-2] + b'\\u0053"}'
+    buffer = LineBuffer(10_000)
+    for one in (harmless, suspect, harmless):
+        assert buffer.add(b"", one, 0, len(one))
+
+    start = len(harmless) + 2
+    assert Mask(_PODS).suspects(buffer) == [(start, start + len(suspect) + 2)]
+
+
 @given(_carriers())
 @settings(max_examples=examples(150))
 def test_no_secret_byte_survives(text: bytes) -> None:
