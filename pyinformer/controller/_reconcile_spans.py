@@ -11,7 +11,7 @@ from pyinformer.controller._log_text import text_of
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.controller._request_queue import DueTimes
 from pyinformer.tasks import name_of, trace_text
-from pyinformer.tracing import AttributeValue, SpanError, WrittenVersion
+from pyinformer.tracing import TRACED_BY, AttributeValue, SpanError, WrittenVersion
 
 if TYPE_CHECKING:
     from pyinformer.controller._outcomes import Outcome, Outcomes
@@ -29,19 +29,22 @@ class ReconcileSpan:
 
     Args:
         span: of the tracing system.
+        tracing: the tracing system.
         shown: whether the texts of foreign errors are shown.
     """
 
     __slots__ = ("_shown", "_span", "outcome")
 
-    def __init__(self, span: FencedSpan, shown: LogExceptions) -> None:
+    def __init__(self, span: FencedSpan, tracing: FencedTracing, shown: LogExceptions) -> None:
         self._span = span
+        TRACED_BY.set(tracing)
         self._shown = shown
         self.outcome: Outcome | None = None
         """How the reconcile ended; None if it was cancelled."""
 
     def end(self) -> None:
         """End the span, in the task in which it was started."""
+        TRACED_BY.set(None)  # without a token: an abandoned task is closed in another context
         outcome = self.outcome
         if outcome is None:
             self._span.end({"pyinformer.reconcile.outcome": _CANCELLED}, None)
@@ -110,4 +113,4 @@ class ReconcileSpans:
             attributes["k8s.namespace.name"] = request.namespace
         causes = (WrittenVersion(one.key, one.resource_version) for one in request.reasons)
         span = self._tracing.start_reconcile(self._name, attributes, causes)
-        return None if span is None else ReconcileSpan(span, self._shown)
+        return None if span is None else ReconcileSpan(span, self._tracing, self._shown)

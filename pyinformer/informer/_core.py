@@ -27,6 +27,7 @@ from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.informer.delivery import Receiver, SharedProcessor
 from pyinformer.metrics import NO_METRICS
 from pyinformer.store import Lister, Models
+from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,12 +215,14 @@ class InformerCore(Generic[V]):
         """
         self.lifecycle.check_usable()
         claim_loop(self.context.cluster)
-        await self.lifecycle.start()
+        with outside_reconcile():
+            await self.lifecycle.start()
 
     def start_nowait(self, group: TaskGroup) -> None:
         """Start in a task of this group; the informer counts as started at once."""
         claim_loop(self.context.cluster)
-        self.lifecycle.start_nowait(group)
+        with outside_reconcile():
+            self.lifecycle.start_nowait(group)
 
     async def aclose(self) -> None:
         """Stop the watches, then the handlers; see `SharedInformer.aclose`.

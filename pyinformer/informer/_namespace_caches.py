@@ -19,6 +19,7 @@ from pyinformer.informer._namespace_cache import NamespaceCache
 from pyinformer.informer.delivery import CacheContents
 from pyinformer.store import Indexer, JointIndexer, merged_get
 from pyinformer.tasks import spread
+from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -361,8 +362,9 @@ class NamespaceCaches(Generic[V]):
             return
         if self.is_outdated:
             self._is_settling = True
-            self._start_new(self._group)
-            self._group.start_soon(self._settle, self._group)
+            with outside_reconcile():
+                self._start_new(self._group)
+                self._group.start_soon(self._settle, self._group)
 
     def _start_new(self, group: TaskGroup) -> None:
         for cache in self._add_wanted():

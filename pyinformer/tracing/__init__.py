@@ -4,6 +4,8 @@ Nothing is traced by default, and nothing is global: a program passes its tracin
 `connect`, to an `Operator` or to a `Controller`. `pyinformer.adapters.opentelemetry` has one.
 """
 
+from pyinformer.tracing._current_reconcile import TRACED_BY as TRACED_BY
+from pyinformer.tracing._current_reconcile import outside_reconcile as outside_reconcile
 from pyinformer.tracing._fence import FencedSpan as FencedSpan
 from pyinformer.tracing._fence import FencedTracing as FencedTracing
 from pyinformer.tracing._protocol import (

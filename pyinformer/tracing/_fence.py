@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_METHODS: Final = ("start_reconcile", "start_request")
+_METHODS: Final = ("start_reconcile", "start_request", "suspend")
 _LOSS: Final = "some spans are lost, and what is traced continues"
 
 
@@ -56,9 +56,18 @@ class FencedTracing:
         """Start the span of a request; None if there is no current span, or if that fails."""
         return self._started("start_request", lambda: self._tracing.start_request(name, attributes))
 
+    def suspend(self) -> Callable[[], None]:
+        """Make no span current, and return what makes the same one current again."""
+        resume = self._fence.call("suspend", self._tracing.suspend, _nothing)
+        return lambda: self._fence.call("suspend", resume, None)
+
     def _started(self, what: str, start: Callable[[], Span | None]) -> FencedSpan | None:
         span = self._fence.call(what, start, None)
         return None if span is None else FencedSpan(span, self._fence)
+
+
+def _nothing() -> None:
+    """Make no span current again: none was suspended."""
 
 
 @final

@@ -6,7 +6,7 @@ begin with `pyinformer.`. No attribute, name or event ever has the content of an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -105,5 +105,13 @@ class Tracing(Protocol):
 
         Returns:
             The span; None if there is no current span, since no trace begins with a request.
+        """
+        ...
+
+    def suspend(self) -> Callable[[], None]:
+        """Make no span current in this context, for tasks that outlive a reconcile.
+
+        Returns:
+            A function that makes the same span current again, called in the same context.
         """
         ...

@@ -7,7 +7,8 @@ import logging
 import subprocess
 import sys
 import threading
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
@@ -24,10 +25,12 @@ from pyinformer import (
     ConflictError,
     Controller,
     ControllerOptions,
+    Event,
     KubeObject,
     Operator,
     Request,
     SharedInformer,
+    SharedInformerFactory,
     TransportError,
 )
 from pyinformer.blocking import BlockingCluster
@@ -37,7 +40,7 @@ from tests.adapters.tracing import Traces, attributes, is_child
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span
@@ -227,6 +230,46 @@ async def test_spans_of_the_program_nest_in_threads(api: APIServer, traces: Trac
     assert is_child(own, root)
     assert is_child(create, own)
     assert is_child(get, root)
+
+
+async def test_an_informer_that_a_reconcile_starts_does_not_keep_its_span(
+    api: APIServer, traces: Traces
+) -> None:
+    term: ContextVar[str] = ContextVar("term", default="")
+    seen: dict[str, tuple[bool, str]] = {}
+
+    def handler_of(name: str) -> Callable[[Event], None]:
+        def handle(_: Event) -> None:
+            seen[name] = trace.get_current_span().get_span_context().is_valid, term.get()
+
+        return handle
+
+    async with connected(api, traces) as cluster, AsyncExitStack() as stack:
+        factory = SharedInformerFactory(cluster)
+        informers = [
+            SharedInformer(cluster, "v1", "configmaps"),
+            factory.informer("v1", "configmaps"),
+            SharedInformer(cluster, "v1", "configmaps", namespaces=["other"]),
+        ]
+
+        async def reconcile(request: Request, obj: KubeObject | None) -> None:
+            term.set("kept")
+            for number, informer in enumerate(informers):
+                informer.add_event_handler(handler_of(f"added before {number}"))
+            await stack.enter_async_context(informers[0])
+            await stack.enter_async_context(factory)
+            await stack.enter_async_context(informers[2])
+            for number, informer in enumerate(informers):
+                informer.add_event_handler(handler_of(f"added later {number}"))
+            await informers[2].set_namespaces(["other", "default"])
+            await cluster.create(secret())
+
+        async with following(cluster, reconcile):
+            (root,) = await traces.wait_for(_RECONCILE)
+            await until(lambda: len(seen) == 2 * len(informers), what="all handlers")
+    assert set(seen.values()) == {(False, "kept")}
+    (create,) = traces.named(_CREATE)
+    assert is_child(create, root)
 
 
 async def test_a_timer_has_the_span_of_a_reconcile(api: APIServer, traces: Traces) -> None:
@@ -517,7 +560,7 @@ async def test_headers_that_cannot_be_sent_are_left_out(api: APIServer, traces: 
 
 async def test_what_is_not_a_tracing_system_is_refused() -> None:
     bad: Any = object()
-    message = "tracing: must have start_reconcile and start_request, and object has not"
+    message = "tracing: must have start_reconcile, start_request and suspend, and object has not"
     with pytest.raises(InvalidTypeError, match=message):
         await pyinformer.connect(server="http://localhost", tracing=bad).__aenter__()
     with pytest.raises(InvalidTypeError, match=message):

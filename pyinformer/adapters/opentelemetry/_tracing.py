@@ -7,6 +7,7 @@ user's code nest in it, in tasks and threads, too. Requests are spans of the kin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from opentelemetry import context, propagate, trace
@@ -17,7 +18,7 @@ from pyinformer.adapters.opentelemetry._write_links import WriteLinks
 from pyinformer.apimachinery import check_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextvars import Token
 
     from opentelemetry.context import Context
@@ -87,6 +88,10 @@ class OpenTelemetryTracing:
             return None
         started = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes)
         return OpenTelemetrySpan(started, self._writes)
+
+    def suspend(self) -> Callable[[], None]:
+        """Make no span current; return what makes the same one current again."""
+        return partial(context.detach, context.attach(_NO_PARENT))
 
     def statistics(self) -> TracingStatistics:
         """Return what is remembered for links; from any thread."""

@@ -15,6 +15,7 @@ from pyinformer.apimachinery import Event, KubeObject, V, View, check_seconds
 from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, UserTasks
+from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -229,10 +230,11 @@ class SharedProcessor(Generic[V]):
         return tuple(listener.history(key, now) for listener in tuple(self._listeners))
 
     def _start(self, listener: Listener[V], group: TaskGroup) -> None:
-        listener.start_nowait(processing=self._processing)
-        if listener.resync_period_seconds > 0:
-            self._resyncs[listener] = scope = anyio.CancelScope()
-            group.start_soon(self._resync, listener, scope)
+        with outside_reconcile():
+            listener.start_nowait(processing=self._processing)
+            if listener.resync_period_seconds > 0:
+                self._resyncs[listener] = scope = anyio.CancelScope()
+                group.start_soon(self._resync, listener, scope)
 
     async def _resync(self, listener: Listener[V], scope: anyio.CancelScope) -> None:
         with scope:
