@@ -54,7 +54,8 @@ def expected_types() -> dict[int, str]:
 
 def seen_by_mypy() -> tuple[dict[int, str], list[str]]:
     """Return line number to type, and whatever else mypy had to say."""
-    lines = run("mypy", "--follow-imports=silent", "--no-error-summary", str(_CASES)).splitlines()
+    # With other options than those of `make lint`, each would throw the cache of the other away.
+    lines = run("mypy", "--no-error-summary", str(_CASES)).splitlines()
     found = {int(match[1]): _bare(match[2]) for line in lines if (match := _MYPY.match(line))}
     return found, [line for line in lines if not _MYPY.match(line)]
 
