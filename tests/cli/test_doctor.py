@@ -21,7 +21,7 @@ from pyinformer.testing import APIServer, Fault
 from tests.cli.command_line import here
 from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import pod
-from tests.waiting import until
+from tests.waiting import settle, until
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -61,6 +61,7 @@ async def _answering(answer: bytes, *, stays_open: bool = False) -> AsyncIterato
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         finally:
             ended.set()
+            await settle()  # a connection that was accepted just now has its transport
 
 
 def _http(status: str, body: bytes, *headers: str) -> bytes:
