@@ -32,10 +32,10 @@ _HEADLESS = "service.kubernetes.io/headless"  # the label that the controller ad
 _RELEASE = "release"  # the label of a real change
 _DISTANCE_SECONDS = 0.01  # the latency of every request
 _RESYNC_SECONDS = 3.0  # pyinformer spreads it over this time; the plain resync comes at once
-_BEFORE_CHANGE_SECONDS = 0.05
+_BEFORE_CHANGE_SECONDS = 0.02
 _PATIENCE_SECONDS = 100.0  # takes some seconds on an idle machine
-_PROMISED_SECONDS = 0.1
-_OUTAGE_SECONDS = 0.5
+_MANY = _SERVICES / 5
+_FEW = _SERVICES / 15  # a write in flight, and those that the queue does so that no key starves
 
 
 @final
@@ -46,6 +46,7 @@ class StormResult:
     objects: int = fact("objects of the resync")
     unchanged: int = fact("of these unchanged")
     in_vain: int = fact("writes that changed nothing")
+    median_behind: float = fact("useless writes that a real change waited for, median of 5")
     median_seconds: float = fact("seconds until a real change was written, median of 5")
     slowest_seconds: float = fact("seconds until a real change was written, slowest")
 
@@ -57,15 +58,24 @@ class Written:
 
     at: dict[str, float] = field(default_factory=dict)
     """When the real change of a Service was written, by name, on the clock of the loop."""
+    behind: dict[str, int] = field(default_factory=dict)
+    """How many useless writes were made while the real change of a Service waited, by name."""
     created: int = 0
     in_vain: int = 0
+    _in_vain_before: dict[str, int] = field(default_factory=dict)
+
+    def change(self, name: str, labels: Mapping[str, str]) -> None:
+        """Record that a change of a Service has arrived in the cache."""
+        if _RELEASE in labels:
+            self._in_vain_before.setdefault(name, self.in_vain)
 
     def put(self, name: str, labels: Mapping[str, str], *, before: str, after: str) -> None:
         """Record a write, by the resource versions before and after it."""
         if before == after:
             self.in_vain += 1
-        elif _RELEASE in labels:
-            self.at.setdefault(name, anyio.current_time())
+        elif _RELEASE in labels and name not in self.at:
+            self.at[name] = anyio.current_time()
+            self.behind[name] = self.in_vain - self._in_vain_before[name]
 
 
 class ResyncProgram(Protocol):
@@ -96,13 +106,14 @@ async def perform(server: SceneServer) -> SceneResult[StormResult]:
                 plain.in_vain == plain.unchanged,
             ),
             Claim(
-                "a real change waited behind all of them", plain.median_seconds > _OUTAGE_SECONDS
+                "a real change waited for more than a fifth of them",
+                plain.median_behind > _MANY,
             ),
         ),
         prevented=(
             Claim(
-                f"pyinformer wrote a real change within {_PROMISED_SECONDS:g} s during the resync",
-                ours.median_seconds < _PROMISED_SECONDS,
+                f"with pyinformer a real change waited for fewer than {_FEW:g} of them",
+                ours.median_behind < _FEW,
             ),
             Claim(
                 "it stopped the useless writes before half of them", ours.in_vain < _SERVICES / 2
@@ -143,6 +154,7 @@ async def _play(
             objects=_SERVICES,
             unchanged=everything,
             in_vain=written.in_vain,
+            median_behind=median(written.behind.values()),
             median_seconds=median(seconds),
             slowest_seconds=max(seconds),
         )
@@ -170,15 +182,17 @@ class PlainController:
         self._written = written
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
-        self.services = PlainInformer(
-            api.list_namespaced_service, namespace, handler=lambda _, obj: self._add(obj)
-        )
+        self.services = PlainInformer(api.list_namespaced_service, namespace, handler=self._change)
         self.endpoints = PlainInformer(api.list_namespaced_endpoints, namespace)
 
     def resync(self) -> None:
         """Queue every object again."""
         for obj in self.services.cache.values():
             self._add(obj)
+
+    def _change(self, _kind: str, obj: Any) -> None:  # noqa: ANN401 - untyped
+        self._written.change(obj.metadata.name, obj.metadata.labels or {})
+        self._add(obj)
 
     def _add(self, obj: Any) -> None:  # noqa: ANN401 - untyped
         name = obj.metadata.name
@@ -259,6 +273,9 @@ async def _ours(
     async with connected(proxy) as cluster, SharedInformerFactory(cluster) as factory:
         services = factory.informer("v1", "services", namespaces=namespace)
         endpoints = factory.informer("v1", "endpoints", namespaces=namespace)
+        services.add_event_handler(
+            on_update=lambda _, new: written.change(new.metadata.name, new.metadata.labels)
+        )
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=_PATIENCE_SECONDS)
         reconcile = _Reconciler(cluster, endpoints, written)
