@@ -40,10 +40,10 @@ FIND_GO = case ' $(BENCH_ARGS) ' in *' --smoke '*|*' --list '*|*' --from '*) ;; 
 
 # Tests wait for sockets and timers, so more processes than processors pay. A file stays in one
 # process, since its tests share servers; tests/conftest.py puts the slow files first.
-PARALLEL ?= -n 4 --dist loadfile --no-loadscope-reorder
+PARALLEL ?= -n 6 --dist loadfile --no-loadscope-reorder
 
-# Each process starts real servers of its own, which need a processor each.
-REAL_PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Each process starts real servers of its own, which need much memory; most tests on them wait.
+REAL_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 
 # In a fresh clone, each process of the tests would compile all of them, for 13 s of CPU time. The run
 # after it says what is wrong, if something is.

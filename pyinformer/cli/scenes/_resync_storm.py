@@ -66,7 +66,7 @@ class Written:
 
     def change(self, name: str, labels: Mapping[str, str]) -> None:
         """Record that a change of a Service has arrived in the cache."""
-        if _RELEASE in labels:
+        if _RELEASE in labels and name not in self.at:
             self._in_vain_before.setdefault(name, self.in_vain)
 
     def put(self, name: str, labels: Mapping[str, str], *, before: str, after: str) -> None:
@@ -75,7 +75,7 @@ class Written:
             self.in_vain += 1
         elif _RELEASE in labels and name not in self.at:
             self.at[name] = anyio.current_time()
-            self.behind[name] = self.in_vain - self._in_vain_before[name]
+            self.behind[name] = self.in_vain - self._in_vain_before.pop(name, self.in_vain)
 
 
 class ResyncProgram(Protocol):
