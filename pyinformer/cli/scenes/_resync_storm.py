@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import median
+from statistics import median, median_low
 from typing import Any, Protocol, final
 
 import anyio
@@ -46,7 +46,7 @@ class StormResult:
     objects: int = fact("objects of the resync")
     unchanged: int = fact("of these unchanged")
     in_vain: int = fact("writes that changed nothing")
-    median_behind: float = fact("useless writes that a real change waited for, median of 5")
+    median_behind: int = fact("useless writes that a real change waited for, median of 5")
     median_seconds: float = fact("seconds until a real change was written, median of 5")
     slowest_seconds: float = fact("seconds until a real change was written, slowest")
 
@@ -154,7 +154,7 @@ async def _play(
             objects=_SERVICES,
             unchanged=everything,
             in_vain=written.in_vain,
-            median_behind=median(written.behind.values()),
+            median_behind=median_low(written.behind.values()),
             median_seconds=median(seconds),
             slowest_seconds=max(seconds),
         )
