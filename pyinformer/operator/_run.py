@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Self, final
+from typing import Final, Self, final
 
 import anyio
 
@@ -41,6 +41,8 @@ from pyinformer.tasks import Closable, close_on_exit, on_sigusr1, program_runner
 
 _log = get_logger(__name__)
 
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
 
 def check_no_loop() -> None:
     """Refuse to run inside an event loop.
@@ -61,7 +63,8 @@ def run_main(
 ) -> None:
     """Run a coroutine function in a new event loop, as `asyncio.run` does, but always end.
 
-    Tasks that ignore their cancellation are logged and left behind; `asyncio.run` would wait.
+    Tasks that ignore their cancellation are logged and left behind; `asyncio.run` would wait. As
+    long as logging is not configured, the lines that Python prints have a time.
 
     Args:
         main: the program.
@@ -71,11 +74,30 @@ def run_main(
         Exception: what it raised.
     """
     runner = program_runner(may_use_uvloop=may_use_uvloop)
+    with _times_in_unconfigured_logs():
+        try:
+            runner.run(main())
+        finally:
+            if runner.run(_others_have_ended()):
+                runner.close()
+
+
+@contextmanager
+def _times_in_unconfigured_logs() -> Iterator[None]:
+    """Format what Python prints without a handler; logging stays without a configuration.
+
+    So the program can still call `logging.basicConfig`, which does nothing if there is a handler.
+    """
+    printer = logging.lastResort
+    if printer is None:
+        yield
+        return
+    before = printer.formatter
+    printer.setFormatter(logging.Formatter(_LOG_FORMAT))
     try:
-        runner.run(main())
+        yield
     finally:
-        if runner.run(_others_have_ended()):
-            runner.close()
+        printer.setFormatter(before)
 
 
 async def _others_have_ended() -> bool:

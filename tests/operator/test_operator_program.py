@@ -47,6 +47,25 @@ app.run(server="{url}", health_port={port})
 print("ended", flush=True)
 """
 
+_WITHOUT_LOGGING = """
+import logging
+import pyinformer
+
+app = pyinformer.Operator("db-operator")
+log = logging.getLogger("app")
+
+
+@app.reconcile("acme.io/v1", "databases")
+async def reconcile(request, obj, cluster):
+    log.warning("early")
+    logging.basicConfig(format="configured: %(message)s")
+    log.warning("late")
+    print("reconciled", flush=True)
+
+
+app.run(server="{url}", health_port=None)
+"""
+
 
 @pytest.fixture
 def api() -> Iterator[APIServer]:
@@ -98,6 +117,19 @@ def test_a_signal_ends_a_program_with_status_0(
     assert f"on {loop}" in errors
     assert "health endpoint: http://127.0.0.1:" in errors
     assert "Traceback" not in errors
+
+
+def test_lines_have_a_time_until_the_program_configures_logging(api: APIServer) -> None:
+    arguments = [sys.executable, "-c", _WITHOUT_LOGGING.format(url=api.url)]
+    with running(arguments, errors=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "reconciled\n"
+        program.send_signal(signal.SIGTERM)
+        _, errors = program.communicate(timeout=_WAIT_SECONDS)
+
+    early, late = errors.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING app: early", early)
+    assert late == "configured: late"
 
 
 def test_a_reconcile_that_ignores_cancellation_does_not_keep_the_program_alive(
