@@ -29,11 +29,11 @@ def utc_text(at: float) -> str:
 
 @final
 class Pace:
-    """Lets other threads run while one works: every half millisecond, if it is asked as often.
+    """Pauses a working thread for a moment every half millisecond, so that others can run.
 
-    A waiting thread, such as an event loop's, would otherwise wait until the interpreter's switch
-    interval of 5 ms has passed. A pause of 0 does not do: the working thread would take the
-    interpreter back before the other has woken up.
+    The worker calls `step` often. Without the pauses, a waiting thread such as an event loop's
+    would get the interpreter only after its switch interval of 5 ms. A pause of 0 s is not enough:
+    the worker would take the interpreter back before the other thread has woken up.
     """
 
     def __init__(self) -> None:

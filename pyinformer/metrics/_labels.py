@@ -24,7 +24,7 @@ def qualified(name: str, cluster: str) -> str:
 
 
 def distinct(name: str, taken: Container[str]) -> str:
-    """Return a name, or the name with the first number that makes it another: `east#2`."""
+    """Return a name, or `east#2`, with the first number that is free, if the name is taken."""
     numbered = (f"{name}#{number}" for number in count(2))
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
@@ -47,7 +47,7 @@ class ClusterLabel:
             _open.add(self)
 
     def release(self) -> None:
-        """Let another cluster have it; a second call does nothing."""
+        """Free the label for another cluster; a second call does nothing."""
         with _lock:
             _open.discard(self)
 

@@ -574,14 +574,7 @@ class MetricsRegistry(NeverRaises):
         self._root = RegistryScope(self._tables)
 
     def counter(self, name: str, labels: Mapping[str, str]) -> Counter:
-        """Bind a counter that remains.
-
-        Args:
-            name: the metric.
-            labels: the labels of the series.
-
-        Returns:
-            The handle of this series.
+        """Bind a counter that remains; see `Metrics.counter`.
 
         Raises:
             MetricConflictError: the name has other label names, or another type.
@@ -591,14 +584,7 @@ class MetricsRegistry(NeverRaises):
         return self._root.counter(name, labels)
 
     def gauge(self, name: str, labels: Mapping[str, str]) -> Gauge:
-        """Bind a gauge that remains.
-
-        Args:
-            name: the metric.
-            labels: the labels of the series.
-
-        Returns:
-            The handle of this series.
+        """Bind a gauge that remains; see `Metrics.gauge`.
 
         Raises:
             MetricConflictError: the name has other label names, or another type.
@@ -608,14 +594,7 @@ class MetricsRegistry(NeverRaises):
         return self._root.gauge(name, labels)
 
     def histogram(self, name: str, labels: Mapping[str, str]) -> Histogram:
-        """Bind a histogram that remains.
-
-        Args:
-            name: the metric.
-            labels: the labels of the series.
-
-        Returns:
-            The handle of this series.
+        """Bind a histogram that remains; see `Metrics.histogram`.
 
         Raises:
             MetricConflictError: the name has other label names, or another type.
@@ -633,11 +612,7 @@ class MetricsRegistry(NeverRaises):
         self._root.add_source(source)
 
     def scope(self) -> MetricsScope:
-        """Return metrics whose series and sources vanish together.
-
-        Returns:
-            The scope, which its owner closes.
-        """
+        """Return metrics whose series and sources vanish together; see `Metrics.scope`."""
         return RegistryScope(self._tables)
 
     def collect(self) -> list[MetricFamily]:

@@ -53,7 +53,7 @@ class RecordingConnection:
 
     @staticmethod
     def around(inner: ConnectionProtocol, recorder: RequestRecorder) -> ConnectionProtocol:
-        """Return a connection that records, of the same abilities as the one inside."""
+        """Return a connection that records; a NetworkConnection if the one inside is one."""
         if isinstance(inner, NetworkConnection):
             return _RecordingNetworkConnection(inner, inner, recorder)
         return RecordingConnection(inner, recorder)
@@ -166,7 +166,7 @@ class RecordingConnection:
 
 @final
 class _RecordingNetworkConnection(RecordingConnection):
-    """A RecordingConnection over a network."""
+    """A RecordingConnection that is a NetworkConnection, too, as the one inside."""
 
     def __init__(
         self, inner: ConnectionProtocol, network: NetworkConnection, recorder: RequestRecorder
@@ -245,7 +245,7 @@ class RecordedBody:
 
 @final
 class _RecordedPushBody(RecordedBody):
-    """A PushBody whose pieces are recorded as they are passed on."""
+    """A RecordedBody that is a PushBody, too: its pieces are recorded as they are passed on."""
 
     def __init__(self, inner: Body, push: PushBody, number: int, recorder: RequestRecorder) -> None:
         super().__init__(inner, number, recorder)

@@ -63,7 +63,7 @@ class Header(Struct, frozen=True, kw_only=True):
     redacted: list[str] = []
     """What was hidden, in words."""
     file_number: int = 1
-    """How many files this recording had begun with this one; later ones begin with a snapshot."""
+    """1 for the first file of the recording; later files begin with a snapshot."""
 
 
 @final
@@ -84,7 +84,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     """A line after the first. Which fields it has depends on what happened."""
 
     at_seconds: float = field(name="t")
-    """Seconds since the start of the recording, whose first file it may be or not."""
+    """Seconds since the start of the recording, which may have begun in an earlier file."""
     request: int | None = None
     """A request begins, under this number."""
     method: str = "GET"
