@@ -30,7 +30,16 @@ from tests.packaging.environments import (
     uv,
 )
 
-_EXTRAS = ("cli", "testing", "pydantic", "compact", "kopf", "prometheus")
+_EXTRAS = (
+    "cli",
+    "testing",
+    "pydantic",
+    "compact",
+    "kopf",
+    "prometheus",
+    "opentelemetry",
+    "uvloop",
+)
 _TEST_GROUP = ("--group", f"{ROOT / 'pyproject.toml'}:test")
 _DEPENDENCIES = (
     "kubernetes-asyncio",
@@ -44,6 +53,8 @@ _DEPENDENCIES = (
     "zstandard",
     "typer",
     "rich",
+    "uvloop",
+    "opentelemetry-api",
 )
 
 # Each has something of its own that depends on an interpreter or on a dependency: decoding and
