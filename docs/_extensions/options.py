@@ -85,7 +85,7 @@ ENVIRONMENT: Final[dict[str, str]] = {
     "POD_NAME": "the identity of a replica in leader election, if none is given",
     "PATH": "where exec plug-ins of kubeconfigs are looked for",
     "PYINFORMER_KOPF": "`off` runs kopf without pyinformer, despite `install()`",
-    "PYINFORMER_UVLOOP": "`off` keeps `Operator.run` on asyncio's own event loop",
+    "PYINFORMER_UVLOOP": "`off` keeps `Operator.run` and the command on asyncio's own event loop",
     "SSLKEYLOGFILE": "a file to which the keys of TLS connections are written, for Wireshark",
     "NO_COLOR": "the command line prints without colors",
     "CI": "the same",

@@ -22,6 +22,7 @@ import anyio
 
 from pyinformer._printable import printable
 from pyinformer.cli._exit_status import CLOSED_PIPE, FAILED, SIGNALLED
+from pyinformer.tasks import program_runner
 
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # None on Windows
 _GRACE_SECONDS = 0.6  # for an orderly end; the documentation promises one second
@@ -110,6 +111,8 @@ class Shutdown:
 def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
     """Run an asynchronous command in a new event loop. Call it in the main thread.
 
+    The loop is uvloop's if that is installed: no command sends writes of leader election.
+
     Args:
         command: returns its exit status; it is cancelled to end early.
         output: where the command writes.
@@ -128,7 +131,8 @@ def run(command: Callable[[Shutdown], Awaitable[int]], output: TextIO) -> int:
 
     with shutdown.exiting_in_time(), handle_signals(on_signal):
         try:
-            return asyncio.run(shutdown.run(lambda: command(shutdown), output))
+            with program_runner() as runner:
+                return runner.run(shutdown.run(lambda: command(shutdown), output))
         except BrokenPipeError:
             return CLOSED_PIPE
         finally:
