@@ -432,10 +432,12 @@ def test_connecting_in_a_pod_loads_little(tmp_path: Path, account: Path) -> None
 _SYNC = """
 import asyncio, json, sys
 import pyinformer
+from pyinformer.cache import ReflectorOptions
 
 async def main():
+    options = ReflectorOptions(use_watch_list=sys.argv[2] == "watch-list")
     async with pyinformer.connect(sys.argv[1]) as cluster:
-        async with pyinformer.SharedInformerFactory(cluster) as factory:
+        async with pyinformer.SharedInformerFactory(cluster, options=options) as factory:
             pods = factory.informer("v1", "pods")
             await factory.start()
             await factory.wait_for_cache_sync(timeout_seconds=100)
@@ -462,13 +464,14 @@ asyncio.run(main())
 _OF_REQUESTS = {"aiohttp", "yarl", "kubernetes_asyncio", "importlib.metadata", "email.message"}
 
 
+@pytest.mark.parametrize("load", ["watch-list", "list"])
 @pytest.mark.parametrize("tls", [False, True])
 def test_an_informer_syncs_and_ends_without_what_only_requests_need(
-    tmp_path: Path, *, tls: bool
+    tmp_path: Path, *, tls: bool, load: str
 ) -> None:
     with APIServer(tls=tls) as server:
         server.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
-        count, loaded = said_by(_SYNC, str(server.write_kubeconfig(tmp_path / "kubeconfig")))
+        count, loaded = said_by(_SYNC, str(server.write_kubeconfig(tmp_path / "kubeconfig")), load)
 
     assert count == 1
     assert not _OF_REQUESTS & {*loaded}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -41,14 +41,17 @@ async def words_while_asking(connection: Connection, *, watch: bool, words: str)
 
 
 @pytest.mark.parametrize(
-    ("watch", "step"),
+    ("client", "step"),
     [
-        pytest.param(True, "an answer", id="watch"),
-        pytest.param(False, "a connection or an answer", id="list"),
+        pytest.param("direct", "an answer", id="direct"),
+        pytest.param("aiohttp", "a connection or an answer", id="aiohttp"),
     ],
 )
-async def test_a_server_that_accepts_and_never_answers(watch: bool, step: str) -> None:
-    async with serving(silence) as server, connected(server.url) as connection:
+@pytest.mark.parametrize("watch", [True, False], ids=["watch", "list"])
+async def test_a_server_that_accepts_and_never_answers(
+    watch: bool, client: Literal["direct", "aiohttp"], step: str
+) -> None:
+    async with serving(silence) as server, connected(server.url, http_client=client) as connection:
         words = await words_while_asking(connection, watch=watch, words=step)
         pattern = rf"{server.url}/api/v1/pods: waiting for {step} for \d\.\d s"
         assert re.fullmatch(pattern, words)

@@ -62,10 +62,12 @@ async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed
 
             caught: list[WatchResponse] = []
 
-            class Catching(set[WatchResponse]):
+            class Catching(dict[WatchResponse, ssl.SSLContext | None]):
                 """Cancels the task of a watch the moment its connection is made."""
 
-                def add(self, watching: WatchResponse) -> None:
+                def __setitem__(
+                    self, watching: WatchResponse, context: ssl.SSLContext | None
+                ) -> None:
                     made = watching.connection_made
 
                     def cancel(transport: asyncio.BaseTransport) -> None:
@@ -74,7 +76,7 @@ async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed
 
                     watching.connection_made = cancel  # type: ignore[method-assign]
                     caught.append(watching)
-                    super().add(watching)
+                    super().__setitem__(watching, context)
 
             connection._watches = Catching()
             task = asyncio.create_task(watch())

@@ -16,11 +16,12 @@ from pyinformer.errors import InformerError, RequestTimeoutError
 from pyinformer.transport.http._errors import network_errors, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     import aiohttp
 
     from pyinformer.transport.http._chunks import OnPiece
+    from pyinformer.transport.http._watch_response import WatchResponse
 
 # Some dozen events, far below 25 ms of work. From 128 KiB on, malloc maps fresh pages for each
 # buffer, which costs a third more per event.
@@ -86,6 +87,127 @@ class PushBody(Protocol):
 
 
 @final
+class ReadTimeouts:
+    """How long the reads of one body may wait: each, and all of them together.
+
+    Args:
+        url: the URL of the request, without its query.
+        idle_seconds: how long the server may send nothing; None for no limit.
+        total_seconds: how long the reads may wait in all, and a second more for each
+            `LEAST_BYTES_PER_SECOND` that arrived; None for no limit.
+    """
+
+    def __init__(
+        self, url: str, *, idle_seconds: float | None, total_seconds: float | None = None
+    ) -> None:
+        self._url = url
+        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
+        self._total_seconds = math.inf if total_seconds is None else total_seconds
+        self._waited_seconds = 0.0
+        self._now = asyncio.get_running_loop().time
+        self.received_bytes: int = 0
+        """How many bytes have arrived so far."""
+
+    async def read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Read once, and count what arrived.
+
+        Raises:
+            RequestTimeoutError: nothing arrived for too long, or the body is too slow.
+
+        Cancellation:
+            That of `read`.
+        """
+        earned_seconds = self.received_bytes / LEAST_BYTES_PER_SECOND
+        left_seconds = self._total_seconds + earned_seconds - self._waited_seconds
+        seconds = min(self._idle_seconds, left_seconds)
+        began = self._now()
+        try:
+            if seconds == math.inf:
+                data = await read()
+            else:
+                async with asyncio.timeout(seconds) as limit:
+                    data = await read()
+        except TimeoutError as error:
+            if isinstance(error, InformerError) or seconds == math.inf or not limit.expired():
+                raise  # of the socket, or from expire()
+            self._waited_seconds += self._now() - began
+            raise self._error(is_slow=left_seconds < self._idle_seconds) from error
+        self._waited_seconds += self._now() - began
+        self.received_bytes += len(data)
+        return data
+
+    def _error(self, *, is_slow: bool) -> RequestTimeoutError:
+        if not is_slow:
+            waited = self._idle_seconds
+            reason = f"no answer within {waited:g} s"
+            return RequestTimeoutError(self._url, reason, waited_seconds=waited)
+        waited = self._waited_seconds
+        reason = f"the body arrives too slowly: {self.received_bytes} bytes within {waited:.1f} s"
+        return RequestTimeoutError(self._url, reason, waited_seconds=waited)
+
+
+@final
+class ListBody:
+    """The body of a list that is read from the socket.
+
+    Args:
+        response: the response, its head read.
+        timeouts: how long the reads may wait.
+        on_left: called when the body is closed, with the response: it closes the connection, or
+            keeps it for another list.
+    """
+
+    def __init__(
+        self,
+        response: WatchResponse,
+        timeouts: ReadTimeouts,
+        on_left: Callable[[WatchResponse], None],
+    ) -> None:
+        self._response = response
+        self._timeouts = timeouts
+        self._on_left = on_left
+        self._rest = b""
+        self._offset = 0
+        self._is_left = False
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes of the body have arrived so far."""
+        return self._timeouts.received_bytes
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body; see Body.read.
+
+        Returns:
+            At most 64 KiB, as they arrived; `b""` at the end of the body, again and again.
+
+        Raises:
+            TransportError: the connection was lost before the end of the body.
+            RequestTimeoutError: the server was silent or slow for too long.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        if self._offset >= len(self._rest):
+            self._rest, self._offset = await self._timeouts.read(self._response.read), 0
+        piece = self._rest
+        if len(piece) > _READ_BYTES:
+            piece = piece[self._offset : self._offset + _READ_BYTES]
+        self._offset += len(piece)
+        return piece
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error, for the current read and for later ones."""
+        self._response.expire(waited_seconds)
+
+    def close(self) -> None:
+        """Leave the connection: it is closed, unless the body was read to its end."""
+        if not self._is_left:
+            self._is_left = True
+            self._on_left(self._response)
+
+
+@final
 class AiohttpBody:
     """The body of a response of aiohttp.
 
@@ -108,14 +230,15 @@ class AiohttpBody:
         self._response = response
         self._content = response.content
         self._url = url
-        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
-        self._total_seconds = math.inf if total_seconds is None else total_seconds
-        self.received_bytes: int = 0
-        """How many bytes have arrived so far."""
-        self._waited_seconds = 0.0
-        self._now = asyncio.get_running_loop().time
+        self._idle_seconds = idle_seconds or 0.0
+        self._timeouts = ReadTimeouts(url, idle_seconds=idle_seconds, total_seconds=total_seconds)
         self._failures: tuple[type[Exception], ...] = (*network_errors(), RuntimeError)
         self._has_ended = False
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes have arrived so far."""
+        return self._timeouts.received_bytes
 
     async def read(self) -> bytes:
         """Wait for the next bytes of the body.
@@ -133,37 +256,18 @@ class AiohttpBody:
         """
         if self._has_ended:
             return b""
-        earned_seconds = self.received_bytes / LEAST_BYTES_PER_SECOND
-        left_seconds = self._total_seconds + earned_seconds - self._waited_seconds
         try:
-            if self._idle_seconds == left_seconds == math.inf:
-                data = await self._content.read(_READ_BYTES)
-            else:
-                data = await self._read_within(min(self._idle_seconds, left_seconds))
+            data = await self._timeouts.read(self._read_once)
         except self._failures as error:
-            if isinstance(error, InformerError):  # from expire()
+            if isinstance(error, InformerError):  # of the timeouts, or from expire()
                 raise
-            if isinstance(error, TimeoutError) and left_seconds < self._idle_seconds:
-                raise self._too_slow() from error
             raise translate(error, self._url, waited_seconds=self._idle_seconds) from error
-        self.received_bytes += len(data)
         if not data:
             self._has_ended = True
         return data
 
-    async def _read_within(self, seconds: float) -> bytes:
-        began = self._now()
-        try:
-            async with asyncio.timeout(seconds):
-                data = await self._content.read(_READ_BYTES)
-        finally:
-            self._waited_seconds += self._now() - began
-        return data
-
-    def _too_slow(self) -> RequestTimeoutError:
-        waited = self._waited_seconds
-        reason = f"the body arrives too slowly: {self.received_bytes} bytes within {waited:.1f} s"
-        return RequestTimeoutError(self._url, reason, waited_seconds=waited)
+    def _read_once(self) -> Awaitable[bytes]:
+        return self._content.read(_READ_BYTES)
 
     def expire(self, waited_seconds: float) -> None:
         """End the body with an error, for the current read and for later ones."""

@@ -1,8 +1,9 @@
 """One API server over HTTP/1.1: streams and single requests.
 
-Each watch has its own connection; all other requests share a bounded pool. A stream's connection is
-closed when its context is left, and never used again. Every failure is one of our errors, and every
-wait except the one for a watch's next event has a deadline.
+Each watch has its own connection; all other requests share bounded pools. A stream's connection is
+closed when its context is left, unless the body of a list was read to its end: then the next list
+or page may use it. Every failure is one of our errors, and every wait except the one for a watch's
+next event has a deadline.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pyinformer.transport.config import (
     with_environment_proxy,
 )
 from pyinformer.transport.http._authenticator import Authenticator
-from pyinformer.transport.http._body import AiohttpBody, Body
+from pyinformer.transport.http._body import AiohttpBody, Body, ListBody, ReadTimeouts
 from pyinformer.transport.http._dialer import Dialer
 from pyinformer.transport.http._errors import (
     late_error,
@@ -58,7 +59,7 @@ from pyinformer.transport.http._responses import (
     successful,
 )
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
-from pyinformer.transport.http._watch_request import open_watch
+from pyinformer.transport.http._watch_request import open_watch, send_again
 from pyinformer.transport.http._watch_response import WatchResponse
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ _WATCH_BUFFER_BYTES = 1 << 20  # with less, aiohttp pauses and resumes the socke
 _REQUEST_BUFFER_BYTES = 256 << 10
 _REST = "the rest of the answer"
 _CLOSE_SECONDS = 5.0
+_KEPT_SECONDS = 5.0  # pages of a list follow each other; servers keep a connection longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class _Request:
     url: str
     query: Query
     watch: bool = False
+    is_list: bool = False
     what: str = ""
     headers: Mapping[str, str]
     content: bytes | None = None
@@ -131,7 +134,8 @@ class Connection:
         self._server = config.server.rstrip("/")
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
-        self._watches: set[WatchResponse] = set()
+        self._watches: dict[WatchResponse, ssl.SSLContext | None] = {}  # and lists
+        self._kept: dict[WatchResponse, asyncio.TimerHandle] = {}  # of lists that were read
         self._bodies: set[Body] = set()  # of open streams
         self._pending = PendingRequests()
         self._headers = (
@@ -140,13 +144,14 @@ class Connection:
         )
         # Proxies, and passwords in the URL, are left to aiohttp.
         parts = urlsplit(self._server)
-        self._reads_watches_itself = (
+        self._reads_itself = (
             self._options.http_client == "direct"
             and config.proxy_url is None
             and "@" not in parts.netloc
         )
         self._loop = LoopOwner(f"the connection to {self._server}")
-        self._compressed: set[str] = set()  # URLs whose watches the server compresses unasked
+        # URLs whose watches, or whose lists, the server compresses unasked.
+        self._compressed: set[tuple[str, bool]] = set()
         self._is_closed = False
         self.waiting: int = 0
         """How many requests wait for one of the connections that requests share."""
@@ -223,7 +228,13 @@ class Connection:
                 headers = {"Accept": accept} if accept else {}
                 response = await self._open(
                     _Request(
-                        method="GET", url=url, query=query, watch=watch, what=what, headers=headers
+                        method="GET",
+                        url=url,
+                        query=query,
+                        watch=watch,
+                        is_list=not watch,
+                        what=what,
+                        headers=headers,
                     )
                 )
                 body = self._body(response, url, watch=watch)
@@ -482,11 +493,12 @@ class Connection:
         traced = {} if request.span is None else request.span.headers
         own = {**traced, **request.headers, **login}
         url = request.url
-        if request.watch and self._reads_watches_itself and url not in self._compressed:
-            direct = await self._send_watch(request.target, pending, own, context)
+        is_direct = self._reads_itself and (request.watch or request.is_list)
+        if is_direct and (url, request.watch) not in self._compressed:
+            direct = await self._send_itself(request, pending, own, context)
             if not direct.is_encoded:
                 return direct
-            self._leave_watches_to_aiohttp(direct)
+            self._leave_to_aiohttp(direct, watch=request.watch)
         return await self._send_by_aiohttp(request, own, context)
 
     async def _send_by_aiohttp(
@@ -508,10 +520,10 @@ class Connection:
             middlewares=() if request.method == "GET" else (send_once,),
         )
 
-    def _leave_watches_to_aiohttp(self, response: WatchResponse) -> None:
-        """Drop a compressed response that was not requested; aiohttp can decompress watches."""
+    def _leave_to_aiohttp(self, response: WatchResponse, *, watch: bool) -> None:
+        """Drop a compressed response that was not requested; aiohttp can decompress it."""
         response.close()
-        if not self._compressed:
+        if watch and not any(is_watch for _, is_watch in self._compressed):
             encoding = response.headers.get("content-encoding", "")
             _log.warning(
                 "%s answered a watch with Content-Encoding: %s, which was not requested; its"
@@ -520,32 +532,62 @@ class Connection:
                 response.url,
                 without_tokens(encoding)[:40],
             )
-        self._compressed.add(response.url)
+        self._compressed.add((response.url, watch))
 
-    async def _send_watch(
+    async def _send_itself(
         self,
-        target: str,
+        request: _Request,
         pending: PendingRequest,
         headers: Mapping[str, str],
         context: ssl.SSLContext | None,
     ) -> WatchResponse:
-        response = WatchResponse(pending.url, self._watches.discard)
-        self._watches.add(response)
+        own = self._headers_of(headers)
+        kept = self._take_kept(context) if request.is_list else None
+        if kept is not None and await send_again(kept, request.target, pending, own):
+            return kept
+        response = WatchResponse(pending.url, self._on_closed)
+        self._watches[response] = context
         try:
             await open_watch(
                 response,
-                target,
+                request.target,
                 pending,
-                self._headers_of(headers),
+                own,
                 context=context,
                 server_name=self._config.tls_server_name,
                 dialer=self._dialer,
             )
         except BaseException:
             if response.is_unconnected:
-                self._watches.discard(response)
+                self._watches.pop(response, None)
             raise
         return response
+
+    def _take_kept(self, context: ssl.SSLContext | None) -> WatchResponse | None:
+        """Return a connection that an earlier list has left, if there is one with these settings.
+
+        The newest is taken: that it is still open is the most likely.
+        """
+        for response, timer in reversed(self._kept.items()):
+            if self._watches.get(response) is context and response.can_take_another:
+                timer.cancel()
+                del self._kept[response]
+                return response
+        return None
+
+    def _leave(self, response: WatchResponse) -> None:
+        """Keep the connection of a list that was read to its end, for a short time; else close."""
+        if not response.can_take_another or response not in self._watches or self._is_closed:
+            response.close()
+            return
+        loop = asyncio.get_running_loop()
+        self._kept[response] = loop.call_later(_KEPT_SECONDS, response.close)
+
+    def _on_closed(self, response: WatchResponse) -> None:
+        self._watches.pop(response, None)
+        timer = self._kept.pop(response, None)
+        if timer is not None:
+            timer.cancel()
 
     def _headers_of(self, own: Mapping[str, str]) -> list[tuple[str, str]]:
         """Return the headers of a request; several may have one name."""
@@ -564,11 +606,18 @@ class Connection:
 
     def _body(self, response: Response, url: str, *, watch: bool = False) -> Body:
         if isinstance(response, WatchResponse):
-            return response
+            return response if watch else ListBody(response, self._timeouts(url), self._leave)
         if watch:
             return AiohttpBody(response, url, idle_seconds=None)
         return AiohttpBody(
             response,
+            url,
+            idle_seconds=self._options.idle_timeout_seconds,
+            total_seconds=self._options.body_timeout_seconds,
+        )
+
+    def _timeouts(self, url: str) -> ReadTimeouts:
+        return ReadTimeouts(
             url,
             idle_seconds=self._options.idle_timeout_seconds,
             total_seconds=self._options.body_timeout_seconds,

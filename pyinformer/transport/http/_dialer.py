@@ -6,6 +6,7 @@ reveal it, and the kernel asks for those without any request.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import socket
 from typing import TYPE_CHECKING, Final, final
@@ -93,14 +94,27 @@ class Dialer:
         Cancellation:
             Safe; sockets are closed.
         """
-        from aiohappyeyeballs import start_connection
-
         request.step = f"the address of {host}"
         addresses = await self.resolver.addresses(host, port)
         request.step = f"a connection to {host}:{port}"
+        if len(addresses) == 1:
+            return await self._connect_to(addresses[0])
+        from aiohappyeyeballs import start_connection
+
         return await start_connection(
             addresses,
             happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
             interleave=1,
             socket_factory=self.new_socket,
         )
+
+    async def _connect_to(self, address: AddrInfoType) -> socket.socket:
+        """Connect to the only address, without loading what races several."""
+        sock = self.new_socket(address)
+        try:
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, address[4])
+        except BaseException:
+            sock.close()
+            raise
+        return sock

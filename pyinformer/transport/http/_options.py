@@ -59,8 +59,9 @@ class ConnectionOptions:
     """How many unanswered probes end the connection."""
 
     http_client: Literal["direct", "aiohttp"] = "direct"
-    """What reads the streams of watches. `direct` reads the socket itself, which costs less CPU
-    time per event; through a proxy aiohttp reads them in any case, as it does all other responses.
+    """What reads watches and lists. `direct` reads the socket itself, which costs less CPU time per
+    event, and starts sooner; through a proxy aiohttp reads them in any case, as it does all other
+    responses.
     `aiohttp` is for programs that instrument aiohttp, and for servers with which `direct` has
     trouble."""
 

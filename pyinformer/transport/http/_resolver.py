@@ -102,7 +102,8 @@ class Resolver:
 
 def _numeric(host: str, port: int) -> _Addresses:
     try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        name = host.encode("ascii")  # given text, Python loads its tables of international names
+        return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
         return []
 

@@ -1,6 +1,6 @@
-"""Open a watch over HTTP/1.1: connect, send a GET, wait for the head of the response.
+"""Open a watch or a list over HTTP/1.1: connect, send a GET, wait for the head of the response.
 
-A connection carries one watch and is then closed.
+A connection carries one watch and is then closed; that of a list may carry another list.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pyinformer.errors import ConfigurationError, RequestTimeoutError
+from pyinformer.errors import ConfigurationError, RequestTimeoutError, TransportError
 from pyinformer.transport.http._errors import connect_error
 
 if TYPE_CHECKING:
@@ -77,6 +77,49 @@ async def open_watch(
         raise RequestTimeoutError(request.url, reason, waited_seconds=seconds) from error
     except OSError as error:
         raise connect_error(error, request.url, parts.netloc) from error
+    await _exchange(response, message, request)
+
+
+async def send_again(
+    response: WatchResponse,
+    target: str,
+    request: PendingRequest,
+    headers: Sequence[tuple[str, str]],
+) -> bool:
+    """Send another GET on a connection that was kept, and wait for the head of its response.
+
+    Args:
+        response: the response that was read last; receives the next one.
+        target: the URL with its query, quoted.
+        request: the URL without its query; its step is set to what is waited for.
+        headers: the headers beside Host; several may have one name.
+
+    Returns:
+        Whether there is a response. False if the server closed the connection meanwhile, without
+        a byte of it: the request needs another connection.
+
+    Raises:
+        TransportError: the connection was lost within the head.
+        ProtocolError: the response is not HTTP.
+        ConfigurationError: a header cannot be sent.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    parts = urlsplit(target)
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    before = response.received_bytes
+    response.begin_again(request.url)
+    try:
+        await _exchange(response, _message(parts.netloc, path, headers), request)
+    except TransportError:
+        if response.received_bytes > before:
+            raise
+        return False
+    return True
+
+
+async def _exchange(response: WatchResponse, message: bytes, request: PendingRequest) -> None:
     request.step = "an answer"
     try:
         response.send(message)

@@ -1,4 +1,4 @@
-"""Read the response of a watch directly from the socket: the hot path of every informer.
+"""Read the response of a watch or a list directly from the socket: the hot path of every informer.
 
 The socket writes into one buffer that is reused, and complete chunks are passed on in place, within
 the callback that received them: nothing is copied, and no task is woken. llhttp parses the head,
@@ -39,7 +39,7 @@ _MOST_INFORMATIONAL: Final = 16  # responses such as 103; servers send one or tw
 
 @final
 class WatchResponse(asyncio.BufferedProtocol):
-    """The response of one watch: its head, then its body piece by piece.
+    """The response of one watch or list: its head, then its body piece by piece.
 
     Args:
         url: the URL of the request without its query, for errors.
@@ -54,7 +54,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         *,
         now: Callable[[], float] | None = None,
     ) -> None:
-        from httptools import HttpParserError, HttpResponseParser
+        from httptools import HttpParserError
         from multidict import CIMultiDict
 
         self.status = 0
@@ -64,13 +64,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._on_closed = on_closed
         self._now = now or float
         self._has_clock = now is not None
-        self._parser: HttpResponseParser = HttpResponseParser(self)
-        # As lenient as aiohttp, which reads lists: a resource that can be listed can be watched.
-        self._parser.set_dangerous_leniencies(
-            lenient_headers=True,
-            lenient_optional_cr_before_lf=True,
-            lenient_spaces_after_chunk_size=True,
-        )
+        self._parser = self._new_parser()
         self._not_http: type[Exception] = HttpParserError
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(_LEAST_BYTES)
@@ -88,10 +82,43 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._is_paused = False
         self._has_head = False
         self._has_ended = False
+        self._keeps_alive = False  # the server allows another request on the connection
         self._is_closed = False
         self._error: InformerError | None = None
         self._failure: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
+
+    def _new_parser(self) -> HttpResponseParser:
+        from httptools import HttpResponseParser
+
+        parser = HttpResponseParser(self)
+        # As lenient as aiohttp, which reads other responses.
+        parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
+        return parser
+
+    @property
+    def can_take_another(self) -> bool:
+        """Whether the connection can carry another request: the body was read to its end."""
+        is_read = self._has_ended and not self._filled and not self._pieces
+        return is_read and self._keeps_alive and not self.is_unconnected and self._error is None
+
+    def begin_again(self, url: str) -> None:
+        """Forget the response that was read, before another request is sent.
+
+        Args:
+            url: the URL of that request without its query, for errors.
+        """
+        self.url = url
+        self.status = 0
+        self.headers.clear()
+        self._parser = self._new_parser()
+        self._head_size = self._informational = 0
+        self._scans = self._has_head = self._has_ended = self._keeps_alive = False
+        self._resume()
 
     @property
     def is_unconnected(self) -> bool:
@@ -318,6 +345,8 @@ class WatchResponse(asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         """Mark the body as complete (called by the parser)."""
+        if self._has_head and not self._has_ended:
+            self._keeps_alive = self._parser.should_keep_alive()
         self._has_ended = self._has_head
 
     @property

@@ -1,0 +1,108 @@
+"""Lists one after another share a connection, if each body was read to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.errors import TransportError
+from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving
+
+if TYPE_CHECKING:
+    from pyinformer.transport import Connection
+    from tests.transport.serving import Request
+
+pytestmark = pytest.mark.every_loop
+LARGE = b"x" * 700_000  # longer than the buffer, and in one chunk
+
+
+async def listed(connection: Connection) -> bytes:
+    """Read a list to its end."""
+    parts: list[bytes] = []
+    async with connection.stream("/a", watch=False) as body:
+        while part := await body.read():
+            assert len(part) <= 64 << 10
+            parts.append(part)
+        assert body.received_bytes == sum(map(len, parts))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("answer", "content"),
+    [
+        pytest.param(response(), b"{}", id="sized"),
+        pytest.param(CHUNKED + chunk(b"{}") + chunk(b""), b"{}", id="chunked"),
+        pytest.param(CHUNKED + chunk(LARGE) + chunk(b""), LARGE, id="large"),
+    ],
+)
+async def test_lists_that_are_read_to_their_end_share_a_connection(
+    answer: bytes, content: bytes
+) -> None:
+    async with serving(always(answer)) as server, connected(server.url) as connection:
+        for _ in range(4):
+            assert await listed(connection) == content
+            assert (connection.open_sockets, server.open_connections) == (1, 1)
+        assert len(server.requests) == 4
+
+        await connection.aclose()
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_a_list_that_is_left_before_its_end_closes_its_connection() -> None:
+    async with (
+        serving(always(CHUNKED + chunk(b"{}"))) as server,
+        connected(server.url) as connection,
+    ):
+        async with connection.stream("/a", watch=False) as body:
+            assert await body.read() == b"{}"
+        await server.wait_until(lambda: server.open_connections == 0)
+
+
+async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
+    answer = response(headers={"Connection": "close"})
+    async with serving(always(answer)) as server, connected(server.url) as connection:
+        assert await listed(connection) == b"{}"
+        await server.wait_until(lambda: server.open_connections == 0)
+        assert await listed(connection) == b"{}"
+
+
+async def test_a_list_whose_kept_connection_was_closed_is_sent_on_another_one() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        """Answer all requests but the second, which finds its connection closed."""
+        del request
+        if len(server.requests) == 2:
+            writer.transport.abort()
+        writer.write(response())
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        assert await listed(connection) == b"{}"
+        assert await listed(connection) == b"{}"
+        assert len(server.requests) == 3
+
+
+async def test_a_list_that_is_cut_off_in_its_head_is_not_sent_again() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        """Cut off the second response."""
+        del request
+        writer.write(response() if len(server.requests) == 1 else b"HTTP/1.1 200")
+        if len(server.requests) == 2:
+            writer.close()
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        assert await listed(connection) == b"{}"
+        with pytest.raises(TransportError, match="the connection was lost"):
+            await listed(connection)
+        assert len(server.requests) == 2
+
+
+async def test_lists_at_the_same_time_have_connections_of_their_own() -> None:
+    async with (
+        serving(always(response())) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", watch=False) as one,
+        connection.stream("/a", watch=False) as other,
+    ):
+        assert (await one.read(), await other.read()) == (b"{}", b"{}")
+        assert connection.open_sockets == 2
