@@ -32,6 +32,7 @@ def time_lister(informer: pyinformer.SharedInformer[Any]) -> dict[str, float]:
     selectors = {
         "select_quarter": pyinformer.cache.LabelSelector.parse("tier=backend"),
         "select_few": pyinformer.cache.LabelSelector.parse(f"app.kubernetes.io/name={name}"),
+        "select_without_index": pyinformer.cache.LabelSelector.parse("tier!=backend"),
     }
     figures = {
         "read_key_us": _each(lister.get, keys),

@@ -27,7 +27,12 @@ from pyinformer.apimachinery._keys import (
     is_object_name,
     object_key,
 )
-from pyinformer.apimachinery._label_selector import LabelPredicate, LabelSelector, Selector
+from pyinformer.apimachinery._label_selector import (
+    LabelPredicate,
+    LabelRequirement,
+    LabelSelector,
+    Selector,
+)
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
 from pyinformer.apimachinery._models import check_model, decode_model, why_mutable
 from pyinformer.apimachinery._near import did_you_mean, near_names
@@ -80,6 +85,7 @@ __all__ = [
     "JournalEntry",
     "KubeObject",
     "LabelPredicate",
+    "LabelRequirement",
     "LabelSelector",
     "Labels",
     "MetadataReader",

@@ -130,6 +130,7 @@ class Introspection(Generic[V]):
             last_bookmark_seconds=ages[1],
             reflector=self._idle_status if worst is None else worst.reflector.status(),
             indexes=self.caches.cache.indexes(),
+            label_indexes=self.caches.cache.label_indexes(),
             handlers=self.processor.status(life.now()),
             own_writes=_sum([one.freshness.overlay.statistics() for one in caches]),
             lineage=self.context.cluster.lineage.status(),

@@ -97,6 +97,8 @@ class InformerStatus:
     handlers: tuple[HandlerStatus, ...]
     own_writes: OverlayStatistics | None = None
     """Writes of this process that reads show before the watch brings them."""
+    label_indexes: tuple[str, ...] = ()
+    """The labels by which the cache has an index at present, made by `list(label_selector=...)`."""
     lineage: LineageStatus | None = None
     """What is known about the history of the server, for all informers of its cluster."""
     journal: tuple[JournalEntry, ...] = ()

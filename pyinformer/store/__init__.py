@@ -1,8 +1,13 @@
 """The cache: objects by key, indexes over them, listers that read them, and own writes."""
 
 from pyinformer.store._decoded import DecodedLister, DecodedObject, DecodedObjects, SharedObject
-from pyinformer.store._index import IndexFunction, IndexStatistics, IndexValue
-from pyinformer.store._indexer import NAMESPACE_INDEX, Indexer
+from pyinformer.store._index import (
+    NAMESPACE_INDEX,
+    IndexFunction,
+    IndexStatistics,
+    IndexValue,
+)
+from pyinformer.store._indexer import Indexer
 from pyinformer.store._joint_indexer import Cache, JointIndexer
 from pyinformer.store._lister import Lister, NamespaceLister, Readiness
 from pyinformer.store._merging import merged_get

@@ -14,6 +14,9 @@ from typing import Any, Final, Generic, TypeAlias
 from pyinformer.apimachinery import JSONValue, KubeObject, V
 from pyinformer.errors import IndexNotFoundError, InvalidTypeError
 
+NAMESPACE_INDEX: Final = "namespace"
+"""The index that every cache has."""
+
 IndexValue: TypeAlias = str | int | float | bool
 """A value under which an index has an object."""
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, cast, final
+from typing import TYPE_CHECKING, Final, Generic, cast, final
 
 from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View, stored_bytes
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.store._index import (
+    NAMESPACE_INDEX,
     Index,
     IndexStatistics,
     IndexValue,
@@ -34,45 +35,23 @@ from pyinformer.store._index_readers import (
     reader_of,
     values_of,
 )
+from pyinformer.store._label_queries import LabelQueries
 from pyinformer.store._snapshot_reader import SnapshotReader
+from pyinformer.store._state import NO_WRITES, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyinformer.apimachinery import LabelSelector
     from pyinformer.store._index import IndexFunction
     from pyinformer.store._overlay import OverlayEntry
 
-NAMESPACE_INDEX = "namespace"
-"""The index that every cache has."""
-
 _FIXED = frozenset({"metadata.namespace", "metadata.name"})  # they are the key
-
-_NOTHING: Mapping[str, OverlayEntry[Any]] = MappingProxyType({})
 
 MEASURED: Final = 128
 """The number of objects from which the size of a cache is estimated."""
 
 _SLICE = 256  # objects per step of a replacement: well under a millisecond with several indexes
-
-
-class State(Generic[V]):
-    """What is swapped as one: the objects and the indexes over exactly these objects."""
-
-    __slots__ = ("by_namespace", "ended", "indexes", "items", "others", "shown")
-
-    def __init__(
-        self,
-        items: dict[str, KubeObject[V]],
-        indexes: dict[str, Index[V]],
-        ended: Mapping[str, OverlayEntry[V]] = _NOTHING,
-    ) -> None:
-        self.ended = ended
-        """The own writes that this state replaces, by key; readers no longer see them."""
-        self.items = items
-        self.indexes = indexes
-        self.by_namespace = indexes[NAMESPACE_INDEX].buckets
-        self.others = tuple(indexes[name] for name in indexes if name != NAMESPACE_INDEX)
-        self.shown = MappingProxyType(items)  # read-only, for readers
 
 
 @final
@@ -94,6 +73,8 @@ class Indexer(Generic[V]):
         self._state: State[V] = State({}, {NAMESPACE_INDEX: by_namespace})
         self._changing: list[str] = [""]
         """The key whose change is under way, or an empty one; a list, which C code can read."""
+        self._label_queries: LabelQueries[V] = LabelQueries(self._changing)
+        """The label indexes that lists by selector make and use."""
 
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index; objects that are cached already are indexed at once.
@@ -122,7 +103,9 @@ class Indexer(Generic[V]):
         )
         for key, obj in state.items.items():
             index.place(key, read_fenced(index, obj), obj)
-        self._state = State(state.items, {**state.indexes, name: index}, state.ended)
+        made = State(state.items, {**state.indexes, name: index}, state.ended)
+        made.label_indexes = state.label_indexes  # they are of the same objects
+        self._state = made
 
     def get(self, key: str) -> KubeObject[V] | None:
         """Return the object with this key, `namespace/name` or `name`, or None."""
@@ -148,6 +131,17 @@ class Indexer(Generic[V]):
         """Return all objects in a list of the caller's own."""
         return list(self._state.items.values())
 
+    def matching(
+        self, selector: LabelSelector, namespace: str | None = None
+    ) -> builtins.list[KubeObject[V]]:
+        """Return the objects whose labels match, all or those of a namespace."""
+        return self.snapshot_reader.matching(selector, namespace, {}).objects
+
+    def label_indexes(self) -> tuple[str, ...]:
+        """Return the labels by which the cache has an index, made by lists by selector."""
+        indexes = self._state.label_indexes
+        return () if indexes is None else tuple(indexes.by_label)
+
     def estimated_bytes(self, *, measured: int = MEASURED) -> int:
         """Return the size of the cached bodies, as they are kept; from any thread.
 
@@ -170,9 +164,10 @@ class Indexer(Generic[V]):
             end += len(bucket)
             taken = max(0, math.ceil((end - chosen) / every))
             chosen += taken * every
-            if taken:  # each copy is one step of the interpreter: the loop changes the buckets
-                sample += list(islice(bucket.values(), taken - taken // 2))
-                sample += list(islice(reversed(bucket.values()), taken // 2))
+            if taken:  # `chain` makes the iterator within the copy: the loop changes the buckets
+                sample += list(islice(chain(bucket.values()), taken - taken // 2))
+                newest = chain.from_iterable(map(reversed, (bucket.values(),)))
+                sample += list(islice(newest, taken // 2))
         return sample
 
     def snapshot(self) -> MappingProxyType[str, KubeObject[V]]:
@@ -303,6 +298,10 @@ class Indexer(Generic[V]):
             index.place(key, after, new)
             moved = moved or []
             moved.append((index, before, after))
+        if state.label_indexes is not None:
+            held = state.items.get(key)
+            if held is None or held.metadata.labels is not new.metadata.labels:
+                self._record(state, key, held, new)
         state.items[key] = new
         if moved is not None:
             for index, before, after in moved:
@@ -318,6 +317,7 @@ class Indexer(Generic[V]):
         self._changing[0] = key
         for index in state.indexes.values():
             index.place(key, read_fenced(index, new), new)
+        self._record(state, key, None, new)
         state.items[key] = new
         self._changing[0] = ""
 
@@ -326,16 +326,26 @@ class Indexer(Generic[V]):
         self._changing[0] = key
         old = state.items.pop(key, None)
         if old is not None:
+            self._record(state, key, old, None)
             for index in state.indexes.values():
                 index.displace(key, read_again(index, old), None)
         self._changing[0] = ""
+
+    @staticmethod
+    def _record(
+        state: State[V], key: str, old: KubeObject[V] | None, new: KubeObject[V] | None
+    ) -> None:
+        """Record a change for the label indexes; drop them if they are not read any more."""
+        indexes = state.label_indexes
+        if indexes is not None and not indexes.record_nowait(key, old, new):
+            state.label_indexes = None
 
     def replace_nowait(
         self,
         objects: Mapping[str, KubeObject[V]],
         resource_version: str,
         *,
-        ended_nowait: Callable[[], Mapping[str, OverlayEntry[V]]] = lambda: _NOTHING,
+        ended_nowait: Callable[[], Mapping[str, OverlayEntry[V]]] = lambda: NO_WRITES,
     ) -> Iterator[None]:
         """Take a complete list: prepare it in short steps, then swap it in within one step.
 
@@ -374,3 +384,6 @@ class Indexer(Generic[V]):
     def bookmark_nowait(self, resource_version: str) -> None:
         """Record that the cache is complete up to this resource version."""
         self.resource_version = resource_version
+        indexes = self._state.label_indexes
+        if indexes is not None and not indexes.on_bookmark():
+            self._state.label_indexes = None

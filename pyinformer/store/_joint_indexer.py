@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeAlias, final
 
 from pyinformer.apimachinery import KubeObject, V
-from pyinformer.store._index import IndexStatistics, IndexValue, text_of
-from pyinformer.store._indexer import MEASURED, NAMESPACE_INDEX, Indexer
+from pyinformer.store._index import NAMESPACE_INDEX, IndexStatistics, IndexValue, text_of
+from pyinformer.store._indexer import MEASURED, Indexer
 from pyinformer.store._snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
+    from pyinformer.apimachinery import LabelSelector
     from pyinformer.store._overlay import OverlayEntry
 
 _MEASURED_EACH = 4  # objects of each cache, at least
@@ -59,6 +61,19 @@ class JointIndexer(Generic[V]):
     def list(self) -> builtins.list[KubeObject[V]]:
         """Return all objects in a list of the caller's own."""
         return self.snapshot_reader.objects()
+
+    def matching(
+        self, selector: LabelSelector, namespace: str | None = None
+    ) -> builtins.list[KubeObject[V]]:
+        """Return the objects whose labels match, all or those of a namespace."""
+        if namespace is None:
+            return self.snapshot_reader.matching(selector, None, {}).objects
+        only = self._by_namespace.get(namespace)
+        return [] if only is None else only.matching(selector, namespace)
+
+    def label_indexes(self) -> tuple[str, ...]:
+        """Return the labels by which any of the caches has an index, made by lists."""
+        return tuple(dict.fromkeys(chain.from_iterable(one.label_indexes() for one in self._all)))
 
     def estimated_bytes(self) -> int:
         """Return the size of the cached bodies, as they are kept, from a sample of each cache."""

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast, final
 from pyinformer.apimachinery import KubeObject, LabelSelector, V, object_key
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, ObjectNotFoundError
 from pyinformer.store._decoded import DecodedLister
-from pyinformer.store._indexer import NAMESPACE_INDEX
+from pyinformer.store._index import NAMESPACE_INDEX
 from pyinformer.store._merging import (
     merged_by_index,
     merged_get,
     merged_index_values,
     merged_keys,
     merged_list,
+    merged_matching,
 )
 from pyinformer.store._overlay import OverlayEntries
-from pyinformer.store._selecting import select
 from pyinformer.tasks import TimeBudget
 
 if TYPE_CHECKING:
@@ -224,7 +224,10 @@ class Lister(Generic[V]):
             CacheNotSyncedError: the first sync is not done.
             InvalidSelectorError: the selector cannot be parsed.
         """
-        return _select(self._all(allow_unsynced), label_selector)
+        selector = LabelSelector.parse(label_selector)
+        if selector.is_empty:
+            return self._all(allow_unsynced)
+        return self._matching(selector, allow_unsynced)
 
     def namespace(self, namespace: str) -> NamespaceLister[V]:
         """Return a lister of one namespace."""
@@ -299,6 +302,19 @@ class Lister(Generic[V]):
             allow_unsynced,
             lambda cache: cache.by_index(name, value),
             lambda cache, written: merged_by_index(cache, written, name, value),
+        )
+
+    def _matching(
+        self,
+        selector: LabelSelector,
+        allow_unsynced: bool,  # noqa: FBT001
+        namespace: str | None = None,
+    ) -> builtins.list[KubeObject[V]]:
+        return self._read(
+            namespace,
+            allow_unsynced,
+            lambda cache: cache.matching(selector, namespace),
+            lambda cache, written: merged_matching(cache, written, selector, namespace),
         )
 
     def _read(
@@ -376,20 +392,13 @@ class NamespaceLister(Generic[V]):
         allow_unsynced: bool = False,
     ) -> builtins.list[KubeObject[V]]:
         """Return the namespace's objects whose labels match; otherwise as `Lister.list`."""
-        namespace = self._namespace
-        found = self._lister._by_index(  # noqa: SLF001 - a part of it
-            NAMESPACE_INDEX, namespace, allow_unsynced, namespace
-        )
-        return _select(found, label_selector)
-
-
-def _select(
-    objects: list[KubeObject[V]], label_selector: str | Mapping[str, object] | LabelSelector | None
-) -> list[KubeObject[V]]:
-    selector = LabelSelector.parse(label_selector)
-    if selector.is_empty:
-        return objects
-    return select(objects, selector.matches)
+        namespace, lister = self._namespace, self._lister
+        selector = LabelSelector.parse(label_selector)
+        if selector.is_empty:
+            return lister._by_index(  # noqa: SLF001 - a part of it
+                NAMESPACE_INDEX, namespace, allow_unsynced, namespace
+            )
+        return lister._matching(selector, allow_unsynced, namespace)  # noqa: SLF001 - as above
 
 
 async def _walk(

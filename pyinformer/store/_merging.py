@@ -15,6 +15,7 @@ from pyinformer.store._index import text_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyinformer.apimachinery import LabelSelector
     from pyinformer.store._index import IndexValue
     from pyinformer.store._joint_indexer import Cache
     from pyinformer.store._overlay import OverlayEntry
@@ -34,6 +35,24 @@ def merged_list(indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]]) -> li
     found = [obj for obj in objects if obj._key not in written]
     seen = (entry.over(stored.get(key)) for key, entry in written.items())
     return found + [obj for obj in seen if obj is not None]
+
+
+def merged_matching(
+    indexer: Cache[V],
+    entries: Mapping[str, OverlayEntry[V]],
+    selector: LabelSelector,
+    namespace: str | None,
+) -> list[KubeObject[V]]:
+    """Return the objects whose labels match, all or those of a namespace, as a reader sees them."""
+    objects, written, stored = indexer.snapshot_reader.matching(selector, namespace, entries)
+    found = [obj for obj in objects if obj._key not in written]
+    for key, entry in written.items():
+        seen = entry.over(stored.get(key))
+        if seen is None or namespace not in {None, seen.metadata.namespace}:
+            continue
+        if selector.matches(seen.metadata.labels):
+            found.append(seen)
+    return found
 
 
 def merged_keys(indexer: Cache[V], entries: Mapping[str, OverlayEntry[V]]) -> list[str]:

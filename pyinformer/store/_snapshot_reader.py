@@ -11,41 +11,31 @@ in the cache's `_changing`, which a reader copies too; for that object the cache
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain, repeat, starmap
+from contextlib import ExitStack
+from itertools import chain, repeat
 from operator import attrgetter, contains, is_
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, final
 
 from pyinformer.apimachinery import V
-from pyinformer.store._index import find_index
+from pyinformer.store._copying import copy_at_once
+from pyinformer.store._index import NAMESPACE_INDEX, find_index
 from pyinformer.store._index_readers import has_value, values_of
+from pyinformer.store._selecting import select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from pyinformer.apimachinery import KubeObject
+    from pyinformer.apimachinery import KubeObject, LabelSelector
     from pyinformer.store._index import Index
-    from pyinformer.store._indexer import Indexer, State
+    from pyinformer.store._indexer import Indexer
+    from pyinformer.store._label_queries import Candidates
     from pyinformer.store._overlay import OverlayEntry
+    from pyinformer.store._state import State
 
 _T = TypeVar("_T")
 _STATE: Final = attrgetter("_state")
 _NO_BUCKET: Final[dict[str, Any]] = {}  # nothing is ever put in
-
-
-def copy_at_once(*iterables: Iterable[Any]) -> list[Any]:
-    """Return the items of all iterables, one after the other, as they are at one moment.
-
-    Args:
-        iterables: dicts, views of dicts, lists, and `map` objects over such that call functions of
-            C which allocate nothing that the garbage collector tracks.
-
-    Raises:
-        RuntimeError: a dict changed its size just before the moment; the read must be repeated.
-    """
-    # `starmap` makes all iterators first, then `chain` reads them. In between nothing is allocated
-    # that the collector tracks: on Python 3.11 such an allocation can run finalizers, within which
-    # threads switch.
-    return list(chain.from_iterable(starmap(chain, (map(iter, iterables),))))
+_ATTEMPTS: Final = 3
 
 
 class Found(NamedTuple, Generic[V]):
@@ -137,6 +127,105 @@ class SnapshotReader(Generic[V]):
             IndexNotFoundError: there is no such index.
         """
         return _until_done(lambda: self._try_values(name, written))
+
+    def matching(
+        self,
+        selector: LabelSelector,
+        namespace: str | None,
+        written: Mapping[str, OverlayEntry[V]],
+    ) -> Found[V]:
+        """Return the objects whose labels match, and own writes.
+
+        Label indexes give them if there are any; what is returned does not depend on that.
+
+        Args:
+            selector: what the labels must match; not empty.
+            namespace: the only namespace that is read; None for all.
+            written: own writes by key, which the writer changes too.
+        """
+        known = self._by_labels(selector, namespace, written)
+        if known is not None:
+            found, are_exact = known
+        else:
+            found, are_exact = self._to_be_scanned(namespace, written), False
+        objects = found.objects
+        if known is not None and namespace is not None:
+            objects = [obj for obj in objects if obj.metadata.namespace == namespace]
+        if not are_exact:
+            objects = select(objects, selector.matches)
+        return Found(objects, found.written, found.stored)
+
+    def _to_be_scanned(
+        self, namespace: str | None, written: Mapping[str, OverlayEntry[V]]
+    ) -> Found[V]:
+        if namespace is None:
+            return self.objects_beside(written)
+        return self.under(NAMESPACE_INDEX, namespace, written)
+
+    def _by_labels(
+        self,
+        selector: LabelSelector,
+        namespace: str | None,
+        written: Mapping[str, OverlayEntry[V]],
+    ) -> tuple[Found[V], bool] | None:
+        """Read by label indexes; None if there are none, or other threads use or change them.
+
+        Returns:
+            The candidates of all namespaces, and whether the selector selects all of them.
+        """
+        if namespace is not None and self._by_namespace is not None:
+            return None
+        with ExitStack() as held:
+            for cache in self.caches:
+                lock = cache._label_queries.lock  # noqa: SLF001 - a part of the cache
+                if not lock.acquire(blocking=False):
+                    return None
+                held.callback(lock.release)
+            for _ in range(_ATTEMPTS):
+                states = self._states()
+                try:
+                    parts = self._candidates(states, selector, namespace)
+                    found = self._try_candidates(states, parts, written) if any(parts) else None
+                except RecursionError:
+                    raise  # it is a RuntimeError
+                except RuntimeError:
+                    continue
+                if found is not None:
+                    return found, all(part is not None and part.are_exact for part in parts)
+                if not any(parts):
+                    return None
+        return None
+
+    def _candidates(
+        self, states: list[State[V]], selector: LabelSelector, namespace: str | None
+    ) -> list[Candidates[V] | None]:
+        return [
+            cache._label_queries.candidates(state, selector, namespace)  # noqa: SLF001 - as above
+            for cache, state in zip(self.caches, states, strict=True)
+        ]
+
+    def _try_candidates(
+        self,
+        states: list[State[V]],
+        parts: list[Candidates[V] | None],
+        written: Mapping[str, OverlayEntry[V]],
+    ) -> Found[V] | None:
+        """Copy the candidates, and all objects of caches without; None if they are out of date."""
+        indexed = [part for part in parts if part is not None]
+        facts = _Facts(self, states, written)
+        found = copy_at_once(
+            *(
+                state.items.values() if part is None else part.objects
+                for state, part in zip(states, parts, strict=True)
+            ),
+            *chain.from_iterable(part.facts for part in indexed),
+            *facts.iterables,
+        )
+        expected = list(chain.from_iterable(part.expected for part in indexed))
+        # A change that is under way may be in the log already, before it is in the cache.
+        if not facts.take(found) or any(facts.changing) or _cut(found, len(expected)) != expected:
+            return None
+        return Found(found, facts.laid_over(), facts.stored)
 
     def _try_under(
         self, name: str, wanted: str, written: Mapping[str, OverlayEntry[V]]

@@ -604,6 +604,16 @@ async def test_an_index_function_that_raises_loses_no_object(apiserver: APIServe
         assert index.failures == 1
 
 
+async def test_the_status_names_the_labels_that_lists_have_indexed(apiserver: APIServer) -> None:
+    for number in range(500):
+        apiserver.create(pod(f"p{number}", app=f"a{number % 50}"))
+    async with informer_of(apiserver) as informer:
+        assert informer.status().label_indexes == ()
+        for _ in range(4):
+            assert len(informer.lister.list(label_selector="app=a7")) == 10
+        assert informer.status().label_indexes == ("app",)
+
+
 async def test_the_cache_stays_readable_after_the_end(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
-from pyinformer.store import Indexer, JointIndexer, Lister, Overlay
+from pyinformer.store import Indexer, JointIndexer, Lister, Overlay, _label_queries
 from pyinformer.store._overlay import OverlayEntries
 from tests.soak import examples
 from tests.store.written import node_of, record
@@ -54,6 +54,20 @@ READS: dict[str, tuple[Callable[[Lister[Any]], Answer], Callable[[Shown], Answer
         lambda lister: _answer(lister.by_index("node", "n1")),
         lambda shown: _answer([obj for obj in shown.values() if node_of(obj) == "n1"]),
     ),
+    "selector": (
+        lambda lister: _answer(lister.list(label_selector="node=n1")),
+        lambda shown: _answer([obj for obj in shown.values() if node_of(obj) == "n1"]),
+    ),
+    "selector of two values": (
+        lambda lister: _answer(lister.list(label_selector="node in (n1,n3)")),
+        lambda shown: _answer([obj for obj in shown.values() if node_of(obj) != "n2"]),
+    ),
+    "selector in a namespace": (
+        lambda lister: _answer(lister.namespace("a").list(label_selector="node=n1")),
+        lambda shown: _answer(
+            [obj for obj in shown.values() if obj._key[0] == "a" and node_of(obj) == "n1"]
+        ),
+    ),
     "index_values": (
         lambda lister: tuple(sorted(lister.index_values("node"))),
         lambda shown: tuple(sorted({node_of(obj) for obj in shown.values()})),
@@ -63,6 +77,14 @@ READS: dict[str, tuple[Callable[[Lister[Any]], Answer], Callable[[Shown], Answer
         lambda shown: _answer([obj for key, obj in shown.items() if key == "a/x"]),
     ),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _label_indexes_from_the_first_read() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_label_queries, "_MIN_OBJECTS", 1)
+        patch.setattr(_label_queries, "_READS_BEFORE", 0)
+        yield
 
 
 class World:
@@ -254,6 +276,7 @@ def test_a_read_returns_a_state_that_existed_during_the_read(
             _take(world, step)
             states.append(world.answers())
 
+    READS[name][0](world.lister)  # makes label indexes
     with _at_each_bytecode(write):
         found = READS[name][0](world.lister)
 
