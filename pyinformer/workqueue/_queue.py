@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import types
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable
 from functools import partial
 from itertools import islice
 from threading import get_ident
 from types import TracebackType
-from typing import Final, Generic, Literal, TypeAlias, final, get_args
+from typing import Final, Generic, Literal, TypeAlias, cast, final, get_args
 from weakref import WeakMethod
 
 from msgspec import Struct
@@ -33,7 +34,7 @@ from pyinformer.workqueue._limiters import (
 from pyinformer.workqueue._metrics import QueueMetrics
 from pyinformer.workqueue._ordering import FIFO, Ordering
 from pyinformer.workqueue._schedule import Schedule
-from pyinformer.workqueue._thread_inbox import ThreadInbox
+from pyinformer.workqueue._thread_inbox import Host, ThreadInbox
 
 T = TypeVar("T", bound=Hashable)
 
@@ -43,6 +44,8 @@ _ABSENT: Final = math.nan  # compared by identity: neither a time nor None
 _MARK_SECONDS: Final = 0.05  # reading the clock is a fifth of an add, so readings are shared
 _SLICE: Final = 1_000  # due keys moved in one step: about 2 ms
 _TURN_SECONDS: Final = 0.004  # busy workers yield to the event loop this often
+_GRANT: Final = 7  # keys that are taken between two readings of the clock for that
+_GRANT_SECONDS: Final = 0.001  # if they took longer than this, the clock is read for each key
 
 
 @final
@@ -118,10 +121,13 @@ class Queue(Generic[T]):
         "_closed",
         "_drainers",
         "_dropped",
+        "_granted",
         "_has_own_clock",
+        "_host",
         "_inbox",
         "_is_forced",
         "_is_plain",
+        "_looked_at",
         "_mark",
         "_marking_loop",
         "_metrics",
@@ -178,7 +184,12 @@ class Queue(Generic[T]):
         self._mark = 0.0  # the shared reading of the clock; 0.0: read it
         self._marking_loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._host: Host = self._inbox
         self._turn_began = 0.0
+        self._looked_at = 0.0  # when the clock was last read to see whether the turn is over
+        # So many keys may be taken before the next reading. More than 0 only while the queue is
+        # plain and has no metrics, so that one number is read in place of all these.
+        self._granted = 0
         # An added key needs only to be pushed: no waiters, delayed keys or shutdown. One flag in
         # place of three, read for every key.
         self._is_plain = True
@@ -212,10 +223,19 @@ class Queue(Generic[T]):
         Raises:
             InvalidTypeError: the key is not hashable, or None; nothing was added.
         """
-        if self._inbox.thread == get_ident() or self._is_here():
-            self.add_nowait(item)
-        else:
+        if self._inbox.thread != get_ident() and not self._is_here():
             self._hand_over(item, partial(self.add_nowait, item))
+            return
+        states = self._states  # from here on as add_nowait, without a call
+        try:
+            is_known = item in states
+        except TypeError as error:
+            raise unhashable(item, error) from error
+        if is_known or not self._is_plain or item is None:
+            self._add_and_notify(item)
+        else:
+            self._push(item)
+            states[item] = self._mark or self._read_clock()
 
     def add_nowait(self, item: T) -> None:
         """Add a key; only on the loop's thread.
@@ -292,6 +312,7 @@ class Queue(Generic[T]):
         if not is_ready:
             self._schedule.put(item, self._clock() + delay_seconds)
             self._is_plain = False
+            self._granted = 0
             if self._waiters:
                 self._arm()
 
@@ -591,6 +612,8 @@ class Queue(Generic[T]):
     def _update_is_plain(self) -> None:
         """To be called after whatever may have changed one of these three."""
         self._is_plain = not (self._waiters or self._moments or self._closed)
+        if not self._is_plain:
+            self._granted = 0
 
     def _wake_one(self) -> None:
         while self._waiters:
@@ -652,6 +675,7 @@ class Queue(Generic[T]):
             self._use_clock(monotonic if is_usual else loop.time)
             # Readings are not shared with metrics: they are about single keys.
             self._marking_loop = loop if is_usual and self._metrics is None else None
+        self._host = self._inbox.host()
         self._timer = None
         self._inbox.run_nowait()
 
@@ -671,14 +695,31 @@ class Queue(Generic[T]):
 
     def _take_at_once(self) -> T | None:
         """Take a key, unless none waits or the loop must have its turn first."""
+        granted = self._granted
+        is_here = granted and self._host._thread_id == get_ident()  # noqa: SLF001  (the protocol's)
+        if is_here and (depth := len(self._ready)):
+            self._granted = granted - 1
+            if depth > self._peak:  # noqa: PLR1730  (as in get_nowait)
+                self._peak = depth
+            item = self._pop()
+            self._states[item] = None
+            return item
+        return self._take_guarded()
+
+    def _take_guarded(self) -> T | None:
+        """Take a key as `_take_at_once`; grant further ones if these are taken quickly."""
         inbox = self._inbox
         loop = inbox.loop
         # In place of asking for the running loop, which is a system call before Python 3.12 and
         # took a fifth of a key's whole way: a thread never runs two loops at once.
         if loop is None or inbox.thread != get_ident() or not loop.is_running():
             self._bind()
-        if self._clock() - self._turn_began > _TURN_SECONDS:
+        now = self._clock()
+        if now - self._turn_began > _TURN_SECONDS:
             return None
+        if self._is_plain and self._metrics is None:
+            self._granted = _GRANT if now - self._looked_at < _GRANT_SECONDS else 0
+        self._looked_at = now
         item = self.get_nowait()
         if self._closed and item is not None:
             self._wake_if_finished()
@@ -704,6 +745,7 @@ class Queue(Generic[T]):
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._is_plain = False
+        self._granted = 0
         if self._moments:
             self._arm()
         try:
@@ -814,13 +856,25 @@ class Lease(Generic[T]):
         self._item = item
         return item
 
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
+    ) -> Awaitable[None]:
         self._queue.done(self._item)
+        return _READY
+
+
+@types.coroutine
+def _ended() -> Generator[None, None, None]:
+    return
+    yield
+
+
+# To be awaited any number of times, without an object for each: it returns None at once.
+_READY: Final[Awaitable[None]] = _ended()
+next(cast("Generator[None, None, None]", _READY), None)
 
 
 def check_hashable(item: object) -> None:

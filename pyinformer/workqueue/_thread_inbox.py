@@ -10,13 +10,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import Final, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, cast, final
 
 from pyinformer.errors import LifecycleError
 
 _SLICE: Final = 1_000  # calls made in one step of the loop: 1 to 2 ms
 
 Call: TypeAlias = Callable[[], object]
+
+
+class Host(Protocol):
+    """An event loop, as far as it tells which thread it runs in."""
+
+    @property
+    def _thread_id(self) -> int | None: ...
 
 
 @final
@@ -50,6 +57,20 @@ class ThreadInbox:
         self.loop = loop
         self.thread = get_ident()
         return loop
+
+    @property
+    def _thread_id(self) -> int | None:
+        """The loop's thread while the loop runs."""
+        return self.thread if self.loop is not None and self.loop.is_running() else None
+
+    def host(self) -> Host:
+        """Return what has the id of the loop's thread as its `_thread_id` while the loop runs.
+
+        asyncio's own loops have it as an attribute, whose reading calls nothing.
+        """
+        loop = self.loop
+        has_it = isinstance(loop, asyncio.BaseEventLoop) and hasattr(loop, "_thread_id")
+        return cast("Host", loop) if has_it else self
 
     def put(self, call: Call) -> None:
         """Have a call made on the loop's thread, soon; from any thread.

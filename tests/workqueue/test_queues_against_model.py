@@ -7,6 +7,7 @@ has waited too long must come within the promised number of turns.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -133,6 +134,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.limiter = ItemExponentialFailureRateLimiter(1.0, 10.0)
         self.gets = 0
         self.deadlines: dict[str, int] = {}
+        self.runner = asyncio.Runner()
 
     @initialize(kind=st.sampled_from(["plain", "flushing", "priority"]))
     def choose(self, kind: str) -> None:
@@ -198,6 +200,35 @@ class QueueMachine(RuleBasedStateMachine):
             self.gets += key is not None
             if key is not None:
                 assert self.gets <= self.deadlines.pop(key, self.gets)
+
+    @precondition(lambda self: self.model.ready)
+    @rule(
+        times=st.integers(1, 12), really_done=st.booleans(), seconds=st.sampled_from([0.0, 0.003])
+    )
+    def get_by_a_worker(self, times: int, really_done: bool, seconds: float) -> None:
+        """Take keys as a worker does: some of them without a reading of the clock."""
+
+        async def work() -> None:
+            for _ in range(min(times, len(self.model.ready))):
+                if really_done:
+                    async with self.queue.item() as key:
+                        self._took(key)
+                        assert self.queue.is_processing(key)
+                        self.now += seconds
+                    self.model.done(key, self.now)
+                else:
+                    self._took(await self.queue.get())
+                    self.now += seconds
+                assert len(self.queue) >= 0  # takes in what fell due
+                self.model.fall_due(self.now)
+
+        self.runner.run(work())
+
+    def _took(self, key: str) -> None:
+        assert key not in self.model.processing
+        assert key == self.model.take(self.now)
+        self.gets += 1
+        assert self.gets <= self.deadlines.pop(key, self.gets)
 
     @precondition(lambda self: self.model.processing)
     @rule(data=st.data())
@@ -292,6 +323,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.deadlines.pop(waiting.key, None)  # moved up: it ages again
 
     def teardown(self) -> None:
+        self.runner.close()
         self.now += 1000.0
         self.model.fall_due(self.now)
         while self.queue.statistics().depth or self.model.processing:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pyinformer.errors import InvalidArgumentError, LifecycleError, QueueClosedError
-from pyinformer.workqueue import Queue
+from pyinformer.workqueue import PriorityQueue, Queue
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
 
 async def settled() -> None:
@@ -85,6 +86,89 @@ async def test_a_worker_that_never_waits_gives_way_to_the_loop(
         await take(queue)
         taken += 1
     assert 0 < taken < 100_000
+
+
+async def _keys_per_turn(seconds: list[float]) -> list[int]:
+    """Return how many keys one worker takes in each turn of the loop.
+
+    Args:
+        seconds: how long the block of each key takes.
+    """
+    now = 1000.0
+    queue = Queue[int](clock=lambda: now)
+    for number in range(len(seconds)):
+        queue.add(number)
+    turns = [0]
+
+    async def count_turns() -> None:
+        while len(queue):
+            turns.append(0)
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    for _ in seconds:
+        async with queue.item() as key:
+            turns[-1] += 1
+            now += seconds[key]
+    await counting
+    return turns
+
+
+async def test_a_worker_of_slow_blocks_has_four_milliseconds_at_a_time() -> None:
+    assert max(await _keys_per_turn([0.002] * 100)) == 3
+    assert max(await _keys_per_turn([0.0005] * 100)) <= 9 + 7
+    assert max(await _keys_per_turn([0.0] * 1000)) >= 900
+
+
+async def test_a_worker_whose_blocks_become_slow_reads_the_clock_after_eight_keys() -> None:
+    turns = await _keys_per_turn([0.0] * 50 + [0.01] * 50)
+    assert max(turns[:3]) <= 50 + 8
+    assert turns[3:] == [1] * len(turns[3:])
+
+
+async def test_the_next_loop_of_the_thread_is_refused_after_many_keys() -> None:
+    queue = Queue[int](clock=lambda: 1000.0)
+
+    async def take(count: int) -> None:
+        for _ in range(count):
+            await _by_item(queue)
+
+    def run_both() -> None:
+        with asyncio.Runner() as first:
+            first.run(take(5))
+            assert queue._granted > 0
+            with asyncio.Runner() as second, pytest.raises(LifecycleError, match="event loop"):
+                second.run(take(1))
+            with pytest.raises(LifecycleError, match="event loop"):
+                other_thread(take(1))
+            first.run(take(1))
+
+    def other_thread(work: Coroutine[object, object, None]) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(asyncio.run, work).result()
+
+    for number in range(20):
+        queue.add_nowait(number)
+    await asyncio.to_thread(run_both)
+    assert len(queue) == 14
+
+
+@pytest.mark.parametrize("make", [Queue[int], PriorityQueue[int]])
+async def test_nothing_is_left_of_keys_that_pass_quickly(
+    make: Callable[[], Queue[int]],
+) -> None:
+    queue = make()
+    for number in range(100):
+        if isinstance(queue, PriorityQueue):
+            queue.add(number, priority=7)
+        else:
+            queue.add(number)
+    for _ in range(100):
+        await _by_item(queue)
+    assert queue.processing() == []
+    assert queue.statistics().peak == 100
+    if isinstance(queue, PriorityQueue):
+        assert queue.taken == {}
 
 
 async def test_two_blocks_at_once_hold_a_key_each() -> None:
