@@ -20,7 +20,7 @@ Call: TypeAlias = Callable[[], object]
 
 
 class Host(Protocol):
-    """An event loop, as far as it tells which thread it runs in."""
+    """What has the id of the thread in which an event loop runs, and None while it does not."""
 
     @property
     def _thread_id(self) -> int | None: ...
