@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from benchmarks.runs.against import AGAINST
 from benchmarks.runs.audits import AUDITS
+from benchmarks.runs.cold_start import COLD_START, COLD_START_AGAINST
 from benchmarks.runs.controllers import CONTROLLERS, PASSING
 from benchmarks.runs.curve import CURVE
 from benchmarks.runs.fan_out import FAN_OUT
@@ -42,6 +43,7 @@ RUNS: tuple[Run, ...] = (
     SMALL_POD,
     STARTS,
     IMPORTS,
+    COLD_START,
     READS,
     READS_OWN,
     QUEUE,
@@ -54,6 +56,7 @@ RUNS: tuple[Run, ...] = (
     CONTROLLERS,
     PASSING,
     AGAINST,
+    COLD_START_AGAINST,
 )
 
 

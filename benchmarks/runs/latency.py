@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from benchmarks.harness import latencies
 from benchmarks.harness.measure import ServerOptions
 from benchmarks.report.rows import Spec
-from benchmarks.runs.figures import DICTS, JSON, OFFICIAL, OWN, PROTOBUF, against, extra
+from benchmarks.runs.figures import DICTS, JSON, OFFICIAL, OWN, PROTOBUF, UVLOOP, against, extra
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
 from benchmarks.runs.variants import with_protobuf
 
@@ -58,9 +58,9 @@ def _latency(rate: int, targets: dict[str, dict[str, str]]) -> Run:
             " reads metadata."
         ),
         peers={
-            Size.SMOKE: (OWN,),
-            Size.BENCH: (JSON, PROTOBUF, OWN),
-            Size.FULL: (*_RIVALS, OFFICIAL, OWN),
+            Size.SMOKE: (OWN, UVLOOP),
+            Size.BENCH: (JSON, PROTOBUF, OWN, UVLOOP),
+            Size.FULL: (*_RIVALS, OFFICIAL, OWN, UVLOOP),
         },
         rounds={Size.SMOKE: 1, Size.BENCH: 2, Size.FULL: 3},
         open=start,

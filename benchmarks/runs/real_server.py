@@ -21,6 +21,7 @@ from benchmarks.runs.figures import (
     MICRO,
     OWN,
     PROTOBUF,
+    UVLOOP,
     against,
     peak_megabytes,
     per,
@@ -104,8 +105,8 @@ REAL_SERVER = Run(
         " itself used compares."
     ),
     peers={
-        Size.SMOKE: (DICTS, OWN),
-        Size.FULL: (*_VARIANTS, DICTS, OWN, "pyinformer-raw", "pyinformer-compact"),
+        Size.SMOKE: (DICTS, OWN, UVLOOP),
+        Size.FULL: (*_VARIANTS, DICTS, OWN, UVLOOP, "pyinformer-raw", "pyinformer-compact"),
     },
     rounds={Size.SMOKE: 1, Size.FULL: 2},
     open=_open,

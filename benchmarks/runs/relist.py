@@ -17,6 +17,7 @@ from benchmarks.runs.figures import (
     OWN,
     OWN_MODES,
     PROTOBUF,
+    UVLOOP,
     against,
     extra,
 )
@@ -88,8 +89,8 @@ RELIST = Run(
     ),
     peers={
         Size.SMOKE: (OWN,),
-        Size.BENCH: (JSON, PROTOBUF, OWN),
-        Size.FULL: (JSON, PROTOBUF, *OWN_MODES),
+        Size.BENCH: (JSON, PROTOBUF, OWN, UVLOOP),
+        Size.FULL: (JSON, PROTOBUF, *OWN_MODES, UVLOOP),
     },
     rounds={Size.SMOKE: 1, Size.BENCH: 2, Size.FULL: 3},
     open=_open,

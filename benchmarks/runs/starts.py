@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from benchmarks.harness.measure import ServerOptions
 from benchmarks.report.rows import Spec
-from benchmarks.runs.figures import JSON, OWN, PROTOBUF, against, extra
+from benchmarks.runs.figures import JSON, OWN, PROTOBUF, UVLOOP, against, extra
 from benchmarks.runs.run import Bench, Replay, Run, Setting, Size, replayed
 from benchmarks.runs.variants import with_protobuf
 
@@ -47,9 +47,9 @@ STARTS = Run(
         " of a hundred pods in a namespace of its own, until all have synced."
     ),
     peers={
-        Size.SMOKE: (OWN,),
-        Size.BENCH: (JSON, PROTOBUF, OWN),
-        Size.FULL: (JSON, PROTOBUF, OWN),
+        Size.SMOKE: (OWN, UVLOOP),
+        Size.BENCH: (JSON, PROTOBUF, OWN, UVLOOP),
+        Size.FULL: (JSON, PROTOBUF, OWN, UVLOOP),
     },
     rounds={Size.SMOKE: 1, Size.BENCH: 2, Size.FULL: 5},
     open=_open,

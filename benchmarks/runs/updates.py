@@ -109,7 +109,9 @@ OBJECT = Run(
         " it may change it; client-go shares what it decoded anyway. The fair comparison for"
         " handlers that read everything."
     ),
-    peers=_peers((JSON, PROTOBUF, DICTS, OWN), _WITH_BODIES, (DICTS, OWN)),
+    peers=_peers(
+        (JSON, PROTOBUF, DICTS, OWN, UVLOOP), (*_WITH_BODIES, UVLOOP), (DICTS, OWN, UVLOOP)
+    ),
     rounds=_ROUNDS,
     fewer_rounds={OFFICIAL: 2},
     open=lambda setting: _open(setting, handler="object"),
@@ -128,7 +130,7 @@ QUEUE = Run(
     title="Updates, handler enqueues the key",
     says="The same with a handler that puts the key into a work queue, and a worker that takes it.",
     peers=_peers(
-        (JSON, PROTOBUF, OWN),
+        (JSON, PROTOBUF, OWN, UVLOOP),
         (
             JSON,
             PROTOBUF,
@@ -157,7 +159,7 @@ INDEXED = Run(
         " the least Python that keeps a dict of what a watch sends: aiohttp's readline with a"
         " buffer of 1 MiB, one decode of type and metadata, one store."
     ),
-    peers=_peers((BARE, OWN), (BARE, *OWN_MODES), (BARE, OWN)),
+    peers=_peers((BARE, OWN, UVLOOP), (BARE, *OWN_MODES, UVLOOP), (BARE, OWN)),
     rounds=_MORE_ROUNDS,
     open=lambda setting: _open(setting, handler="metadata", indexes=2),
     specs=lambda _: _specs((BARE,), {f"{OWN} / {BARE}": "<= 1.4"}),
@@ -196,7 +198,7 @@ def _of_kind(kind: str, says: str, others: Sequence[str]) -> Run:
         name=f"updates-{kind}",
         title=f"Updates of {kind}",
         says=f"CPU for each update of {says}, with a handler that reads metadata.",
-        peers={Size.SMOKE: (BARE, OWN), Size.FULL: (BARE, *others, OWN)},
+        peers={Size.SMOKE: (BARE, OWN), Size.FULL: (BARE, *others, OWN, UVLOOP)},
         rounds=_ROUNDS,
         open=start,
         specs=lambda _: _specs((*others, BARE), {}),
@@ -220,7 +222,10 @@ TLS = Run(
     name="updates-tls",
     title="Updates over TLS",
     says="The first table again, over TLS: decryption is the same work for all peers.",
-    peers={Size.SMOKE: (BARE, OWN), Size.FULL: (BARE, JSON, PROTOBUF, DICTS, OWN)},
+    peers={
+        Size.SMOKE: (BARE, OWN, UVLOOP),
+        Size.FULL: (BARE, JSON, PROTOBUF, DICTS, OWN, UVLOOP),
+    },
     rounds=_ROUNDS,
     open=_with_tls,
     specs=lambda _: _specs((JSON, PROTOBUF, DICTS, BARE), {}),

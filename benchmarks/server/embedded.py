@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from benchmarks.harness.processes import pin_to_cpu
 from pyinformer.testing import APIServer
@@ -23,6 +24,21 @@ def config_map_name(number: int) -> str:
     return f"config-{number:06d}"
 
 
+@dataclass(frozen=True, slots=True)
+class TLSServer:
+    """Where a server that speaks TLS is, and the file with its authority."""
+
+    url: str
+    ca_file: str
+
+
+@contextlib.contextmanager
+def tls_config_map_server(objects: int, *, cpu: int | None) -> Iterator[TLSServer]:
+    """Start the server with TLS; it ends with the block."""
+    with _running("--tls", objects=objects, cpu=cpu) as ready:
+        yield TLSServer(ready["url"], ready["ca_file"])
+
+
 @contextlib.contextmanager
 def config_map_server(objects: int, *, cpu: int | None) -> Iterator[str]:
     """Start the server; it ends with the block.
@@ -30,7 +46,13 @@ def config_map_server(objects: int, *, cpu: int | None) -> Iterator[str]:
     Yields:
         Its URL.
     """
-    command = [sys.executable, "-m", "benchmarks.server.embedded", f"--objects={objects}"]
+    with _running(objects=objects, cpu=cpu) as ready:
+        yield ready["url"]
+
+
+@contextlib.contextmanager
+def _running(*further: str, objects: int, cpu: int | None) -> Iterator[dict[str, str]]:
+    command = [sys.executable, "-m", "benchmarks.server.embedded", f"--objects={objects}", *further]
     command += [] if cpu is None else [f"--cpu={cpu}"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -38,7 +60,7 @@ def config_map_server(objects: int, *, cpu: int | None) -> Iterator[str]:
         assert process.stdout is not None
         line = process.stdout.readline()
         try:
-            yield str(json.loads(line)["url"])
+            yield json.loads(line)
         finally:
             process.communicate()  # closes its standard input, which ends it
 
@@ -48,16 +70,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server.embedded")
     parser.add_argument("--objects", type=int, required=True)
     parser.add_argument("--cpu", type=int, default=None)
+    parser.add_argument("--tls", action="store_true")
     options = parser.parse_args()
     pin_to_cpu(options.cpu)
-    with APIServer() as server:
+    with APIServer(tls=options.tls) as server:
         for number in range(options.objects):
             metadata = {"name": config_map_name(number), "namespace": "default"}
             data = {"key": _VALUE}
             server.create(
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             )
-        print(json.dumps({"url": server.url}), flush=True)
+        ca_file = str(server.ca_file) if options.tls else ""
+        print(json.dumps({"url": server.url, "ca_file": ca_file}), flush=True)
         sys.stdin.read()
 
 
