@@ -26,7 +26,7 @@ if find_spec("prometheus_client") is None:
     )
     raise ModuleNotFoundError(_HINT, name="prometheus_client")
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import (
     CONTENT_TYPE_PLAIN_0_0_4,
     CONTENT_TYPE_PLAIN_1_0_0,
@@ -71,7 +71,8 @@ class PrometheusMetrics(MetricsRegistry):
 
     Args:
         registry: a registry of prometheus_client to register with, such as its `REGISTRY`, whose
-            figures of the process are then scraped as well; None for a registry of its own.
+            figures are then scraped as well; None for a registry of its own, with CPU time, memory
+            and file descriptors of the process where prometheus_client knows them (Linux).
         specs: types, help and buckets of the program's own metrics.
 
     Raises:
@@ -94,6 +95,8 @@ class PrometheusMetrics(MetricsRegistry):
             name = min(error.duplicates)
             reason = "the registry of prometheus_client has it already"
             raise MetricConflictError(name, reason) from error
+        if registry is None:
+            ProcessCollector(registry=self.registry)
 
     def exposition(self, accept: str) -> tuple[str, Callable[[], bytes]]:
         """Choose the format of an answer: OpenMetrics if the client accepts it, else text.

@@ -146,11 +146,19 @@ def test_a_name_that_the_registry_has_is_an_error_that_names_it() -> None:
         PrometheusMetrics(registry)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="prometheus_client reads /proc")
+def test_a_registry_of_its_own_has_cpu_and_memory_of_the_process() -> None:
+    shown = body(PrometheusMetrics())
+    assert "\nprocess_cpu_seconds_total " in shown
+    assert "\nprocess_resident_memory_bytes " in shown
+    assert "process_" not in body(PrometheusMetrics(CollectorRegistry()))
+
+
 def test_registering_reads_no_figure() -> None:
     reads = []
     metrics = PrometheusMetrics()
     metrics.add_source(lambda: reads.append(1) or [])  # type: ignore[func-returns-value]
-    (collector,) = metrics.registry._collector_to_names
+    collector, _of_process = metrics.registry._collector_to_names
     CollectorRegistry(auto_describe=True).register(collector)
     assert not reads
     body(metrics)
