@@ -21,6 +21,8 @@ from benchmarks.runs.figures import (
     cpu_per_update,
     rss_per_object,
 )
+from benchmarks.runs.metrics import METRICS, PROMETHEUS
+from benchmarks.runs.recording import RECORDED, RECORDING
 
 _COMPACT = "pyinformer-compact"
 _RAW = "pyinformer-raw"
@@ -206,6 +208,48 @@ GOALS: tuple[Goal, ...] = (
         "queue",
         "CPU per key: add, `async with queue.item()`, ratio",
         {f"{OWN} / client-go": 1.5},
+    ),
+    *_goals(
+        "watch update with PrometheusMetrics, beside one without (CPU)",
+        "metrics",
+        METRICS.name,
+        _CPU,
+        {f"{PROMETHEUS} / {OWN}": 1.02},
+    ),
+    *_goals(
+        "workqueue with PrometheusMetrics, beside one without (CPU)",
+        "metrics",
+        METRICS.name,
+        "CPU per cycle of a queue, ratio",
+        {f"{PROMETHEUS} / {OWN}": 2.0},
+    ),
+    *_goals(
+        "reconcile: microseconds more with PrometheusMetrics (CPU)",
+        "metrics",
+        METRICS.name,
+        "CPU per reconcile, more than without metrics",
+        {PROMETHEUS: 3.0},
+    ),
+    *_goals(
+        "scrape of 50 informers and 10 controllers (CPU)",
+        "scrape",
+        METRICS.name,
+        "scrape of 50 informers and 10 controllers, CPU",
+        {PROMETHEUS: 20.0},
+    ),
+    *_goals(
+        "scrape: longest wait of the event loop",
+        "scrape",
+        METRICS.name,
+        "scrape: longest wait of the event loop",
+        {PROMETHEUS: 2.0},
+    ),
+    *_goals(
+        "watch update while everything is recorded (CPU)",
+        "recording",
+        RECORDING.name,
+        _CPU,
+        {f"{RECORDED} / {OWN}": 1.3},
     ),
     *_goals(
         "list(selector) over 10,000 pods, a quarter matches",
