@@ -56,7 +56,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     NotFoundError,
 )
-from pyinformer.metrics import NO_METRICS, ClusterLabel, Metrics, fenced
+from pyinformer.metrics import NO_METRICS, Metrics, UniqueLabel, fenced
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.tasks import Closable
 from pyinformer.transport import (
@@ -154,10 +154,10 @@ class Cluster(Closable):
         """Where informers, factories and operators of this cluster record their figures, unless
         they are given others."""
         self._metrics_scope = fenced(metrics).scope()
-        self._label: ClusterLabel | None = None
+        self._label: UniqueLabel | None = None
         counted = None
         if metrics is not NO_METRICS:
-            self._label = ClusterLabel(metrics, name)
+            self._label = UniqueLabel(metrics, "name", name)
             counted = RequestMetrics(self._metrics_scope, config.server, name=self._label.text)
         self.connection: ConnectionProtocol = connection or Connection(
             config, options=options, metrics=counted

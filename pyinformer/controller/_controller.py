@@ -72,9 +72,9 @@ class Controller(Startable, Generic[V]):
         options: how it behaves.
         metrics: where its metrics go, under controller-runtime's names, from its start to its end;
             None for those of the cluster of its first primary.
-        metrics_label: the value of their label `controller`, unlike that of every other controller
-            with these metrics. None for the name, after that of the cluster of its primaries if
-            that has one: `east:databases`.
+        metrics_label: the value of their label `controller`; a second controller with one value
+            gets a number, `databases#2`, and a WARNING. None for the name, after that of the
+            cluster of its primaries if that has one: `east:databases`.
         tracing: traces its reconciles; None for what traces the cluster of its primary, if
             anything does.
 

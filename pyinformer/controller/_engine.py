@@ -24,9 +24,8 @@ from pyinformer.controller._log_text import is_expected, level_of, outlook_of, t
 from pyinformer.controller._loop_detection import LoopDetector, ReconcileWrites
 from pyinformer.controller._metrics import (
     ControllerMetrics,
-    claim_label,
     is_panic,
-    release_label,
+    unique_label,
 )
 from pyinformer.controller._outcomes import Outcome, Outcomes
 from pyinformer.controller._reconcile_spans import ReconcileSpans
@@ -113,8 +112,9 @@ class Engine(Generic[V]):
         self.name: str = name
         self.metrics: Metrics = metrics
         """Where its metrics go."""
-        self.label: str = label
-        """The value of their label `controller`."""
+        self._label = unique_label(metrics, label)
+        self.label: str = label if self._label is None else self._label.text
+        """The value of their label `controller`, which no other controller has."""
         self.options: ControllerOptions = options
         self.sources: list[Source] = []
         self.informers: list[SharedInformer[Any]] = []
@@ -129,7 +129,7 @@ class Engine(Generic[V]):
         """Read with its own metrics, from its start to its end."""
         self._scope: MetricsScope = fenced(metrics).scope()
         self._metrics: ControllerMetrics | None = None
-        self.requests: RequestQueue = RequestQueue(label, self._scope)
+        self.requests: RequestQueue = RequestQueue(self.label, self._scope)
         self._queue = self.requests.queue
         self._workers = workers
         self._invoker = invoker
@@ -253,8 +253,8 @@ class Engine(Generic[V]):
         if dropped:
             _log.info("controller %s is closed; %d requests were dropped", self.name, dropped)
         self._scope.close()
-        if self._metrics is not None:
-            release_label(self.metrics, self.label)
+        if self._label is not None:
+            self._label.release()
 
     def force_nowait(self) -> None:
         """Stop waiting for reconciles."""
@@ -454,7 +454,6 @@ class Engine(Generic[V]):
         """Show its metrics from now on, all of them, most at 0."""
         if self._scope is NO_METRICS:
             return
-        claim_label(self.metrics, self.label)
         self._metrics = metrics = ControllerMetrics(self.label, self._scope)
         self.requests.measure_events(self._now)
 

@@ -6,16 +6,13 @@ they are collected. Only the label `controller` distinguishes two controllers.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Final, final
-from weakref import WeakKeyDictionary
 
 from pyinformer._logging import get_logger
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import InformerError
-from pyinformer.metrics import Metrics, Sample
+from pyinformer.metrics import NO_METRICS, Metrics, Sample, UniqueLabel
 
 _log = get_logger(__name__)
 
@@ -54,33 +51,27 @@ def is_panic(error: BaseException) -> bool:
     return isinstance(cause, _PANICS) or not isinstance(cause, Exception)
 
 
-_running: Final[WeakKeyDictionary[Metrics, Counter[str]]] = WeakKeyDictionary()
-"""The labels of running controllers by metrics system, as far as these can be keys."""
-
-
-def claim_label(metrics: Metrics, label: str) -> None:
-    """Record that a controller starts, and warn if another one has its label.
+def unique_label(metrics: Metrics, asked: str) -> UniqueLabel | None:
+    """Return a label that no other controller has, and warn if it is another than was asked for.
 
     Args:
         metrics: what the program has passed.
-        label: the value of the label `controller`.
+        asked: the value of the label `controller`.
+
+    Returns:
+        The label; None without metrics.
     """
-    with suppress(TypeError):
-        running = _running.setdefault(metrics, Counter())
-        running[label] += 1
-        if running[label] == 2:  # noqa: PLR2004  (the first that is one too many)
-            _log.warning(
-                "two running controllers have metrics with the label controller=%r: their counters"
-                " add up, and of their gauges the newest counts; name their clusters, or give one"
-                " a metrics_label=",
-                label,
-            )
-
-
-def release_label(metrics: Metrics, label: str) -> None:
-    """Record that a controller that has claimed a label has ended."""
-    with suppress(TypeError):
-        _running[metrics][label] -= 1
+    if metrics is NO_METRICS:
+        return None
+    label = UniqueLabel(metrics, "controller", asked)
+    if label.text != asked:
+        _log.warning(
+            "another controller has metrics with the label controller=%r: this one's have"
+            " controller=%r; name the clusters, or pass one of them a metrics_label=",
+            asked,
+            label.text,
+        )
+    return label
 
 
 @final

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pyinformer.metrics._fence import fenced
-from pyinformer.metrics._labels import ClusterLabel as ClusterLabel
+from pyinformer.metrics._labels import UniqueLabel as UniqueLabel
 from pyinformer.metrics._labels import distinct as distinct
 from pyinformer.metrics._labels import qualified
 from pyinformer.metrics._protocol import (

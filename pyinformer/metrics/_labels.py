@@ -1,4 +1,4 @@
-"""Values of labels that have to differ between clusters."""
+"""Values of labels that have to differ between clusters, and between controllers."""
 
 from __future__ import annotations
 
@@ -30,28 +30,30 @@ def distinct(name: str, taken: Container[str]) -> str:
 
 
 @final
-class ClusterLabel:
-    """The label `name` of an open cluster: no other one with the same metrics has it.
+class UniqueLabel:
+    """The value of a label that one owner has until it ends, and no other with the same metrics.
 
     Args:
-        metrics: where the cluster's figures go.
-        name: the cluster's name, which another one may have.
+        metrics: where the owner's figures go.
+        label: the label's name: `name` for clusters, `controller` for controllers.
+        asked: the value that the owner asks for, which another one may have.
     """
 
-    def __init__(self, metrics: Metrics, name: str) -> None:
+    def __init__(self, metrics: Metrics, label: str, asked: str) -> None:
         self.metrics: Metrics = metrics
+        self.label: str = label
         with _lock:
-            taken = {one.text for one in _open if one.metrics is metrics}
-            self.text: str = distinct(name, taken)
-            """The label."""
+            same = (one for one in _open if one.metrics is metrics and one.label == label)
+            self.text: str = distinct(asked, {one.text for one in same})
+            """The value."""
             _open.add(self)
 
     def release(self) -> None:
-        """Free the label for another cluster; a second call does nothing."""
+        """Free the value for another owner; a second call does nothing."""
         with _lock:
             _open.discard(self)
 
 
 _lock: Final = threading.Lock()
-_open: Final[WeakSet[ClusterLabel]] = WeakSet()
+_open: Final[WeakSet[UniqueLabel]] = WeakSet()
 """Changed under the lock."""

@@ -295,23 +295,40 @@ async def test_a_collection_in_the_middle_of_a_start_is_whole() -> None:
     await controller.aclose()
 
 
-async def test_two_running_controllers_with_one_label_are_reported(
+async def test_a_controller_never_shares_its_series_with_another_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     registry = MetricsRegistry()
 
-    def controller(label: str | None = None) -> Controller[None]:
-        return Controller("c", Calls(), options=options(), metrics=registry, metrics_label=label)
+    def controller(said: Said, *, label: str | None = None) -> Controller[None]:
+        made: Controller[None] = Controller(
+            "c", Calls(), options=options(), metrics=registry, metrics_label=label
+        )
+        made.add_source(said)
+        return made
 
-    def warnings() -> int:
-        return len([line for line in caplog.messages if "label controller='c'" in line])
+    def succeeded() -> dict[str, object]:
+        name = "controller_runtime_reconcile_total"
+        found = collected(registry, name)
+        return {key: value for key, value in found.items() if value and "success" in key}
 
-    async with controller(), controller("other"):
-        assert warnings() == 0
-    async with controller(), controller():
-        assert warnings() == 1
-    async with controller():
-        assert warnings() == 1
+    first, second = Said(), Said()
+    async with controller(first):
+        async with controller(second), controller(Said(), label="other"):
+            first.say("default/a")
+            second.say("default/b")
+            await elapse(1.0)
+            total = 'controller_runtime_reconcile_total{controller="%s",result="success"}'
+            assert succeeded() == {total % "c": 1, total % "c#2": 1}
+            queues = collected(registry, "workqueue_adds_total")
+            assert {key for key in queues if "#2" in key} == {
+                'workqueue_adds_total{name="c#2",controller="c#2"}'
+            }
+        assert succeeded() == {total % "c": 1}
+        (warning,) = [line for line in caplog.messages if "controller='c'" in line]
+        assert "this one's have controller='c#2'" in warning
+    async with controller(Said()):
+        assert 'controller_runtime_active_workers{controller="c"}' in collected(registry)
 
 
 class Broken:
