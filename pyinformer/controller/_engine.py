@@ -27,7 +27,7 @@ from pyinformer.controller._metrics import (
     is_panic,
     unique_label,
 )
-from pyinformer.controller._outcomes import Outcome, Outcomes
+from pyinformer.controller._outcomes import Outcome, Outcomes, only_cause, shown_error
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
 from pyinformer.controller._result import Result
@@ -429,7 +429,7 @@ class Engine(Generic[V]):
             self._counts["timeout"] += 1
         elif is_panic(error):
             self._counts["panic"] += 1
-        self._last_error = f"{type(error).__name__} {place_of(error)}"
+        self._last_error = f"{shown_error(only_cause(error))} {place_of(error)}"
         if not _log.isEnabledFor(level_of(error)):
             return
         if self._failure_lines.reserve(now) > 0:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
+from pyinformer._printable import printable
 from pyinformer.controller._result import Result
-from pyinformer.errors import FencedError, RetryAfter, TerminalError
+from pyinformer.errors import FencedError, ForbiddenError, RetryAfter, TerminalError
 
 if TYPE_CHECKING:
     from pyinformer.sources import Request, RequestId
@@ -63,7 +64,7 @@ class Failing(NamedTuple):
     retry_at: float
     """The time of the retry, monotonic seconds."""
     error: str
-    """The type of the last error."""
+    """The last error, as `shown_error` has it."""
 
 
 @final
@@ -153,7 +154,7 @@ class Outcomes:
         elif retry_at <= now:
             retry_at = now + self._delay(failures)
             failures += 1
-        self._failing[request._id] = Failing(failures, retry_at, type(cause).__name__)
+        self._failing[request._id] = Failing(failures, retry_at, shown_error(cause))
         return Outcome(
             request=request,
             kind=kind,
@@ -176,6 +177,17 @@ def only_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def shown_error(error: BaseException) -> str:
+    """Return what a status shows of an error: its type, and of a 403 the right that is missing.
+
+    Other texts may quote an object.
+    """
+    name = type(error).__name__
+    if isinstance(error, ForbiddenError) and error.needed:
+        return printable(f"{name} ({error.needed})")
+    return name
 
 
 def _wanted_seconds(error: BaseException) -> float | None:

@@ -43,7 +43,7 @@ class FailingKeyStatus:
     failures: int
     """Counted failures in a row; 0 if each named the time of its retry."""
     error: str
-    """The type of the last error."""
+    """The type of the last error, and of a 403 the right that is missing, as a Role has it."""
     retry_seconds: float
     """How long until the retry; 0 if it is due."""
 
@@ -124,7 +124,8 @@ class ControllerStatus:
     dropped: int
     """Requests that were waiting when the controller was closed, or came later."""
     last_error: str | None
-    """The type of the last error and where it was raised; None without an error."""
+    """The type of the last error, of a 403 the missing right, and where it was raised; None without
+    an error."""
     sources: tuple[SourceStatus, ...]
     failing_keys: tuple[FailingKeyStatus, ...] = ()
     """The worst of the objects that `failing` counts, those with the most failures first; twenty

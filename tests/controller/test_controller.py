@@ -14,6 +14,7 @@ import pytest
 
 from pyinformer import ConflictError, Controller, Request, Result, RetryAfter, TerminalError
 from pyinformer.errors import (
+    ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
     LifecycleError,
@@ -102,6 +103,22 @@ async def test_an_invalid_result_is_retried_as_an_error_and_delays_no_other_key(
     assert (failing.error, failing.retry_seconds) == ("InvalidTypeError", 1.5)
     assert status.last_error is not None
     assert status.last_error.startswith("InvalidTypeError")
+
+
+async def test_the_status_names_the_right_that_a_failing_key_lacks() -> None:
+    right = '"create" is missing; needs: apiGroups: [""], resources: ["secrets"], verbs: ["create"]'
+    needed = f"{right} in namespace default"
+    message = 'secrets is forbidden: cannot create "hunter2"'
+    error = ForbiddenError(status=403, reason="Forbidden", message=message, needed=needed)
+    calls = Calls(ExceptionGroup("one", [error]))
+    async with running(calls, initial_backoff_seconds=10.0) as (controller, said):
+        said.say("default/a")
+        await elapse(0.1)
+        status = controller.status()
+    (failing,) = status.failing_keys
+    assert failing.error == f"ForbiddenError ({needed})"
+    assert str(status.last_error).startswith(f"ForbiddenError ({needed}) at ")
+    assert "hunter2" not in f"{failing.error} {status.last_error}"
 
 
 async def test_an_event_during_a_pending_retry_runs_at_once_and_does_not_shorten_it() -> None:
