@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -130,12 +131,23 @@ def test_the_heading_has_the_age_of_a_program_that_does_not_answer(
 def _frame(states: list[ProgramState], height: int, width: int = 120) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True)
     with console.capture() as captured:
-        console.print(screen(states, height=height))
+        console.print(screen(states, width=width, height=height))
     return captured.get().splitlines()
 
 
+def test_nothing_of_a_late_cache_is_cut_at_80_columns() -> None:
+    page = _page(_cache("configmaps.v1", has_synced=False, state="streaming"))
+    states = [_state(page)]
+    rows = rows_of(states)
+    assert any(row.note for row in rows)
+    frame = " ".join(line.strip() for line in _frame(states, 24, 80))
+    frame = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", frame).split())
+    for text in (heading(states[0])[1], *(part for row in rows for part in row[1:])):
+        assert " ".join(text.split()) in frame
+
+
 @pytest.mark.parametrize("height", [1, 4, 5, 24])
-@pytest.mark.parametrize("width", [20, 200])
+@pytest.mark.parametrize("width", [20, 80, 200])
 def test_a_frame_fits_into_the_terminal(height: int, width: int) -> None:
     page = _page(*(_cache(f"resource-{number}.v1") for number in range(40)))
     frame = _frame([_state(page)], height, width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,6 +32,9 @@ _DRAW_SECONDS: Final = 1.0  # how old a frame gets while a program does not answ
 _TABLE_LINES: Final = 3  # its head, a line below it, and the line with the keys
 _HEADINGS: Final = ("", "what", "state", "figures", "note")
 _KEYS: Final = "q quits"
+_TABLE_COLUMNS: Final = 110  # a narrower terminal has several lines for each row
+_INDENT: Final = "   "  # as wide as a mark
+_MOST_NOTE_LINES: Final = 3
 
 
 def top(
@@ -159,18 +163,22 @@ async def _show(programs: Programs, output: TextIO, interval_seconds: float) -> 
         async with anyio.create_task_group() as group:
             group.start_soon(programs.poll, interval_seconds)
             while True:
-                frame = screen(programs.states(anyio.current_time()), height=console.height)
+                now = programs.states(anyio.current_time())
+                frame = screen(now, width=console.width, height=console.height)
                 live.update(frame, refresh=True)
                 await anyio.sleep(min(interval_seconds, _DRAW_SECONDS))
 
 
-def screen(states: Sequence[ProgramState], *, height: int) -> RenderableType:
+def screen(states: Sequence[ProgramState], *, width: int, height: int) -> RenderableType:
     """Return a frame that fits into a terminal.
 
     Args:
         states: the programs.
+        width: the columns of the terminal.
         height: the lines of the terminal.
     """
+    if width < _TABLE_COLUMNS:
+        return _narrow(states, width, height)
     parts = [_line(text, _STYLES[severity]) for severity, text in map(heading, states)]
     parts = parts[: max(height - 1, 1)]
     rows, room = rows_of(states), height - len(parts) - _TABLE_LINES
@@ -180,15 +188,45 @@ def screen(states: Sequence[ProgramState], *, height: int) -> RenderableType:
     return Group(*parts, _table(rows[:room]), _line(keys, "dim"))
 
 
+def _narrow(states: Sequence[ProgramState], width: int, height: int) -> RenderableType:
+    """Return a frame without a table: each row has lines for its figures and its note."""
+    parts = [
+        _line(line, _STYLES[severity])
+        for severity, text in map(heading, states)
+        for line in textwrap.wrap(text, width)
+    ][: max(height - 1, 1)]
+    rows, shown = rows_of(states), 0
+    for row in rows:
+        lines = _narrow_row(row, width - len(_INDENT))
+        if len(parts) + len(lines) >= height:
+            break
+        parts += lines
+        shown += 1
+    if len(parts) < height:
+        left = len(rows) - shown
+        parts.append(_line(f"{_KEYS}; {left} more rows" if left else _KEYS, "dim"))
+    return Group(*parts)
+
+
+def _narrow_row(row: Row, width: int) -> list[Text]:
+    title = _line(f"{_mark(row):<{len(_INDENT)}}{row.what}  {row.state}", _STYLES[row.severity])
+    below = textwrap.wrap(row.figures, width)
+    below += textwrap.wrap(row.note, width, max_lines=_MOST_NOTE_LINES, placeholder="...")
+    return [title, *(_line(f"{_INDENT}{line}", "") for line in below)]
+
+
+def _mark(row: Row) -> str:
+    return "" if row.severity is Severity.OK else row.severity.upper()[:2]
+
+
 def _table(rows: Sequence[Row]) -> Table:
     table = Table(box=None, header_style="bold", expand=True, pad_edge=False)
     for name, ratio in zip(_HEADINGS, (1, 6, 4, 7, 9), strict=True):
         table.add_column(name, ratio=ratio, no_wrap=True, overflow="ellipsis")
     for row in rows:
         style = _STYLES[row.severity]
-        mark = "" if row.severity is Severity.OK else row.severity.upper()[:2]
         texts = (row.what, row.state, row.figures, row.note)
-        table.add_row(Text(mark, style), *(Text(text) for text in texts))
+        table.add_row(Text(_mark(row), style), *(Text(text) for text in texts))
     return table
 
 
