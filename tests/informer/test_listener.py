@@ -72,6 +72,19 @@ async def test_events_are_delivered_in_order_and_counted() -> None:
     await listener.aclose()
 
 
+async def test_events_behind_an_initial_list_larger_than_the_mailbox_come_after_it() -> None:
+    heard: list[Event] = []
+    listener = listen(heard.append, mailbox_size=1)
+    later = make("default/c")
+
+    listener.preload_nowait([A1, B1])
+    listener.put_nowait(Added(later))
+    await settle()
+
+    assert heard == [Added(A1, True), Added(B1, True), Added(later)]
+    await listener.aclose()
+
+
 async def test_constructing_starts_nothing_and_events_wait_for_the_start() -> None:
     heard: list[Event] = []
     listener: Listener = Listener(Handler.of(heard.append), tasks=UserTasks(), informer="pods")

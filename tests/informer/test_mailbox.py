@@ -74,7 +74,7 @@ def test_events_of_large_objects_are_merged_before_they_hold_much(count: int) ->
         mailbox.put_nowait(updates("b", 1, 100)[0])
         if number % 100 == 0:
             mailbox.observe_nowait(float(number))
-        waiting = [one.key for one in mailbox._queue] + list(mailbox._slots)
+        waiting = [one.key for one in mailbox.queue] + list(mailbox._slots)
         assert waiting.count("a") <= 18
 
     heard = [event for event in drain(mailbox) if event.key == "a"]

@@ -377,24 +377,31 @@ class Listener(Generic[V]):
                 self._waiter = loop.create_future()
                 await self._waiter
 
-    async def _deliver_for_a_while(self, loop: asyncio.AbstractEventLoop) -> bool:
+    async def _deliver_for_a_while(  # noqa: C901  (each event of each handler passes this loop)
+        self, loop: asyncio.AbstractEventLoop
+    ) -> bool:
         """Call until the budget is spent or nothing waits; return whether something may wait."""
-        take = self._mailbox.take_nowait
+        mailbox, call = self._mailbox, self._call
+        queue = mailbox.queue
         looked_at = loop.time()
         deadline = looked_at + BUDGET_SECONDS
         calls = 1
         while looked_at < deadline:
-            self._mailbox.observe_nowait(looked_at)
+            mailbox.observe_nowait(looked_at)
             self._in_flight_since = looked_at
             for _ in range(calls):
                 if not self.has_synced:
                     self._look_if_synced()  # the next call may never return
-                event = take()
-                if event is None:
+                if mailbox.room and queue:  # as take_nowait, which costs a fifth of a delivery
+                    mailbox.places_left += 1
+                    event = queue.popleft()
+                elif (taken := mailbox.take_nowait()) is not None:
+                    event = taken
+                else:
                     return False
                 self._in_flight = event
                 try:
-                    result = self._call(event)
+                    result = call(event)
                     if result is not None and inspect.isawaitable(result):
                         await self._wait_for(result, loop)
                 except asyncio.CancelledError as error:

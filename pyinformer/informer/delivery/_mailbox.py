@@ -83,17 +83,23 @@ class Mailbox(Generic[V]):
         self._size = 0 if merges_at_once else size
         self._max_bytes = max(_LEAST_BYTES, size * _BYTES_PER_PLACE)
         self._on_first = on_first
-        self._room = self._size  # 0: nothing may go straight to the queue
+        self.room: int = self._size
+        """How much may wait in `queue`; 0 while anything waits elsewhere, or bytes are counted."""
         self._counts_bytes = False
         self._held = 0  # bytes in the queue, and those taken since they were counted
         self._is_heavy = False  # too many bytes: nothing enters the queue before it is empty
         self._initial: InitialList[V] | None = None  # each will be an Added; before the queue
-        self._queue: deque[Event[V]] = deque()
+        self.queue: deque[Event[V]] = deque()
+        """What waits in order. Always this deque.
+
+        While there is `room`, its head may be taken without `take_nowait`, if that is counted.
+        """
         self._slots: OrderedDict[str, Slot[V]] = OrderedDict()  # after the queue
         self._resyncs: ResyncList[V] | None = None  # each will be an Updated; after everything
         self._pairs = 0
         self._closed = False
-        self._places_left = 0  # places that have been vacated from the front
+        self.places_left: int = 0
+        """How many places have been vacated from the front."""
         self._initial_end: int | None = None
         self._initial_was_taken = False
         self._peak = self._coalesced = self._dropped_pairs = 0
@@ -103,8 +109,8 @@ class Mailbox(Generic[V]):
 
     def put_nowait(self, event: Event[V]) -> None:
         """Add one event; the hot path of every informer."""
-        if 0 < len(self._queue) < self._room:
-            self._queue.append(event)
+        if 0 < len(self.queue) < self.room:
+            self.queue.append(event)
         else:
             self._put_slowly(event)
 
@@ -134,20 +140,20 @@ class Mailbox(Generic[V]):
     def count_bytes_nowait(self) -> None:
         """Count bytes from now on: the informer has received a large object."""
         self._counts_bytes = True
-        self._held = _held_by(self._queue)
+        self._held = _held_by(self.queue)
         self._settle()
 
     def _enqueue(self, event: Event[V]) -> None:
-        self._queue.append(event)
+        self.queue.append(event)
         if self._counts_bytes:
             self._held += stored_bytes(newest(event))
 
     def _is_full(self) -> bool:
         """Return whether the next event must be merged."""
-        if self._slots or len(self._queue) >= self._size:
+        if self._slots or len(self.queue) >= self._size:
             return True
         if self._held > self._max_bytes:
-            self._held = _held_by(self._queue)
+            self._held = _held_by(self.queue)
             # Half the limit: then much can be added before all bytes are counted again.
             self._is_heavy = self._held > self._max_bytes // 2
         return self._is_heavy
@@ -171,7 +177,7 @@ class Mailbox(Generic[V]):
             contents = objects if isinstance(objects, CacheContents) else CacheContents(objects)
             self._initial = InitialList(contents)
         else:
-            self._queue.extend(Added(obj, is_in_initial_list=True) for obj in objects)
+            self.queue.extend(Added(obj, is_in_initial_list=True) for obj in objects)
         self._settle()
         if objects:
             self._on_first()
@@ -205,18 +211,18 @@ class Mailbox(Generic[V]):
     def take_nowait(self) -> Event[V] | None:
         """Remove and return the oldest event; None if the mailbox is empty."""
         if self._initial is not None:
-            self._places_left += 1
+            self.places_left += 1
             added = Added(self._initial.take(), is_in_initial_list=True)
             self._settle()
             return added
-        if self._queue:
-            self._places_left += 1
-            event = self._queue.popleft()
+        if self.queue:
+            self.places_left += 1
+            event = self.queue.popleft()
             if self._slots:
                 self._move_up()
             return event
         if self._slots:  # of a mailbox that merges at once
-            self._places_left += 1
+            self.places_left += 1
             event = self._pop_slot()
             self._settle()
             return event
@@ -230,7 +236,7 @@ class Mailbox(Generic[V]):
         """Fill the queue from the slots; events in the queue are not merged any more."""
         self._initial_was_taken = self.initial_list_taken
         places = 1 if self._is_heavy else self._size
-        while self._slots and len(self._queue) < places:
+        while self._slots and len(self.queue) < places:
             self._enqueue(self._pop_slot())
         self._settle()
 
@@ -241,7 +247,7 @@ class Mailbox(Generic[V]):
             return slot
         # The addition keeps the place, so that it follows at once; both count as one place.
         self._pairs -= 1
-        self._places_left -= 1
+        self.places_left -= 1
         self._slots[key] = slot[1]
         return slot[0]
 
@@ -250,7 +256,7 @@ class Mailbox(Generic[V]):
         if self._initial_end is None:
             # Places are only added at the end, and leave from the front or vanish. So once as many
             # have left as there are now, every initial addition was taken or merged away.
-            self._initial_end = self._places_left + self._places()
+            self._initial_end = self.places_left + self._places()
 
     @property
     def initial_list_taken(self) -> bool:
@@ -258,27 +264,27 @@ class Mailbox(Generic[V]):
         end = self._initial_end
         if end is None:
             return False
-        return self._initial_was_taken or self._places_left >= end or not self._places()
+        return self._initial_was_taken or self.places_left >= end or not self._places()
 
     def close_nowait(self) -> None:
         """Drop everything, and every later event."""
         self._closed = True
-        self._room = self._pairs = 0
+        self.room = self._pairs = 0
         self._initial = self._resyncs = None
-        self._queue.clear()
+        self.queue.clear()
         self._slots.clear()
 
     def observe_nowait(self, now: float) -> None:
         """Sample depth and age; called periodically by the reader."""
         self._peak = max(self._peak, self.depth)
-        if self._places_left >= self._mark_place:
+        if self.places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
-            self._mark_place = self._places_left + self._places()
+            self._mark_place = self.places_left + self._places()
 
     def stamp_nowait(self, now: float) -> None:
         """Record that the oldest event has just arrived."""
         self._oldest_at = self._mark_at = now
-        self._mark_place = self._places_left + self._places()
+        self._mark_place = self.places_left + self._places()
 
     def statistics(self, now: float) -> MailboxStatistics:
         """Return depth, age and the number of merges.
@@ -302,7 +308,7 @@ class Mailbox(Generic[V]):
             return True
         if resyncs is not None and resyncs.holds(key):
             return True
-        return any(event.key == key for event in self._queue.copy())
+        return any(event.key == key for event in self.queue.copy())
 
     def coalesced_of(self, key: str) -> int:
         """Return how many events of a key were merged recently, as far as is remembered."""
@@ -315,10 +321,10 @@ class Mailbox(Generic[V]):
             self._merged.popitem(last=False)
 
     def _is_empty(self) -> bool:
-        return not (self._queue or self._slots or self._initial or self._resyncs)
+        return not (self.queue or self._slots or self._initial or self._resyncs)
 
     def _places(self) -> int:
-        return len(self._initial or ()) + len(self._queue) + len(self._slots)
+        return len(self._initial or ()) + len(self.queue) + len(self._slots)
 
     @property
     def depth(self) -> int:
@@ -334,7 +340,7 @@ class Mailbox(Generic[V]):
         busy = self._slots or self._initial is not None or self._resyncs is not None
         if not self._slots:
             self._is_heavy = False
-        self._room = 0 if busy or self._counts_bytes else self._size
+        self.room = 0 if busy or self._counts_bytes else self._size
 
     def _merge_initial(self, initial: InitialList[V], key: str, event: Event[V]) -> None:
         if isinstance(event, Deleted):
