@@ -255,6 +255,8 @@ class _RecordedPushBody(RecordedBody):
         self,
         take: Callable[[bytes | bytearray, int, int], None],
         on_turn: Callable[[], bool],
+        *,
+        spacing_seconds: float = 0.0,
     ) -> None:
         """Pass the body on as it arrives, and record it; see PushBody.deliver.
 
@@ -279,11 +281,11 @@ class _RecordedPushBody(RecordedBody):
 
         try:
             if self._is_released:
-                await self._push.deliver(take, turn)
+                await self._push.deliver(take, turn, spacing_seconds=spacing_seconds)
             else:
-                await self._push.deliver(take_and_record, turn)
+                await self._push.deliver(take_and_record, turn, spacing_seconds=spacing_seconds)
             if not is_stopped and not recorder.is_open:  # the recording is over, the body is not
-                await self._push.deliver(take, on_turn)
+                await self._push.deliver(take, on_turn, spacing_seconds=spacing_seconds)
         except Exception as error:
             if not is_taking:  # an error of the reader only closes the stream
                 self._fail(error)

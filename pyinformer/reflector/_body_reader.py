@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from pyinformer.transport import Body, LineSplitter
 
 
-async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float], bool]) -> None:
+async def read_body(
+    body: Body,
+    splitter: LineSplitter,
+    on_turn: Callable[[float], bool],
+    *,
+    spacing_seconds: float = 0.0,
+) -> None:
     """Feed a body to a splitter, to the end of the body or until `on_turn` returns False.
 
     Args:
@@ -26,6 +32,7 @@ async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float
         splitter: takes the pieces; what its reader raises ends the reading.
         on_turn: called with the loop's time when all that arrived at once is read; returns whether
             to continue.
+        spacing_seconds: the pause between two reads while much arrives; see PushBody.deliver.
 
     Raises:
         InformerError: as `Body.read`.
@@ -35,7 +42,9 @@ async def read_body(body: Body, splitter: LineSplitter, on_turn: Callable[[float
     """
     if isinstance(body, PushBody):
         now = asyncio.get_running_loop().time
-        await body.deliver(splitter.feed_part, lambda: on_turn(now()))
+        await body.deliver(
+            splitter.feed_part, lambda: on_turn(now()), spacing_seconds=spacing_seconds
+        )
         return
     budget = TimeBudget()
     while arrived := await body.read():

@@ -308,7 +308,7 @@ class Loader(Generic[V]):
                 idle.deadline = now + idle_seconds
             return snapshot.resource_version is None
 
-        await read_body(body, splitter, on_turn)
+        await read_body(body, splitter, on_turn, spacing_seconds=self.options.load_spacing_seconds)
         if snapshot.resource_version is None:
             what = f"watch-list {self._codec.resource}"
             raise ProtocolError(what, "it ended before it was complete")

@@ -274,7 +274,12 @@ class WatchLoop(Generic[V]):
             if stream.can_be_checked:
                 group.start_soon(stream.cancel_when_doubtful)
             try:
-                await read_body(body, splitter, self._on_turn(applier, stream.idle))
+                await read_body(
+                    body,
+                    splitter,
+                    self._on_turn(applier, stream.idle),
+                    spacing_seconds=self.options.read_spacing_seconds,
+                )
                 stream.has_ended = True
             except Exception as error:  # noqa: BLE001 - the group would wrap it
                 failure = error

@@ -17,6 +17,7 @@ from pyinformer.errors import (
 )
 from pyinformer.transport import ClusterConfig, ConnectionOptions
 from pyinformer.transport.http._watch_response import WatchResponse
+from pyinformer.transport.http._watch_transport import WatchTransport
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 
 if TYPE_CHECKING:
@@ -269,3 +270,25 @@ async def test_the_option_selects_the_http_client_of_watches(
 def test_an_unknown_http_client_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="must be one of direct, aiohttp, got 'curl'"):
         ConnectionOptions(http_client="curl")  # type: ignore[arg-type] # that is the test
+
+
+async def test_a_loop_without_readers_uses_its_own_transport(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the default loop of Windows."""
+    events = [b'{"n":%d}\n' % number for number in range(5)]
+    answer = CHUNKED + b"".join(map(chunk, events)) + chunk(b"")
+
+    def lacking(*_: object, **__: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(WatchTransport, "__init__", lacking)
+    async with (
+        serving(always(answer)) as server,
+        connected(server.url) as connection,
+        connection.stream("/a", WATCH, watch=True) as body,
+    ):
+        received = b""
+        while arrived := await body.read():
+            received += arrived
+    assert received == b"".join(events)

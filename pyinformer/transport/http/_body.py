@@ -69,12 +69,16 @@ class Body(Protocol):
 class PushBody(Protocol):
     """A body that passes its bytes to a callback, from within the callbacks of the event loop."""
 
-    async def deliver(self, take: OnPiece, on_turn: Callable[[], bool]) -> None:
+    async def deliver(
+        self, take: OnPiece, on_turn: Callable[[], bool], *, spacing_seconds: float = 0.0
+    ) -> None:
         """Pass the body to a callback as it arrives.
 
         Args:
             take: called with each piece, in order.
             on_turn: called when the bytes that arrived are used up; returns whether to continue.
+            spacing_seconds: the pause between two reads while much arrives, so that each brings
+                more; the first bytes after a longer silence do not wait. 0 reads at once.
 
         Raises:
             TransportError: as `Body.read`.

@@ -61,6 +61,7 @@ from pyinformer.transport.http._responses import (
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
 from pyinformer.transport.http._watch_request import open_watch, send_again
 from pyinformer.transport.http._watch_response import WatchResponse
+from pyinformer.transport.http._watch_transport import RECEIVE_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -136,6 +137,7 @@ class Connection:
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: dict[WatchResponse, ssl.SSLContext | None] = {}  # and lists
         self._kept: dict[WatchResponse, asyncio.TimerHandle] = {}  # of lists that were read
+        self._receive_room = memoryview(bytearray(RECEIVE_BYTES))  # what is unused takes no memory
         self._bodies: set[Body] = set()  # of open streams
         self._pending = PendingRequests()
         self._headers = (
@@ -556,6 +558,7 @@ class Connection:
                 context=context,
                 server_name=self._config.tls_server_name,
                 dialer=self._dialer,
+                room=self._receive_room,
             )
         except BaseException:
             if response.is_unconnected:

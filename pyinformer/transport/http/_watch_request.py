@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 
 from pyinformer.errors import ConfigurationError, RequestTimeoutError, TransportError
 from pyinformer.transport.http._errors import connect_error
+from pyinformer.transport.http._watch_transport import WatchTransport
 
 if TYPE_CHECKING:
+    import socket
     import ssl
 
     from pyinformer.transport.http._dialer import Dialer
@@ -30,6 +32,7 @@ async def open_watch(
     context: ssl.SSLContext | None,
     server_name: str | None,
     dialer: Dialer,
+    room: memoryview,
 ) -> None:
     """Connect, send a GET and wait for the head of its response.
 
@@ -41,6 +44,7 @@ async def open_watch(
         context: the TLS settings; None for plain HTTP.
         server_name: the name that the certificate must have; None for the URL's host.
         dialer: connects the socket.
+        room: for what is received under TLS; see WatchTransport.
 
     Raises:
         TransportError: the server was not reached, or the connection was lost.
@@ -61,12 +65,8 @@ async def open_watch(
             if context is not None:
                 request.step = f"the TLS handshake with {host}:{port}"
             try:
-                await asyncio.get_running_loop().create_connection(
-                    lambda: response,
-                    sock=sock,
-                    ssl=context,
-                    server_hostname=(server_name or host) if context is not None else None,
-                )
+                name = (server_name or host) if context is not None else None
+                await _open_transport(sock, response, room, context=context, server_name=name)
             except BaseException:
                 sock.close()
                 response.abandon()
@@ -127,6 +127,23 @@ async def _exchange(response: WatchResponse, message: bytes, request: PendingReq
     except BaseException:
         response.close()
         raise
+
+
+async def _open_transport(
+    sock: socket.socket,
+    response: WatchResponse,
+    room: memoryview,
+    *,
+    context: ssl.SSLContext | None,
+    server_name: str | None,
+) -> None:
+    try:
+        transport = WatchTransport(sock, response, room, context=context, server_name=server_name)
+        await transport.open()
+    except NotImplementedError:  # Windows' default loop has no `add_reader`
+        await asyncio.get_running_loop().create_connection(
+            lambda: response, sock=sock, ssl=context, server_hostname=server_name
+        )
 
 
 def _message(host: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:

@@ -57,6 +57,8 @@ class WatchResponse(asyncio.BufferedProtocol):
         from httptools import HttpParserError
         from multidict import CIMultiDict
 
+        self.spacing_seconds: float = 0.0
+        """The pause between two reads while much arrives; 0 reads at once."""
         self.status = 0
         self.received_bytes = 0
         self.headers: CIMultiDict[str] = CIMultiDict()
@@ -150,12 +152,15 @@ class WatchResponse(asyncio.BufferedProtocol):
                 raise self._error
             await self._wait()
 
-    async def deliver(self, take: OnPiece, on_turn: Callable[[], bool]) -> None:
+    async def deliver(
+        self, take: OnPiece, on_turn: Callable[[], bool], *, spacing_seconds: float = 0.0
+    ) -> None:
         """Pass the body to a callback as it arrives, from within the loop's own callbacks.
 
         Args:
             take: called with each piece, in order.
             on_turn: called when the bytes that arrived are used up; returns whether to continue.
+            spacing_seconds: the pause between two reads while much arrives.
 
         Raises:
             TransportError: the connection was lost before the end of the body.
@@ -166,6 +171,7 @@ class WatchResponse(asyncio.BufferedProtocol):
             Safe; `take` is not called any more, and later bytes wait for the next reader.
         """
         self._take, self._on_turn = take, on_turn
+        self.spacing_seconds = spacing_seconds
         try:
             self._advance()
             while self._take is not None:

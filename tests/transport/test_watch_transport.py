@@ -1,0 +1,419 @@
+"""WatchTransport on a real socket: when it reads, and that nothing is lost or reordered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import trustme
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyinformer.errors import TransportError
+from pyinformer.transport.http._watch_response import WatchResponse
+from pyinformer.transport.http._watch_transport import RECEIVE_BYTES, WatchTransport
+from tests.transport.serving import CHUNKED, chunk
+from tests.virtual_time import VirtualTimeLoop, elapse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SPACING: Final = 0.002
+_AUTHORITY: Final = trustme.CA()
+
+
+def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _AUTHORITY.issue_cert("server").configure_cert(server)
+    client = ssl.create_default_context()
+    _AUTHORITY.configure_trust(client)
+    return client, server
+
+
+_CLIENT, _SERVER = _contexts()
+
+
+class Peer:
+    """The server's end: it speaks TLS where it is asked to, and sends at once."""
+
+    def __init__(self, sock: socket.socket, *, tls: bool) -> None:
+        self.sock = sock
+        self.sock.setblocking(False)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = (
+            _SERVER.wrap_bio(self._incoming, self._outgoing, server_side=True) if tls else None
+        )
+
+    async def shake_hands(self) -> None:
+        while self.tls is not None:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                loop = asyncio.get_running_loop()
+                self._incoming.write(await loop.sock_recv(self.sock, 65536))
+            else:
+                await self._flush()
+                return
+
+    async def _flush(self) -> None:
+        if data := self._outgoing.read():
+            await asyncio.get_running_loop().sock_sendall(self.sock, data)
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes; under TLS each call is at least one record."""
+        if self.tls is not None:
+            self.tls.write(data)
+            data = self._outgoing.read()
+        await asyncio.get_running_loop().sock_sendall(self.sock, data)
+
+    async def end_encryption(self) -> None:
+        """Send the alert that ends the encrypted stream; the connection stays open."""
+        assert self.tls is not None
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self.tls.unwrap()
+        await self._flush()
+
+    async def received(self, size: int) -> bytes:
+        """Wait for so many bytes from the client."""
+        found = b""
+        while len(found) < size:
+            data = await asyncio.get_running_loop().sock_recv(self.sock, 1 << 20)
+            assert data, "the client closed it"
+            if self.tls is not None:
+                self._incoming.write(data)
+                data = self._decrypted()
+            found += data
+        return found
+
+    def _decrypted(self) -> bytes:
+        assert self.tls is not None
+        found = b""
+        while True:
+            try:
+                found += self.tls.read(1 << 20)
+            except ssl.SSLWantReadError:
+                return found
+
+
+class Watch:
+    """A response, its transport, and what a reader got of it in which iteration of the loop."""
+
+    def __init__(self, sock: socket.socket, *, tls: bool) -> None:
+        sock.setblocking(False)
+        self.is_lost = False
+        self.response = WatchResponse("http://a/b", self._on_closed)
+        self.transport = WatchTransport(
+            sock,
+            self.response,
+            memoryview(bytearray(RECEIVE_BYTES)),
+            context=_CLIENT if tls else None,
+            server_name="server" if tls else None,
+        )
+        self.turns: list[tuple[float, int]] = []
+        self.body = bytearray()
+        self._pieces = 0
+
+    def _on_closed(self, _: WatchResponse) -> None:
+        self.is_lost = True
+
+    def take(self, data: bytes | bytearray, start: int, stop: int) -> None:
+        self.body += data[start:stop]
+        self._pieces += 1
+
+    def on_turn(self) -> bool:
+        if self._pieces:
+            self.turns.append((asyncio.get_running_loop().time(), self._pieces))
+        self._pieces = 0
+        return True
+
+    async def deliver(self, spacing_seconds: float) -> None:
+        await self.response.deliver(self.take, self.on_turn, spacing_seconds=spacing_seconds)
+
+
+@contextmanager
+def _sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+async def opened(ours: socket.socket, theirs: socket.socket, *, tls: bool) -> tuple[Watch, Peer]:
+    """Connect both ends, and send the head of the response."""
+    watch, peer = Watch(ours, tls=tls), Peer(theirs, tls=tls)
+    async with asyncio.TaskGroup() as both:
+        both.create_task(watch.transport.open())
+        both.create_task(peer.shake_hands())
+    await peer.send(CHUNKED)
+    await watch.response.head()
+    await elapse(1)  # the head was long ago
+    return watch, peer
+
+
+def _start() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.virtual_time
+async def test_no_event_of_an_idle_watch_is_delayed(tls: bool) -> None:
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=tls)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        sent = []
+        for _ in range(20):
+            await elapse(1.25 * _SPACING)
+            await peer.send(chunk(b"event"))
+            sent.append((_start(), 1))
+        await elapse(1)
+        watch.transport.abort()
+        await asyncio.wait([reader])
+    assert watch.turns == sent
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.virtual_time
+async def test_events_of_a_busy_watch_are_read_together_and_in_time(tls: bool) -> None:
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=tls)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        began = _start()
+        for _ in range(16):  # every quarter of the spacing
+            await peer.send(chunk(b"event"))
+            await elapse(_SPACING / 4)
+        await elapse(1)
+        busy, watch.turns = watch.turns, []
+        await peer.send(chunk(b"later"))
+        again = _start()
+        await elapse(1)
+        watch.transport.abort()
+        await asyncio.wait([reader])
+
+    assert sum(count for _, count in busy) == 16
+    assert len(busy) <= 2 + 16 // 4 + 1  # two events show that it is busy
+    assert busy[:2] == [(began, 1), (began + _SPACING / 4, 1)]  # the second may be the last
+    for number in range(16):
+        sent_at = began + number * _SPACING / 4
+        read_at = next(at for at, count in _sums(busy) if count > number)
+        assert read_at - sent_at <= _SPACING * 1.01
+    assert watch.turns == [(again, 1)]
+
+
+def _sums(turns: list[tuple[float, int]]) -> Iterator[tuple[float, int]]:
+    total = 0
+    for at, count in turns:
+        total += count
+        yield at, total
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.virtual_time
+async def test_without_a_spacing_each_event_is_read_as_it_arrives(tls: bool) -> None:
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=tls)
+        reader = asyncio.ensure_future(watch.deliver(0.0))
+        sent = []
+        for _ in range(16):
+            await peer.send(chunk(b"event"))
+            sent.append((_start(), 1))
+            await elapse(_SPACING / 4)
+        watch.transport.abort()
+        await asyncio.wait([reader])
+    assert watch.turns == sent
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.virtual_time
+async def test_a_server_that_waits_for_its_reader_never_waits_for_a_timer(tls: bool) -> None:
+    """While a read brings much there is more behind it: 4 MiB take less than two spacings."""
+    event, count = chunk(b"x" * 8_000), 524
+    small = 4
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=tls)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        for _ in range(small):
+            await peer.send(chunk(b"event"))  # the watch is busy
+            await elapse(_SPACING / 8)
+        began = _start()
+        await peer.send(event * count)
+        while sum(count for _, count in watch.turns) < small + count:
+            await elapse(_SPACING / 10)
+        watch.transport.abort()
+        await asyncio.wait([reader])
+    assert watch.turns[-1][0] - began <= 2 * _SPACING
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.virtual_time
+async def test_the_end_of_a_busy_watch_is_seen_after_its_last_event(tls: bool) -> None:
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=tls)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        for _ in range(4):
+            await peer.send(chunk(b"event"))
+            await elapse(_SPACING / 4)
+        await peer.send(chunk(b"last"))
+        peer.sock.close()
+        with pytest.raises(TransportError, match="the server closed it"):
+            await reader
+        await elapse(1)
+        assert watch.is_lost
+    assert watch.body == b"event" * 4 + b"last"
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.virtual_time
+async def test_bytes_that_the_socket_does_not_take_at_once_are_sent_later(tls: bool) -> None:
+    request = b"x" * (4 << 20)
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=tls)
+        watch.response.send(request[:1000])
+        watch.response.send(request[1000:])
+        watch.response.send(b"end")
+        assert await peer.received(len(request) + 3) == request + b"end"
+        await elapse(1)
+        assert not asyncio.get_running_loop().remove_writer(pair[0].fileno())
+        watch.transport.abort()
+
+
+@pytest.mark.virtual_time
+async def test_an_abort_with_unsent_bytes_leaves_nothing_behind() -> None:
+    with _sockets() as (ours, theirs):
+        watch, _ = await opened(ours, theirs, tls=False)
+        watch.response.send(b"x" * (4 << 20))
+        number, loop = ours.fileno(), asyncio.get_running_loop()
+        watch.transport.abort()
+        assert not loop.remove_writer(number)
+        assert not loop.remove_reader(number)
+        await elapse(1)
+        assert watch.is_lost
+        assert ours.fileno() == -1
+        watch.transport.write(b"more")  # of a closed connection: nothing happens
+
+
+@pytest.mark.virtual_time
+async def test_a_record_that_was_changed_on_the_way_ends_the_watch() -> None:
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=True)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        await peer.send(chunk(b"event"))
+        await elapse(1)
+        peer.sock.send(b"\x17\x03\x03\x00\x20" + bytes(32))
+        with pytest.raises(TransportError, match="the connection was lost"):
+            await reader
+    assert watch.body == b"event"
+
+
+@pytest.mark.virtual_time
+async def test_what_is_decrypted_late_needs_no_further_bytes() -> None:
+    """One read of the socket brings more than the response has room for without a reader."""
+    event, count = chunk(b"x" * 8_000), 24
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=True)
+        await peer.send(event * count)
+        await elapse(1)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        await elapse(1)
+        watch.transport.abort()
+        await asyncio.wait([reader])
+    assert watch.body == b"x" * 8_000 * count
+
+
+@pytest.mark.virtual_time
+async def test_bytes_behind_the_end_of_the_encrypted_stream_are_not_read() -> None:
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=True)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        await peer.send(chunk(b"event"))
+        await peer.end_encryption()
+        peer.sock.send(b"garbage")
+        with pytest.raises(TransportError, match="the server closed it"):
+            await reader
+    assert watch.body == b"event"
+
+
+class _LoopOfWindows(asyncio.SelectorEventLoop):
+    """Lacks what the default loop of Windows lacks."""
+
+    def add_reader(self, *_: object) -> None:
+        raise NotImplementedError
+
+    def remove_reader(self, *_: object) -> bool:
+        raise NotImplementedError
+
+
+def test_a_loop_that_cannot_watch_sockets_says_so_before_anything_is_sent() -> None:
+    loop = _LoopOfWindows()
+
+    async def attempt() -> None:
+        with _sockets() as (ours, _):
+            Watch(ours, tls=False)
+
+    try:
+        with pytest.raises(NotImplementedError):
+            loop.run_until_complete(attempt())
+    finally:
+        loop.close()
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.integers(1, 40_000).map(lambda size: ("send", size)),
+        st.sampled_from([0.0, 0.0005, 0.002, 0.1]).map(lambda seconds: ("wait", seconds)),
+        st.sampled_from([("pause", 0), ("resume", 0), ("leave", 0), ("read", 0)]),
+    ),
+    max_size=30,
+)
+
+
+@given(steps=_STEPS, tls=st.booleans(), spacing=st.sampled_from([0.0, _SPACING, 0.05]))
+@settings(max_examples=60)
+def test_the_body_arrives_whole_and_in_order_whatever_happens_between(
+    steps: list[tuple[str, float]], tls: bool, spacing: float
+) -> None:
+    """The reader leaves and comes back, reads are paused, records come in any size."""
+
+    async def run() -> None:
+        with _sockets() as pair:
+            watch, peer = await opened(*pair, tls=tls)
+            sent = bytearray()
+            reader: asyncio.Future[None] | None = None
+            for number, (step, amount) in enumerate(steps):
+                if step == "send":
+                    piece = bytes([number + 1]) * int(amount)
+                    sent += piece
+                    sending = asyncio.ensure_future(peer.send(chunk(piece)))
+                    await elapse(0)
+                    await asyncio.wait([sending], timeout=0 if reader is None else 10)
+                    if not sending.done():  # no reader makes room for it
+                        reader = reader or asyncio.ensure_future(watch.deliver(spacing))
+                        await sending
+                elif step == "wait":
+                    await elapse(amount)
+                elif step == "pause":
+                    watch.transport.pause_reading()
+                    await elapse(0)
+                    watch.transport.resume_reading()
+                elif step == "leave" and reader is not None:
+                    reader.cancel()
+                    await asyncio.wait([reader])
+                    reader = None
+                elif step == "read" and reader is None:
+                    reader = asyncio.ensure_future(watch.deliver(spacing))
+            reader = reader or asyncio.ensure_future(watch.deliver(spacing))
+            await peer.send(chunk(b""))
+            await reader
+            watch.transport.abort()
+            await elapse(0)
+        assert watch.body == sent
+
+    loop = VirtualTimeLoop()
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
