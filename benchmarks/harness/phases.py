@@ -54,7 +54,10 @@ class Workload(msgspec.Struct, frozen=True):
     work: str = "follow"
     """What is measured: `follow` (sync, then updates), `relist` (sync, then everything is listed
     again, unchanged, then updates), `reads` (of a cache that has synced), `starts` (of 1, 10 and
-    50 informers), `audits`, `metrics` (of queues, reconciles and scrapes, then updates)."""
+    50 informers), `rest` (of 40 that have synced), `audits`, `metrics` (of queues, reconciles and
+    scrapes, then updates)."""
+    rest_seconds: float = 0.0
+    """How long `rest` is measured."""
     control_url: str = ""
     """Who lets the updates begin, without TLS; empty where it is the server itself."""
 

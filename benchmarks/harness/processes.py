@@ -64,3 +64,43 @@ def _status_bytes(field: str) -> int | None:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+class ServerUse:
+    """What another process uses between two moments (Linux only).
+
+    Args:
+        pid: the process; None measures nothing.
+    """
+
+    def __init__(self, pid: int | None) -> None:
+        self._folder = None if pid is None else Path(f"/proc/{pid}")
+        self._began = (0.0, 0)
+        self._figures: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Note what it has used so far."""
+        if self._folder is not None:
+            (self._folder / "clear_refs").write_text(_PEAK, encoding="ascii")  # the peak is now
+            self._began = self._used(self._folder)
+
+    def stop(self) -> None:
+        """Take the difference; only the first call counts."""
+        if self._folder is not None and not self._figures:
+            cpu, peak = self._used(self._folder)
+            self._figures = {
+                "server_cpu_seconds": cpu - self._began[0],
+                "server_megabytes": (peak - self._began[1]) / 1e6,
+            }
+
+    def figures(self) -> dict[str, float]:
+        """Return CPU seconds, and by how many MB its memory was larger than at the start."""
+        return self._figures
+
+    @staticmethod
+    def _used(folder: Path) -> tuple[float, int]:
+        fields = (folder / "stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        ticks = int(fields[11]) + int(fields[12])  # user and system time, by proc(5)
+        status = (folder / "status").read_text(encoding="ascii")
+        peak = int(status.split("VmHWM:", 1)[1].split(None, 1)[0]) * 1024
+        return ticks / os.sysconf("SC_CLK_TCK"), peak

@@ -21,6 +21,7 @@ from benchmarks.peers.own_lister import time_lister
 from benchmarks.peers.own_reads import time_reads
 from benchmarks.peers.own_recording import LoopTime, recorded
 from benchmarks.peers.own_relist import relist
+from benchmarks.peers.own_rest import time_rest
 from benchmarks.peers.own_sharing import time_sharing
 from benchmarks.peers.own_starts import time_starts
 from pyinformer.metrics import NO_METRICS, Metrics
@@ -89,6 +90,11 @@ async def _measure(
         phases.begin()
         phases.result.extra |= await time_starts(phases.workload)
         phases.synced(0)
+        return
+    if phases.workload.work == "rest":
+        phases.begin()
+        phases.synced(0)  # no heartbeat wakes the program while it rests
+        phases.result.extra |= await time_rest(phases.workload)
         return
     async with synced(phases, memory, metrics) as cache:
         match phases.workload.work:

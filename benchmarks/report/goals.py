@@ -265,6 +265,26 @@ GOALS: tuple[Goal, ...] = (
         "list(selector), few match, ratio",
         {f"{OWN} / {JSON}": 0.7},
     ),
+    *_updates(
+        "watch update at a real kube-apiserver over TLS (CPU)",
+        "real-server",
+        "real-server",
+        {PROTOBUF: (0.8, ""), JSON: (0.4, "")},
+    ),
+    *_goals(
+        "initial sync at a real kube-apiserver over TLS (CPU)",
+        "real-server",
+        "real-server",
+        "initial sync: CPU per object, ratio",
+        {f"{OWN} / {PROTOBUF}": 0.8},
+    ),
+    *_goals(
+        "peak memory of that",
+        "real-server",
+        "real-server",
+        "peak memory of the process, ratio",
+        {f"{OWN} / {PROTOBUF}": 0.35},
+    ),
 )
 
 
@@ -284,7 +304,7 @@ def judged(record: Record, goals: Sequence[Goal] = GOALS) -> list[Verdict]:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One half of the plot that says it all."""
+    """One part of the plot that says it all."""
 
     title: str
     spec: Spec
@@ -296,6 +316,8 @@ LABELS = {
     BARE: "bare loop on aiohttp",
     PROTOBUF: "client-go, protobuf",
     JSON: "client-go, JSON",
+    f"{PROTOBUF} list": "client-go, protobuf",
+    f"{JSON} list": "client-go, JSON",
     DICTS: "kubernetes-asyncio, dicts",
     OFFICIAL: "kubernetes (official)",
     "kopf-index": "kopf, @kopf.index",
@@ -309,6 +331,11 @@ OVERVIEW: tuple[Panel, ...] = (
         "CPU per watch update, us",
         Spec("CPU per update", "us", cpu_per_update, {}),
         (("updates-metadata", BARE), *_SHOWN, ("updates-frameworks", "kopf-index")),
+    ),
+    Panel(
+        "The same at a real kube-apiserver over TLS, us",
+        Spec("CPU per update", "us", cpu_per_update, {}),
+        tuple(("real-server", peer) for peer in (OWN, f"{PROTOBUF} list", DICTS, f"{JSON} list")),
     ),
     # Not kopf's: it is measured with too few objects to weigh one.
     Panel(

@@ -1,7 +1,8 @@
-"""Sync and updates at a real kube-apiserver, into which the pods were written by a client.
+"""Sync, updates and rest at a real kube-apiserver, into which the pods were written by a client.
 
 The server and the writers take all CPUs, so that only the client's own CPU time and memory compare.
-In the smoke the embedded server stands in for the real one.
+What a sync costs the server is measured as well: it argues how pyinformer loads by default. In the
+smoke the embedded server stands in for the real one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 import msgspec
 
 from benchmarks.harness.measure import measure
-from benchmarks.harness.phases import Measurement
+from benchmarks.harness.phases import Measurement, Workload
+from benchmarks.harness.processes import ServerUse
+from benchmarks.peers.own_rest import INFORMERS
 from benchmarks.report.rows import Least, Spec
 from benchmarks.runs.figures import (
     DICTS,
@@ -23,22 +26,26 @@ from benchmarks.runs.figures import (
     PROTOBUF,
     UVLOOP,
     against,
+    extra,
     peak_megabytes,
     per,
     update_spec,
 )
 from benchmarks.runs.run import Bench, Known, Run, Setting, Size
 from benchmarks.runs.variants import Variant
-from benchmarks.server.written import WrittenPods, written_pods
+from benchmarks.server.written import RunningServer, WrittenPods, small_collections, written_pods
 
+_PODS_EACH = 10
 _SIZES = {Size.SMOKE: (30, 60), Size.FULL: (20_000, 4_000)}
-_VARIANTS = {
+_CLIENT_GO = {
     f"{peer} {load}": Variant(peer, {"load": load})
     for peer in (JSON, PROTOBUF)
     for load in ("list", "watch-list")
 }
+_PAGED = f"{OWN} list"
+_VARIANTS = {**_CLIENT_GO, _PAGED: Variant(OWN, {"load": "list"})}
 _BEST = tuple(
-    Least(peer, tuple(name for name, variant in _VARIANTS.items() if variant.peer == peer))
+    Least(peer, tuple(name for name, variant in _CLIENT_GO.items() if variant.peer == peer))
     for peer in (JSON, PROTOBUF)
 )
 
@@ -52,10 +59,14 @@ class _RealBench:
 
     def measure(self, peer: str) -> Measurement:
         variant = _VARIANTS.get(peer, Variant(peer))
+        server = ServerUse(self.pods.running.pid)
+        self.pods.on_release = server.stop
         with self.pods.workload(self.updates) as workload:
             asked = msgspec.structs.replace(workload, **variant.changes)
+            server.start()
             found = measure(variant.peer, asked, cpu=self.cpu)
         found.peer = peer
+        found.extra |= server.figures()
         return found
 
 
@@ -73,6 +84,54 @@ def _open(setting: Setting) -> Iterator[Bench]:
             "client CPU": f"{setting.client_cpu}",
         }
         yield _RealBench(pods, updates, known, setting.client_cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class _RestBench:
+    server: RunningServer
+    known: Known
+    rest_seconds: float
+    cpu: int | None
+
+    def measure(self, peer: str) -> Measurement:
+        server = self.server
+        workload = Workload(
+            url=server.url,
+            objects=0,
+            updates=0,
+            last_resource_version="",
+            ca_file=server.ca_file,
+            token=server.token,
+            work="rest",
+            rest_seconds=self.rest_seconds,
+        )
+        return measure(peer, workload, cpu=self.cpu)
+
+
+@contextlib.contextmanager
+def _open_rest(setting: Setting) -> Iterator[Bench]:
+    is_real = setting.size is not Size.SMOKE
+    seconds = 30.0 if is_real else 0.2
+    with small_collections(INFORMERS, _PODS_EACH, is_real=is_real) as server:
+        known: Known = {
+            "server": "kube-apiserver and etcd" if is_real else "pyinformer.testing.APIServer",
+            "informers": INFORMERS,
+            "objects of each": _PODS_EACH,
+            "seconds": seconds,
+            "client CPU": f"{setting.client_cpu}",
+        }
+        yield _RestBench(server, known, seconds, setting.client_cpu)
+
+
+def _rest_specs(_: Known) -> tuple[Spec, ...]:
+    ratios = against(OWN, (JSON, PROTOBUF))
+    return (
+        Spec("CPU at rest", "ms per second", extra("rest_cpu_ms_per_second"), {}, ratios),
+        Spec("wake-ups at rest", "per second", extra("rest_wakeups_per_second"), {}, ratios),
+        Spec("memory at rest", "MB", extra("rest_megabytes"), {}, ratios),
+        Spec("start: wall time until all have synced", "ms", extra("rest_sync_wall_ms"), {}),
+        Spec("start: CPU until all have synced", "ms", extra("rest_sync_cpu_ms"), {}, ratios),
+    )
 
 
 def _specs(_: Known) -> tuple[Spec, ...]:
@@ -93,6 +152,14 @@ def _specs(_: Known) -> tuple[Spec, ...]:
             {},
             against(OWN, rivals),
         ),
+        Spec("initial sync: wall time", "s", lambda found: found.sync_wall_seconds, {}),
+        Spec(
+            "initial sync: CPU of the kube-apiserver per object",
+            "us",
+            lambda found: per(found.extra.get("server_cpu_seconds"), found.objects, MICRO),
+            {},
+        ),
+        Spec("initial sync: growth of the kube-apiserver", "MB", extra("server_megabytes"), {}),
     )
 
 
@@ -106,9 +173,30 @@ REAL_SERVER = Run(
     ),
     peers={
         Size.SMOKE: (DICTS, OWN, UVLOOP),
-        Size.FULL: (*_VARIANTS, DICTS, OWN, UVLOOP, "pyinformer-raw", "pyinformer-compact"),
+        Size.FULL: (
+            *_CLIENT_GO,
+            DICTS,
+            OWN,
+            _PAGED,
+            UVLOOP,
+            "pyinformer-raw",
+            "pyinformer-compact",
+        ),
     },
-    rounds={Size.SMOKE: 1, Size.FULL: 2},
+    rounds={Size.SMOKE: 1, Size.FULL: 3},
     open=_open,
     specs=_specs,
+)
+
+REST = Run(
+    name="rest",
+    title="At rest",
+    says=(
+        f"{INFORMERS} informers of one program at a real kube-apiserver over TLS, each of ten pods"
+        " in a namespace of its own, after all have synced and while nothing changes."
+    ),
+    peers={Size.SMOKE: (OWN, UVLOOP), Size.FULL: (JSON, PROTOBUF, OWN, UVLOOP)},
+    rounds={Size.SMOKE: 1, Size.FULL: 3},
+    open=_open_rest,
+    specs=_rest_specs,
 )

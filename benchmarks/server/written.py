@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -57,21 +57,53 @@ class _Stored(msgspec.Struct):
     metadata: _Metadata
 
 
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server without objects, and how to reach it."""
+
+    server: Server
+    url: str
+    ca_file: str = ""
+    token: str = ""
+    pid: int | None = None
+    """Of its own process; None where it runs in this one."""
+
+
+@contextlib.contextmanager
+def running(*, is_real: bool) -> Iterator[RunningServer]:
+    """Start a server.
+
+    Args:
+        is_real: a kube-apiserver with its etcd, which must be built or found; else the embedded
+            server of pyinformer.testing.
+
+    Raises:
+        KubeAPIServerError: there is no kube-apiserver, and none can be built.
+    """
+    if is_real:
+        with KubeAPIServer(build=True) as real:
+            yield RunningServer(real, real.url, str(real.ca_file), real.token, real.pid)
+    else:
+        with APIServer() as embedded:
+            yield RunningServer(embedded, embedded.url)
+
+
 @dataclass(slots=True)
 class WrittenPods:
     """A server that holds pods, and how to reach it."""
 
-    server: Server
+    running: RunningServer
     names: list[tuple[str, str]]
     """Namespace and name of each."""
-    url: str
-    ca_file: str = ""
-    token: str = ""
+    on_release: Callable[[], None] = lambda: None
+    """Called when a peer has synced, before its updates begin."""
 
     def mean_bytes(self) -> float:
         """Return the size of the average pod, as the server now has it."""
         sample = self.names[:: max(1, len(self.names) // _SAMPLE)]
-        pods = [self.server.get("v1", "pods", name, namespace) for namespace, name in sample]
+        pods = [
+            self.running.server.get("v1", "pods", name, namespace) for namespace, name in sample
+        ]
         return sum(len(msgspec.json.encode(pod)) for pod in pods) / len(pods)
 
     @contextlib.contextmanager
@@ -85,6 +117,7 @@ class WrittenPods:
         numbers = itertools.count(1)
 
         def write() -> None:
+            self.on_release()
             with ThreadPoolExecutor(_WRITERS) as writers:
                 at_once = itertools.islice(numbers, max(0, updates - _ONE_BY_ONE))
                 list(writers.map(self._touch, at_once))
@@ -93,12 +126,12 @@ class WrittenPods:
 
         with _control(write) as control_url:
             yield Workload(
-                url=self.url,
+                url=self.running.url,
                 objects=len(self.names),
                 updates=updates,
                 last_resource_version=str(last),
-                ca_file=self.ca_file,
-                token=self.token,
+                ca_file=self.running.ca_file,
+                token=self.running.token,
                 control_url=control_url,
             )
 
@@ -106,7 +139,7 @@ class WrittenPods:
         """Change a pod; return the resource version that it has now."""
         namespace, name = self.names[number % len(self.names)]
         changes: dict[str, object] = {"metadata": {"annotations": {"touched": _unique()}}}
-        stored = self.server.patch("v1", "pods", name, changes, namespace)
+        stored = self.running.server.patch("v1", "pods", name, changes, namespace)
         return int(msgspec.convert(stored, _Stored).metadata.resource_version)
 
 
@@ -130,36 +163,51 @@ def written_pods(objects: int, *, seed: int, is_real: bool) -> Iterator[WrittenP
     Raises:
         KubeAPIServerError: there is no kube-apiserver, and none can be built.
     """
-    if is_real:
-        with KubeAPIServer(build=True) as real:
-            names = _write(real, objects, seed=seed)
-            yield WrittenPods(real, names, real.url, str(real.ca_file), real.token)
-    else:
-        with APIServer() as embedded:
-            yield WrittenPods(embedded, _write(embedded, objects, seed=seed), embedded.url)
+    with running(is_real=is_real) as server:
+        yield WrittenPods(server, _write(server.server, objects, seed=seed))
 
 
-def _write(server: Server, objects: int, *, seed: int) -> list[tuple[str, str]]:
-    generator = PodGenerator(objects, seed=seed)
+@contextlib.contextmanager
+def small_collections(count: int, pods: int, *, is_real: bool) -> Iterator[RunningServer]:
+    """Start a server and write pods into the namespaces small-0, small-1, and so on.
 
-    def pod(number: int) -> dict[str, object]:
+    Args:
+        count: how many namespaces.
+        pods: how many pods in each.
+        is_real: as for `running`.
+    """
+    with running(is_real=is_real) as server:
+        for number in range(count):
+            namespace = f"small-{number}"
+            meta = {"name": namespace}
+            server.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+            for pod in _pods(PodGenerator(pods, seed=number), pods):
+                pod["metadata"]["namespace"] = namespace
+                server.server.create(pod)
+        yield server
+
+
+def _pods(generator: PodGenerator, count: int) -> Iterator[dict[str, Any]]:
+    """Yield pods as a client writes them, without what the server sets."""
+    for number in range(count):
         found = msgspec.json.decode(generator.pod(number, resource_version=1))
         for field in _SET_BY_SERVER:
             found["metadata"].pop(field, None)
-        return found  # type: ignore[no-any-return]
+        yield found
 
-    def write(number: int) -> tuple[str, str]:
-        body = pod(number)
+
+def _write(server: Server, objects: int, *, seed: int) -> list[tuple[str, str]]:
+    def write(body: dict[str, Any]) -> tuple[str, str]:
         metadata = msgspec.convert(body, _Stored).metadata
         server.create(body)
         return metadata.namespace, metadata.name
 
-    places = {msgspec.convert(pod(n), _Stored).metadata.namespace for n in range(objects)}
-    for namespace in sorted(places):
+    generator = PodGenerator(objects, seed=seed)
+    for namespace in sorted({pod["metadata"]["namespace"] for pod in _pods(generator, objects)}):
         meta = {"name": namespace}
         server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
     with ThreadPoolExecutor(_WRITERS) as writers:
-        return list(writers.map(write, range(objects)))
+        return list(writers.map(write, _pods(generator, objects)))
 
 
 @contextlib.contextmanager

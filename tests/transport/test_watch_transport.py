@@ -72,6 +72,15 @@ class Peer:
             data = self._outgoing.read()
         await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
+    async def send_each(self, pieces: list[bytes]) -> None:
+        """Send each piece as a record of its own, if there is TLS, and all at once."""
+        if self.tls is not None:
+            for piece in pieces:
+                self.tls.write(piece)
+            await self._flush()
+        else:
+            await self.send(b"".join(pieces))
+
     async def end_encryption(self) -> None:
         """Send the alert that ends the encrypted stream; the connection stays open."""
         assert self.tls is not None
@@ -309,19 +318,23 @@ async def test_a_record_that_was_changed_on_the_way_ends_the_watch() -> None:
     assert watch.body == b"event"
 
 
+@pytest.mark.parametrize("count", [8, 9, 16, 24, 70])
+@pytest.mark.parametrize("reads_early", [False, True], ids=["late", "early"])
 @pytest.mark.virtual_time
-async def test_what_is_decrypted_late_needs_no_further_bytes() -> None:
-    """One read of the socket brings more than the response has room for without a reader."""
-    event, count = chunk(b"x" * 8_000), 24
+async def test_what_fills_the_buffer_needs_no_further_bytes(count: int, reads_early: bool) -> None:
+    """One read of the socket brings more than the response has room for, or ends in a record."""
+    event = chunk(b"x" * 8_000)
     with _sockets() as pair:
         watch, peer = await opened(*pair, tls=True)
-        await peer.send(event * count)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING)) if reads_early else None
+        sending = asyncio.ensure_future(peer.send_each([event] * count))
         await elapse(1)
-        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        reader = reader or asyncio.ensure_future(watch.deliver(_SPACING))
+        await sending
         await elapse(1)
         watch.transport.abort()
         await asyncio.wait([reader])
-    assert watch.body == b"x" * 8_000 * count
+    assert len(watch.body) == 8_000 * count
 
 
 @pytest.mark.virtual_time

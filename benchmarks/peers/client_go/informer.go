@@ -13,6 +13,7 @@ var runs = map[string]func(*session) error{
 	"relist": relist,
 	"reads":  timeReads,
 	"starts": timeStarts,
+	"rest":   timeRest,
 }
 
 // session is all that a run is given.

@@ -33,6 +33,12 @@ func timeStarts(s *session) error {
 
 // startMany starts informers and stops them again; the stop is not measured.
 func (s *session) startMany(count int) (wall, cpu float64, err error) {
+	return s.startAnd(count, func() {})
+}
+
+// startAnd starts informers, calls a function when all have synced, and stops them again. What the
+// function takes is not measured.
+func (s *session) startAnd(count int, then func()) (wall, cpu float64, err error) {
 	small := s.workload
 	small.Objects = 0 // of a namespace; unknown, and waited for by the store alone
 	var followers []*follower
@@ -52,7 +58,9 @@ func (s *session) startMany(count int) (wall, cpu float64, err error) {
 			return 0, 0, err
 		}
 	}
-	return time.Since(began).Seconds(), cpuSeconds() - used, nil
+	wall, cpu = time.Since(began).Seconds(), cpuSeconds()-used
+	then()
+	return wall, cpu, nil
 }
 
 func median(values []float64) float64 {

@@ -27,6 +27,7 @@ type workload struct {
 	Load                string  `json:"load"`
 	Work                string  `json:"work"`
 	ControlURL          string  `json:"control_url"`
+	RestSeconds         float64 `json:"rest_seconds"`
 }
 
 func readWorkload(text string) (workload, error) {

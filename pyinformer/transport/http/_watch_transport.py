@@ -217,18 +217,22 @@ class WatchTransport(asyncio.Transport):
     def _decrypt(self, tls: ssl.SSLObject) -> None:
         """Pass on what is decrypted, a full buffer at a time, until the response has no room."""
         read, incoming, response = tls.read, self._incoming, self._response
-        while incoming.pending and not (self._is_paused or self._is_closed):
+        has_more = bool(incoming.pending or tls.pending())
+        while has_more and not (self._is_paused or self._is_closed):
             view = response.get_buffer(-1)
             room, filled, size = len(view), 0, 1
             error: OSError | None = None
             try:
-                while filled < room and incoming.pending and size:  # one record at a time
+                while has_more and filled < room:  # at most one record at a time
                     size = cast("int", read(room - filled, view[filled:]))
                     filled += size
+                    has_more = size > 0 and incoming.pending > 0
             except ssl.SSLWantReadError:
-                pass  # the rest of a record has not arrived
+                has_more = False  # the rest of a record has not arrived
             except OSError as failure:
                 error, size = failure, 0
+            # Of a record that was larger than the room, the rest waits in `tls`.
+            has_more = has_more or (filled == room and tls.pending() > 0)
             if filled:
                 response.buffer_updated(filled)
             if not size:  # the server ended the encrypted stream
