@@ -193,7 +193,7 @@ REST = Run(
     title="At rest",
     says=(
         f"{INFORMERS} informers of one program at a real kube-apiserver over TLS, each of ten pods"
-        " in a namespace of its own, after all have synced and while nothing changes."
+        " in a namespace of its own, when the caches of all have synced and nothing changes."
     ),
     peers={Size.SMOKE: (OWN, UVLOOP), Size.FULL: (JSON, PROTOBUF, OWN, UVLOOP)},
     rounds={Size.SMOKE: 1, Size.FULL: 3},

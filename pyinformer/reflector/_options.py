@@ -17,7 +17,7 @@ _LEAST_OBJECT_BYTES = 4096  # metadata has to fit
 _CHOICES = {"consistency": ("quorum", "any"), "order": ("auto", "global", "per_object", "opaque")}
 _MAY_BE_ZERO = frozenset({"read_spacing_seconds"})
 _MOST_SPACING_SECONDS = 1.0  # more would look like a silent watch
-_LOAD_SPACING_SECONDS = 0.005  # nobody sees an event of a load before its end
+_LOAD_SPACING_SECONDS = 0.005  # no handler gets an event of a load before its end
 _ENDLESS = frozenset({"silence_seconds", "relist_after_outage_seconds"})  # these may be infinite
 _DURATIONS = (
     "initial_events_idle_seconds",

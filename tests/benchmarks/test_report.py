@@ -141,7 +141,7 @@ def test_a_goal_is_a_row_of_a_run(goal: Goal) -> None:
 def test_the_overview_draws_peers_that_take_part() -> None:
     for panel in OVERVIEW:
         for run, peer in panel.peers:
-            assert peer in find_run(run).peers[Size.BENCH]
+            assert peer in find_run(run).peers[Size.FULL]
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
