@@ -140,6 +140,24 @@ async def test_a_list_that_trickles_is_abandoned_though_it_is_never_idle() -> No
                 pass
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_list_is_not_idle_while_a_long_chunk_arrives(
+    client: Literal["direct", "aiohttp"],
+) -> None:
+    """A server that sends a list in one chunk, over a slow link."""
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + chunk(b"x" * 1000)[:-502])
+        await asyncio.Event().wait()
+
+    async with (
+        serving(answer) as server,
+        connected(server.url, http_client=client, idle_timeout_seconds=1.0) as connection,
+        connection.stream("/a", watch=False) as body,
+    ):
+        assert await body.read() == b"x" * 500
+
+
 async def test_a_list_that_brings_much_may_take_longer() -> None:
     """The bytes that arrived extend the limit by three seconds."""
     may_end = asyncio.Event()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.errors import TransportError
+from pyinformer.errors import ConfigurationError, LifecycleError, TransportError
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving
 
 if TYPE_CHECKING:
@@ -106,3 +106,51 @@ async def test_lists_at_the_same_time_have_connections_of_their_own() -> None:
     ):
         assert (await one.read(), await other.read()) == (b"{}", b"{}")
         assert connection.open_sockets == 2
+
+
+@pytest.mark.parametrize(
+    "rest", [pytest.param(response(b"[]"), id="whole"), pytest.param(b"HTTP", id="in part")]
+)
+async def test_a_connection_with_a_response_that_was_not_requested_is_closed(rest: bytes) -> None:
+    """Its rest would be read as the beginning of the next response."""
+    answers = iter([response() + rest, response(b"{1}")])
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        del request
+        writer.write(next(answers))
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        assert await listed(connection) == b"{}"
+        assert connection.open_sockets == 0
+        assert await listed(connection) == b"{1}"
+
+
+async def test_a_list_on_a_kept_connection_ends_with_aclose() -> None:
+    """It is not sent again, on a connection that nothing would close."""
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        """Answer only the first request."""
+        del request
+        if len(server.requests) > 1:
+            await asyncio.Event().wait()
+        writer.write(response())
+
+    async with serving(answer) as server, connected(server.url) as connection:
+        assert await listed(connection) == b"{}"
+        again = asyncio.create_task(listed(connection))
+        await server.wait_until(lambda: len(server.requests) > 1)
+        await connection.aclose()
+        with pytest.raises(LifecycleError, match="is closed"):
+            await again
+        await server.wait_until(lambda: server.open_connections == 0)
+        assert len(server.requests) == 2
+
+
+async def test_a_request_that_cannot_be_sent_leaves_the_kept_connection() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        assert await listed(connection) == b"{}"
+        with pytest.raises(ConfigurationError, match="line break"):
+            async with connection.stream("/a", watch=False, accept="a\r\nb"):
+                pass
+        assert await listed(connection) == b"{}"
+        assert connection.open_sockets == 1

@@ -350,6 +350,34 @@ async def test_bytes_behind_the_end_of_the_encrypted_stream_are_not_read() -> No
     assert watch.body == b"event"
 
 
+@pytest.mark.virtual_time
+async def test_what_was_decrypted_is_read_though_a_timer_finds_the_end_of_the_connection() -> None:
+    """The reader comes back in the loop iteration in which a busy watch is read again."""
+    loop = asyncio.get_running_loop()
+    piece = b"x" * 16_000
+    with _sockets() as pair:
+        watch, peer = await opened(*pair, tls=True)
+        watch.response.spacing_seconds = _SPACING
+        for seconds in (0, 0, _SPACING, _SPACING, _SPACING):
+            await peer.send(chunk(piece))
+            await elapse(seconds)
+        assert not watch.transport.is_reading()  # the last one is longer than the room left
+        peer.sock.close()
+        found = bytearray()
+
+        def read() -> None:
+            with pytest.raises(StopIteration) as stopped:
+                watch.response.read().send(None)
+            found.extend(stopped.value.value)
+
+        loop.call_at(loop.time() + _SPACING - 1e-10, read)
+        await elapse(0.1)
+        with pytest.raises(TransportError):
+            while data := await watch.response.read():
+                found.extend(data)
+    assert found == 5 * piece
+
+
 class _LoopOfWindows(asyncio.SelectorEventLoop):
     """Lacks what the default loop of Windows lacks."""
 

@@ -59,7 +59,7 @@ from pyinformer.transport.http._responses import (
     successful,
 )
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
-from pyinformer.transport.http._watch_request import open_watch, send_again
+from pyinformer.transport.http._watch_request import open_watch, request_message, send_again
 from pyinformer.transport.http._watch_response import WatchResponse
 from pyinformer.transport.http._watch_transport import RECEIVE_BYTES
 
@@ -463,13 +463,13 @@ class Connection:
             self._metrics.answered(request.method, status, is_retry=is_retry)
 
     async def _send_once(self, request: _Request) -> tuple[Response, Mapping[str, str]]:
-        if self._is_closed:
-            raise LifecycleError(f"the connection to {self._server} is closed")
+        self._check_open()
         self._now = asyncio.get_running_loop().time
         try:
             with self._pending.add(request.url, self._now()) as pending:
                 async with asyncio.timeout(self._options.headers_timeout_seconds):
                     login = await self._log_in(pending)
+                    self._check_open()
                     if request.fence is not None:
                         request.fence.check()
                     return await self._exchange_heads(request, pending, login), login
@@ -479,6 +479,10 @@ class Connection:
                 raise
             waited = self._waited(error)
             raise translate(error, request.url, waited_seconds=waited) from safe_cause(error)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise LifecycleError(f"the connection to {self._server} is closed")
 
     async def _log_in(self, pending: PendingRequest) -> Mapping[str, str]:
         """Return the headers that authenticate a request."""
@@ -543,18 +547,20 @@ class Connection:
         headers: Mapping[str, str],
         context: ssl.SSLContext | None,
     ) -> WatchResponse:
-        own = self._headers_of(headers)
+        message = request_message(request.target, self._headers_of(headers))
         kept = self._take_kept(context) if request.is_list else None
-        if kept is not None and await send_again(kept, request.target, pending, own):
-            return kept
+        if kept is not None:
+            if await send_again(kept, message, pending):
+                return kept
+            self._check_open()  # aclose() may have closed it
         response = WatchResponse(pending.url, self._on_closed)
         self._watches[response] = context
         try:
             await open_watch(
                 response,
                 request.target,
+                message,
                 pending,
-                own,
                 context=context,
                 server_name=self._config.tls_server_name,
                 dialer=self._dialer,

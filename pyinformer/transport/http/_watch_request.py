@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 async def open_watch(
     response: WatchResponse,
     target: str,
+    message: bytes,
     request: PendingRequest,
-    headers: Sequence[tuple[str, str]],
     *,
     context: ssl.SSLContext | None,
     server_name: str | None,
@@ -38,9 +38,9 @@ async def open_watch(
 
     Args:
         response: receives the response.
-        target: the URL with its query, quoted.
+        target: the URL.
+        message: the request, from `request_message`.
         request: the URL without its query; its step is set to what is waited for.
-        headers: the headers beside Host; several may have one name.
         context: the TLS settings; None for plain HTTP.
         server_name: the name that the certificate must have; None for the URL's host.
         dialer: connects the socket.
@@ -49,14 +49,11 @@ async def open_watch(
     Raises:
         TransportError: the server was not reached, or the connection was lost.
         ProtocolError: the response is not HTTP.
-        ConfigurationError: a header cannot be sent.
 
     Cancellation:
         Safe; the connection is closed.
     """
     parts = urlsplit(target)
-    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-    message = _message(parts.netloc, path, headers)
     host = parts.hostname or ""
     port = parts.port or (443 if context is not None else 80)
     try:
@@ -80,19 +77,13 @@ async def open_watch(
     await _exchange(response, message, request)
 
 
-async def send_again(
-    response: WatchResponse,
-    target: str,
-    request: PendingRequest,
-    headers: Sequence[tuple[str, str]],
-) -> bool:
+async def send_again(response: WatchResponse, message: bytes, request: PendingRequest) -> bool:
     """Send another GET on a connection that was kept, and wait for the head of its response.
 
     Args:
         response: the response that was read last; receives the next one.
-        target: the URL with its query, quoted.
+        message: the request, from `request_message`.
         request: the URL without its query; its step is set to what is waited for.
-        headers: the headers beside Host; several may have one name.
 
     Returns:
         Whether there is a response. False if the server closed the connection meanwhile, without
@@ -101,17 +92,14 @@ async def send_again(
     Raises:
         TransportError: the connection was lost within the head.
         ProtocolError: the response is not HTTP.
-        ConfigurationError: a header cannot be sent.
 
     Cancellation:
         Safe; the connection is closed.
     """
-    parts = urlsplit(target)
-    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     before = response.received_bytes
     response.begin_again(request.url)
     try:
-        await _exchange(response, _message(parts.netloc, path, headers), request)
+        await _exchange(response, message, request)
     except TransportError:
         if response.received_bytes > before:
             raise
@@ -146,8 +134,19 @@ async def _open_transport(
         )
 
 
-def _message(host: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
-    lines = [f"GET {target} HTTP/1.1", f"Host: {host}"]
+def request_message(target: str, headers: Sequence[tuple[str, str]]) -> bytes:
+    """Return a GET as it is sent.
+
+    Args:
+        target: the URL with its query, quoted.
+        headers: the headers beside Host; several may have one name.
+
+    Raises:
+        ConfigurationError: a header cannot be sent.
+    """
+    parts = urlsplit(target)
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    lines = [f"GET {path} HTTP/1.1", f"Host: {parts.netloc}"]
     lines += [f"{name}: {value}" for name, value in headers]
     if any("\r" in line or "\n" in line for line in lines):
         raise ConfigurationError("credentials", "a header must not contain a line break")

@@ -82,6 +82,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._head_size = 0
         self._informational = 0
         self._is_paused = False
+        self._is_pulled = False  # by read(), which empties the buffer in a later iteration
         self._has_head = False
         self._has_ended = False
         self._keeps_alive = False  # the server allows another request on the connection
@@ -196,6 +197,9 @@ class WatchResponse(asyncio.BufferedProtocol):
         Cancellation:
             Safe; a cancelled read takes nothing.
         """
+        # A slow server may need longer for a chunk than the reader of a list waits for its bytes.
+        self._scans = False
+        self._is_pulled = True
         self._advance()
         while not self._pieces:
             if self._error is not None:
@@ -268,7 +272,7 @@ class WatchResponse(asyncio.BufferedProtocol):
             self._advance()
         if self._take is None or self._has_ended or self._error is not None:
             if self._filled == len(self._buffer):
-                self._pause()
+                self._make_room()
             self._wake()
         elif is_full:
             self._fit(self._now() - began)
@@ -279,6 +283,16 @@ class WatchResponse(asyncio.BufferedProtocol):
                 self._resize(_LEAST_BYTES)
         if is_busy and self._take is not None:
             self._spend_since(began)
+
+    def _make_room(self) -> None:
+        """Grow a full buffer that read() is going to empty, else pause.
+
+        Pausing costs more than reading 64 KiB, and a list has thousands of them.
+        """
+        if self._is_pulled:
+            self._resize(2 * len(self._buffer))
+        if self._filled == len(self._buffer):
+            self._pause()
 
     def _spend_since(self, began: float) -> None:
         """Pause reading in this iteration of the loop if its reads have taken too long.
@@ -318,6 +332,11 @@ class WatchResponse(asyncio.BufferedProtocol):
             words = str(exc) if exc is not None and str(exc) else "the server closed it"
             self._error = TransportError(self.url, f"the connection was lost: {words}")
         self._wake()
+
+    def on_message_begin(self) -> None:
+        """Reject a response that was not requested (called by the parser)."""
+        if self._has_ended:
+            self._keeps_alive = False  # its rest must not answer the next request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Store a header (called by the parser)."""

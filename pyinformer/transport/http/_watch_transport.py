@@ -144,6 +144,7 @@ class WatchTransport(asyncio.Transport):
         """Read nothing from the socket, so that the server has to wait."""
         self._is_paused = True
         self._unwatch()
+        self._stop_timer()  # when it fires, what was decrypted must have been passed on
 
     def resume_reading(self) -> None:
         """Read again, from the next turn of the event loop on."""
@@ -168,6 +169,11 @@ class WatchTransport(asyncio.Transport):
             self._is_watched = False
             self._loop.remove_reader(self._sock.fileno())
 
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _on_readable(self) -> None:
         """Read from a watch that was idle; it is busy if the last read was a moment ago."""
         size = self._read()
@@ -182,9 +188,9 @@ class WatchTransport(asyncio.Transport):
     def _on_timer(self) -> None:
         """Read from a busy watch; it is idle if nothing has arrived."""
         self._timer = None
+        size = self._read()
         if self._is_paused or self._is_closed:
             return
-        size = self._read()
         self._read_at = now = self._now()
         spacing = self._response.spacing_seconds
         if spacing and 0 < size < _MANY_BYTES:
@@ -245,6 +251,7 @@ class WatchTransport(asyncio.Transport):
             return
         self._is_closed = True
         self._unwatch()
+        self._stop_timer()
         if self._unsent:
             self._loop.remove_writer(self._sock.fileno())
         self._sock.close()
