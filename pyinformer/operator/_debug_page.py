@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from pyinformer.operator._health_server import Document
@@ -34,4 +33,6 @@ def _show(name: str, content_type: str, _: Mapping[str, str]) -> Document:
 
 @cache
 def _content_of(name: str) -> bytes:
+    from importlib.resources import files  # noqa: PLC0415 - loads much, and few show the page
+
     return (files("pyinformer.operator") / "debug" / name).read_bytes()
