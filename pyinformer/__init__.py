@@ -1,21 +1,17 @@
 """Kubernetes informers for Python: list, watch, cache, index, and call handlers.
 
 Start with `connect()` and `SharedInformerFactory`; `pyinformer.testing` has servers for tests.
+
+What every informer needs is loaded with the package. Controllers, operators, leader election, the
+blocking API and the other namespaces are loaded when they are first used.
 """
 
-from pyinformer import blocking as blocking
-from pyinformer import cache as cache
-from pyinformer import config as config
-from pyinformer import controllerutil as controllerutil
-from pyinformer import crd as crd
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from pyinformer import errors as errors
-from pyinformer import health as health
-from pyinformer import leaderelection as leaderelection
-from pyinformer import metrics as metrics
-from pyinformer import predicates as predicates
-from pyinformer import sources as sources
-from pyinformer import status as status
-from pyinformer import workqueue as workqueue
 from pyinformer._version import __version__ as __version__
 from pyinformer.apimachinery import (
     Added,
@@ -32,10 +28,7 @@ from pyinformer.apimachinery import (
     diff,
     redacted,
 )
-from pyinformer.audit import MutationDetector
-from pyinformer.blocking import run_in_thread
 from pyinformer.cluster import Cluster, ClusterPool, connect, create_or_update, retry_on_conflict
-from pyinformer.controller import Controller, ControllerGroup, ControllerOptions, Reconcile, Result
 from pyinformer.errors import (
     APIStatusError,
     CacheNotSyncedError,
@@ -56,10 +49,64 @@ from pyinformer.informer import (
     in_thread,
     wait_for_cache_sync,
 )
-from pyinformer.leaderelection import LeaderElection, LeaderElector
-from pyinformer.operator import Operator, OperatorRun
-from pyinformer.sources import Request
 from pyinformer.store import Lister, NamespaceLister
+
+if TYPE_CHECKING:
+    from pyinformer import blocking as blocking
+    from pyinformer import cache as cache
+    from pyinformer import config as config
+    from pyinformer import controllerutil as controllerutil
+    from pyinformer import crd as crd
+    from pyinformer import health as health
+    from pyinformer import leaderelection as leaderelection
+    from pyinformer import metrics as metrics
+    from pyinformer import predicates as predicates
+    from pyinformer import sources as sources
+    from pyinformer import status as status
+    from pyinformer import workqueue as workqueue
+    from pyinformer.audit import MutationDetector
+    from pyinformer.blocking import run_in_thread
+    from pyinformer.controller import (
+        Controller,
+        ControllerGroup,
+        ControllerOptions,
+        Reconcile,
+        Result,
+    )
+    from pyinformer.leaderelection import LeaderElection, LeaderElector
+    from pyinformer.operator import Operator, OperatorRun
+    from pyinformer.sources import Request
+
+_NAMESPACES = frozenset(
+    {
+        "blocking",
+        "cache",
+        "config",
+        "controllerutil",
+        "crd",
+        "health",
+        "leaderelection",
+        "metrics",
+        "predicates",
+        "sources",
+        "status",
+        "workqueue",
+    }
+)
+_HOMES = {
+    "Controller": "controller",
+    "ControllerGroup": "controller",
+    "ControllerOptions": "controller",
+    "LeaderElection": "leaderelection",
+    "LeaderElector": "leaderelection",
+    "MutationDetector": "audit",
+    "Operator": "operator",
+    "OperatorRun": "operator",
+    "Reconcile": "controller",
+    "Request": "sources",
+    "Result": "controller",
+    "run_in_thread": "blocking",
+}
 
 __all__ = [
     "APIStatusError",
@@ -111,3 +158,18 @@ __all__ = [
     "run_in_thread",
     "wait_for_cache_sync",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in _NAMESPACES:
+        return import_module(f"{__name__}.{name}")
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMESPACES, *__all__})
