@@ -638,3 +638,36 @@ async def test_secrets_are_in_no_repr() -> None:
 
 def test_the_user_agent_is_the_installed_version() -> None:
     assert common_headers()["User-Agent"] == f"pyinformer/{version('pyinformer')}"
+
+
+class _SlowCredentials:
+    """Credentials that are available once a test sets `may_return`."""
+
+    def __init__(self) -> None:
+        self.were_requested = asyncio.Event()
+        self.may_return = asyncio.Event()
+
+    async def headers(self) -> dict[str, str]:
+        self.were_requested.set()
+        await self.may_return.wait()
+        return {}
+
+    def invalidate(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_request_that_waits_for_credentials_is_not_sent_after_aclose(method: str) -> None:
+    """Its connection would be closed by nothing."""
+    credentials = _SlowCredentials()
+    async with (
+        serving(always(response())) as server,
+        connected(server.url, credentials=credentials) as connection,
+    ):
+        task = asyncio.create_task(connection.request(method, "/a"))
+        await credentials.were_requested.wait()
+        await connection.aclose()
+        credentials.may_return.set()
+        with pytest.raises(LifecycleError, match="is closed"):
+            await task
+        assert not server.requests
