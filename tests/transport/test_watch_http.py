@@ -15,10 +15,11 @@ from pyinformer.errors import (
     ProtocolError,
     TransportError,
 )
-from pyinformer.transport import ClusterConfig, ConnectionOptions
+from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions
 from pyinformer.transport.http._watch_response import WatchResponse
 from pyinformer.transport.http._watch_transport import WatchTransport
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -292,3 +293,24 @@ async def test_a_loop_without_readers_uses_its_own_transport(
         while arrived := await body.read():
             received += arrived
     assert received == b"".join(events)
+
+
+@pytest.mark.virtual_time
+async def test_closing_waits_for_a_hanging_handshake_without_using_the_cpu() -> None:
+    """Virtual time stands still while anything runs, so that this test would never end."""
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it never answers
+        url = f"https://127.0.0.1:{server.getsockname()[1]}"
+        config = ClusterConfig(server=url, verify_tls=False)
+        connection = Connection(config)
+
+        async def watch() -> None:
+            async with connection.stream("/a", WATCH, watch=True):
+                pass
+
+        hanging = asyncio.ensure_future(watch())
+        await until(lambda: connection.open_sockets == 1)
+        began = asyncio.get_running_loop().time()
+        await connection.aclose()
+        assert asyncio.get_running_loop().time() - began <= 5.0
+        hanging.cancel()
+        await asyncio.wait([hanging])

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, final
 from urllib.parse import urlencode, urlsplit
 
 import anyio
-import anyio.lowlevel
 
 from pyinformer._known_tokens import remember_tokens, without_tokens
 from pyinformer._logging import get_logger
@@ -136,6 +135,7 @@ class Connection:
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: dict[WatchResponse, ssl.SSLContext | None] = {}  # and lists
+        self._has_no_watch: asyncio.Event | None = None  # while aclose() waits for the last one
         self._kept: dict[WatchResponse, asyncio.TimerHandle] = {}  # of lists that were read
         self._receive_room = memoryview(bytearray(RECEIVE_BYTES))  # what is unused takes no memory
         self._bodies: set[Body] = set()  # of open streams
@@ -385,8 +385,9 @@ class Connection:
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
             for session in sessions:
                 await session.close()
-            while self._watches:
-                await anyio.lowlevel.checkpoint()
+            if self._watches:
+                self._has_no_watch = asyncio.Event()
+                await self._has_no_watch.wait()
 
     @asynccontextmanager
     async def _pool_place(self, url: str, *, watch: bool) -> AsyncIterator[None]:
@@ -568,7 +569,7 @@ class Connection:
             )
         except BaseException:
             if response.is_unconnected:
-                self._watches.pop(response, None)
+                self._forget(response)
             raise
         return response
 
@@ -592,8 +593,13 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._kept[response] = loop.call_later(_KEPT_SECONDS, response.close)
 
-    def _on_closed(self, response: WatchResponse) -> None:
+    def _forget(self, response: WatchResponse) -> None:
         self._watches.pop(response, None)
+        if self._has_no_watch is not None and not self._watches:
+            self._has_no_watch.set()
+
+    def _on_closed(self, response: WatchResponse) -> None:
+        self._forget(response)
         timer = self._kept.pop(response, None)
         if timer is not None:
             timer.cancel()
