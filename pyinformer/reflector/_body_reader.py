@@ -6,7 +6,6 @@ by piece. When all that arrived at once is read, the caller is called back and o
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from pyinformer.tasks import TimeBudget
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 async def read_body(
     body: Body,
     splitter: LineSplitter,
-    on_turn: Callable[[float], bool],
+    on_turn: Callable[[], bool],
     *,
     spacing_seconds: float = 0.0,
 ) -> None:
@@ -30,8 +29,7 @@ async def read_body(
     Args:
         body: what to read.
         splitter: takes the pieces; what its reader raises ends the reading.
-        on_turn: called with the loop's time when all that arrived at once is read; returns whether
-            to continue.
+        on_turn: called when all that arrived at once is read; returns whether to continue.
         spacing_seconds: the pause between two reads while much arrives; see PushBody.deliver.
 
     Raises:
@@ -41,16 +39,13 @@ async def read_body(
         Safe; every piece that was taken from the body was fed.
     """
     if isinstance(body, PushBody):
-        now = asyncio.get_running_loop().time
-        await body.deliver(
-            splitter.feed_part, lambda: on_turn(now()), spacing_seconds=spacing_seconds
-        )
+        await body.deliver(splitter.feed_part, on_turn, spacing_seconds=spacing_seconds)
         return
     budget = TimeBudget()
     while arrived := await body.read():
         started = budget.now()
         splitter.feed(arrived)
-        if not on_turn(started):
+        if not on_turn():
             return
         if budget.spend_since(started):
             await budget.yield_now()

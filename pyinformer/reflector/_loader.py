@@ -8,6 +8,7 @@ confirms or replaces it.
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, final
 
@@ -296,11 +297,13 @@ class Loader(Generic[V]):
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter, idle: anyio.CancelScope
     ) -> None:
         idle_seconds = self.options.initial_events_idle_seconds
-        extended = anyio.current_time()
+        clock = asyncio.get_running_loop().time
+        extended = clock()
         received = 0
 
-        def on_turn(now: float) -> bool:
+        def on_turn() -> bool:
             nonlocal extended, received
+            now = clock()
             self._received(body.received_bytes - received)
             received = body.received_bytes
             if now - extended > idle_seconds * _RESCHEDULE_SHARE:

@@ -7,6 +7,7 @@ second stays silent too, the server's history is proven.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Generic, Literal, final
@@ -289,13 +290,14 @@ class WatchLoop(Generic[V]):
             raise failure
         return stream.silent_seconds()
 
-    def _on_turn(self, applier: EventApplier[V], idle: IdleTimer) -> Callable[[float], bool]:
+    def _on_turn(self, applier: EventApplier[V], idle: IdleTimer) -> Callable[[], bool]:
         """Return what records that something arrived; only whole events and bookmarks count."""
-        liveness = self.liveness
+        liveness, clock = self.liveness, asyncio.get_running_loop().time
         progressed, bookmarks, events = False, 0, 0
 
-        def on_turn(now: float) -> bool:
+        def on_turn() -> bool:
             nonlocal progressed, bookmarks, events
+            now = clock()
             arrived = applier.modified + applier.added + applier.deleted + applier.skipped
             if applier.bookmarks != bookmarks:
                 bookmarks = applier.bookmarks

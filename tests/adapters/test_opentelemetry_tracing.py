@@ -257,7 +257,7 @@ async def test_an_informer_that_a_reconcile_starts_does_not_keep_its_span(
             for number, informer in enumerate(informers):
                 informer.add_event_handler(handler_of(f"added before {number}"))
             await stack.enter_async_context(informers[0])
-            await stack.enter_async_context(factory)
+            await (await stack.enter_async_context(factory)).start()
             await stack.enter_async_context(informers[2])
             for number, informer in enumerate(informers):
                 informer.add_event_handler(handler_of(f"added later {number}"))
