@@ -128,6 +128,7 @@ PUBLIC: dict[str, list[str]] = {
         "InformerSettings",
         "JSONValue",
         "KnownObjects",
+        "LabelRequirement",
         "LabelSelector",
         "Labels",
         "Lineage",
