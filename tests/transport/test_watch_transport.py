@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -152,7 +153,24 @@ def _sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
+@contextmanager
+def _tcp_sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as ours,
+        listening.accept()[0] as theirs,
+    ):
+        yield ours, theirs
+
+
 async def opened(ours: socket.socket, theirs: socket.socket, *, tls: bool) -> tuple[Watch, Peer]:
+    """Connect both ends, and send the head of the response, long ago."""
+    watch, peer = await connected(ours, theirs, tls=tls)
+    await elapse(1)
+    return watch, peer
+
+
+async def connected(ours: socket.socket, theirs: socket.socket, *, tls: bool) -> tuple[Watch, Peer]:
     """Connect both ends, and send the head of the response."""
     watch, peer = Watch(ours, tls=tls), Peer(theirs, tls=tls)
     async with asyncio.TaskGroup() as both:
@@ -160,7 +178,6 @@ async def opened(ours: socket.socket, theirs: socket.socket, *, tls: bool) -> tu
         both.create_task(peer.shake_hands())
     await peer.send(CHUNKED)
     await watch.response.head()
-    await elapse(1)  # the head was long ago
     return watch, peer
 
 
@@ -273,6 +290,25 @@ async def test_the_end_of_a_busy_watch_is_seen_after_its_last_event(tls: bool) -
         await elapse(1)
         assert watch.is_lost
     assert watch.body == b"event" * 4 + b"last"
+
+
+@pytest.mark.parametrize("spacing_seconds", [0.0, _SPACING])
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.every_loop
+async def test_a_reset_that_arrives_with_the_last_event_is_seen(
+    tls: bool, spacing_seconds: float
+) -> None:
+    with _tcp_sockets() as (ours, theirs):
+        watch, peer = await connected(ours, theirs, tls=tls)
+        reader = asyncio.ensure_future(watch.deliver(spacing_seconds))
+        await asyncio.sleep(0)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await peer.send(chunk(b"last"))  # the loop looks at no socket before the reset
+        theirs.close()
+        with pytest.raises(TransportError, match="reset by peer"):
+            await asyncio.wait_for(reader, 60)
+    assert watch.is_lost
+    assert watch.body == b"last"
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

@@ -8,13 +8,12 @@ wakes up for each of them, the wake-up costs more than the event.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, cast, final
 
 if TYPE_CHECKING:
-    import socket
-
     from pyinformer.transport.http._watch_response import WatchResponse
 
 RECEIVE_BYTES: Final = 256 << 10
@@ -75,6 +74,10 @@ class WatchTransport(asyncio.Transport):
         self._timer: asyncio.TimerHandle | None = None
         self._read_at = 0.0
         self._now = self._loop.time
+        # libuv reports an error of a socket once, together with the bytes before it, and then
+        # never reports anything of it again.
+        self._reports_errors_once = not isinstance(self._loop, asyncio.SelectorEventLoop)
+        self._error: OSError | None = None  # of the socket, while there may be bytes before it
 
     async def open(self) -> None:
         """Make the TLS handshake, and begin to read.
@@ -120,10 +123,6 @@ class WatchTransport(asyncio.Transport):
         else:
             self._tls.write(data)
             self._send(self._outgoing.read())
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send several pieces."""
-        self.write(b"".join(list_of_data))
 
     def _send(self, data: bytes) -> None:
         self._unsent += data
@@ -177,6 +176,8 @@ class WatchTransport(asyncio.Transport):
     def _on_readable(self) -> None:
         """Read from a watch that was idle; it is busy if the last read was a moment ago."""
         size = self._read()
+        if self._reports_errors_once and self._is_watched:
+            self._look_for_error()
         spacing = self._response.spacing_seconds
         if spacing and 0 < size < _MANY_BYTES:
             now = self._now()
@@ -184,6 +185,13 @@ class WatchTransport(asyncio.Transport):
                 self._unwatch()
                 self._timer = self._loop.call_at(now + spacing, self._on_timer)
             self._read_at = now
+
+    def _look_for_error(self) -> None:
+        """Read on behind an error of the socket, up to the end of the bytes before it."""
+        if number := self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):  # it is reset
+            self._error = OSError(number, os.strerror(number))
+            self._unwatch()
+            self._loop.call_soon(self._resume)
 
     def _on_timer(self) -> None:
         """Read from a busy watch; it is idle if nothing has arrived."""
@@ -212,7 +220,7 @@ class WatchTransport(asyncio.Transport):
             self._lose(error)
             return 0
         if not size:
-            self._lose(None)
+            self._lose(self._error)
         elif tls is None:
             response.buffer_updated(size)
         else:
