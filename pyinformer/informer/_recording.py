@@ -6,6 +6,7 @@ ends only the recording, and without a recording nothing is called per event.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from pyinformer.recording import (
     Tap,
 )
 from pyinformer.reflector import ReflectorOptions
+from pyinformer.tasks import wait_shielded
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
@@ -129,8 +131,9 @@ class Recording:
             Shielded, for at most ten seconds.
         """
         self._end()
-        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-            await to_thread.run_sync(self._writer.join, _CLOSE_SECONDS, abandon_on_cancel=True)
+        loop = asyncio.get_running_loop()
+        written = loop.run_in_executor(None, self._writer.join, _CLOSE_SECONDS)
+        await wait_shielded(written, _CLOSE_SECONDS)
 
     def _on_caches_changed(self) -> None:
         """Record the caches of all namespaces that are followed."""

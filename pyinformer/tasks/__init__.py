@@ -16,7 +16,12 @@ from pyinformer.tasks._runner import program_runner
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
 from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
-from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, UserTask, UserTasks
+from pyinformer.tasks._user_tasks import (
+    DEFAULT_GRACE_SECONDS,
+    UserTask,
+    UserTasks,
+    wait_shielded,
+)
 from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
 from pyinformer.tasks._worker_threads import WorkerThreads, released_time, run_in_daemon
 
@@ -51,4 +56,5 @@ __all__ = [
     "run_in_daemon",
     "spread",
     "trace_text",
+    "wait_shielded",
 ]

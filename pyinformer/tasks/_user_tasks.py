@@ -191,11 +191,11 @@ class UserTasks:
                 self._on_crash(error)
 
 
-async def wait_shielded(task: asyncio.Task[None], timeout_seconds: float) -> None:
-    """Wait for a task's end, even if the caller is cancelled meanwhile.
+async def wait_shielded(task: asyncio.Future[None], timeout_seconds: float) -> None:
+    """Wait for a task's end, even if the caller is cancelled meanwhile, by anyio or by asyncio.
 
     Args:
-        task: the task; it is not cancelled, and its result is not retrieved.
+        task: the task or future; it is not cancelled, and its result is not retrieved.
         timeout_seconds: how long to wait.
 
     Raises:
