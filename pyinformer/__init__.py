@@ -8,10 +8,10 @@ blocking API and the other namespaces are loaded when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pyinformer import errors as errors
+from pyinformer._late_names import late_getattr
 from pyinformer._version import __version__ as __version__
 from pyinformer.apimachinery import (
     Added,
@@ -77,23 +77,22 @@ if TYPE_CHECKING:
     from pyinformer.operator import Operator, OperatorRun
     from pyinformer.sources import Request
 
-_NAMESPACES = frozenset(
-    {
-        "blocking",
-        "cache",
-        "config",
-        "controllerutil",
-        "crd",
-        "health",
-        "leaderelection",
-        "metrics",
-        "predicates",
-        "sources",
-        "status",
-        "workqueue",
-    }
+_NAMESPACES = (
+    "blocking",
+    "cache",
+    "config",
+    "controllerutil",
+    "crd",
+    "health",
+    "leaderelection",
+    "metrics",
+    "predicates",
+    "sources",
+    "status",
+    "workqueue",
 )
 _HOMES = {
+    **{name: name for name in _NAMESPACES},
     "Controller": "controller",
     "ControllerGroup": "controller",
     "ControllerOptions": "controller",
@@ -159,17 +158,9 @@ __all__ = [
     "wait_for_cache_sync",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _NAMESPACES:
-        return import_module(f"{__name__}.{name}")
-    home = _HOMES.get(name)
-    if home is None:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
-    return found
+if not TYPE_CHECKING:  # or type checkers would accept any name
+    __getattr__ = late_getattr(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMESPACES, *__all__})
+    return sorted({*globals(), *_HOMES})

@@ -6,9 +6,9 @@ and closes the scope when it is closed. Nothing is global: the program passes it
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pyinformer._late_names import late_getattr
 from pyinformer.metrics._fence import fenced
 from pyinformer.metrics._labels import UniqueLabel as UniqueLabel
 from pyinformer.metrics._labels import distinct as distinct
@@ -62,13 +62,8 @@ __all__ = [
     "qualified",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(f"{__name__}.{home}"), name)
+if not TYPE_CHECKING:  # or type checkers would accept any name
+    __getattr__ = late_getattr(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

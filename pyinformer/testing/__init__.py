@@ -6,8 +6,9 @@ test with the embedded server does not load what builds the real one.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from pyinformer._late_names import late_getattr
 
 if TYPE_CHECKING:
     from pyinformer.testing._connector import Connector
@@ -62,13 +63,8 @@ __all__ = [
     "synced_informer",
 ]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(f"{__name__}.{home}"), name)
+if not TYPE_CHECKING:  # or type checkers would accept any name
+    __getattr__ = late_getattr(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import pyinformer
+from pyinformer import metrics, testing
 
 _PROBE = "import json, sys; import pyinformer; print(json.dumps(sorted(sys.modules)))"
 
@@ -58,7 +62,7 @@ def test_import_loads_only_what_every_informer_needs() -> None:
 def test_every_name_is_there_when_it_is_used() -> None:
     probe = (
         "import pyinformer\n"
-        "for name in (*pyinformer.__all__, *sorted(pyinformer._NAMESPACES)):\n"
+        "for name in (*pyinformer.__all__, *pyinformer._HOMES):\n"
         "    assert name in dir(pyinformer), name\n"
         "    assert getattr(pyinformer, name) is getattr(pyinformer, name), name\n"
         "try:\n"
@@ -70,14 +74,24 @@ def test_every_name_is_there_when_it_is_used() -> None:
     assert output.decode().strip() == "module 'pyinformer' has no attribute 'Unheard'"
 
 
-def test_the_list_of_what_is_loaded_late_is_what_type_checkers_see() -> None:
-    """Both are written by hand in `pyinformer/__init__.py`."""
-    tree = ast.parse(Path(pyinformer.__file__).read_text(encoding="utf-8"))
-    (late,) = (node for node in tree.body if isinstance(node, ast.If))
+@pytest.mark.parametrize("package", [pyinformer, metrics, testing], ids=lambda one: one.__name__)
+def test_the_list_of_what_is_loaded_late_is_what_type_checkers_see(package: ModuleType) -> None:
+    """Both are written by hand in the package's `__init__.py`."""
+    tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
+    late = next(node for node in tree.body if isinstance(node, ast.If))
     seen: dict[str, str] = {}
     for statement in late.body:
         assert isinstance(statement, ast.ImportFrom)
+        module = (statement.module or "").removeprefix(package.__name__).strip(".")
         for alias in statement.names:
-            seen[alias.name] = (statement.module or "").removeprefix("pyinformer").strip(".")
-    namespaces = dict.fromkeys(pyinformer._NAMESPACES, "")
-    assert seen == {**namespaces, **pyinformer._HOMES}
+            seen[alias.name] = module or alias.name
+    assert seen == package._HOMES
+
+
+@pytest.mark.parametrize("package", [pyinformer, metrics, testing], ids=lambda one: one.__name__)
+def test_a_late_name_is_listed_and_stored_and_another_is_an_error(package: ModuleType) -> None:
+    for name in package._HOMES:
+        assert name in dir(package)
+        assert getattr(package, name) is vars(package)[name]
+    with pytest.raises(AttributeError, match=rf"^module '{package.__name__}' has no attribute 'X'"):
+        package.X  # noqa: B018 - it raises

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer import metrics
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, MetricConflictError
 from pyinformer.metrics import HistogramValue, MetricSpec, MetricsRegistry, Sample
 from tests.metrics.reading import series
@@ -250,9 +249,3 @@ def test_a_label_value_must_be_a_string() -> None:
 def test_buckets_must_ascend_and_be_finite(buckets: tuple[float, ...]) -> None:
     with pytest.raises(InvalidArgumentError, match="buckets"):
         MetricSpec("app_seconds", "histogram", "Seconds.", (), buckets)
-
-
-def test_names_that_are_loaded_late_are_listed_and_others_are_errors() -> None:
-    assert {"CATALOGUE", "MetricsRegistry"} <= {*dir(metrics)}
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = metrics.Nothing

@@ -294,13 +294,6 @@ def test_the_package_loads_nothing_heavy_and_its_test_kit_only_what_is_used() ->
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
-def test_an_unknown_name_of_the_test_kit_is_an_attribute_error() -> None:
-    import pyinformer.testing as kit
-
-    with pytest.raises(AttributeError, match="Nope"):
-        _ = kit.Nope
-
-
 def test_a_kubeconfig_over_another_file_is_its_owners_alone(tmp_path: Path) -> None:
     path, target = tmp_path / "config", tmp_path / "target"
     with APIServer(tokens=[Token(value="t")]) as server:
