@@ -1,7 +1,6 @@
-"""What the operating system knows about this process: CPU used, memory held, where it runs.
+"""What the operating system knows about a process: CPU used, memory held, where it runs.
 
-Nothing enters; plain numbers leave (seconds, bytes).
-Invariant: values of one process only; a figure the platform does not offer is None, never 0.
+A figure that the platform does not offer is None, never 0.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ import os
 import resource
 from pathlib import Path
 
-_STATUS = Path("/proc/self/status")
-_CLEAR = Path("/proc/self/clear_refs")
+_SELF = Path("/proc/self")
 _PEAK = "5"  # the kernel's number for the peak in proc(5)
 
 
@@ -37,30 +35,31 @@ def cpu_seconds() -> float:
 
 def rss_bytes() -> int | None:
     """Return the resident memory now (Linux only)."""
-    return _status_bytes("VmRSS")
+    return _status_bytes(_SELF, "VmRSS")
 
 
-def peak_rss_bytes() -> int | None:
-    """Return the largest resident memory so far (Linux only).
+def peak_rss_bytes(process: Path = _SELF) -> int | None:
+    """Return the largest resident memory so far of a process, a folder of /proc (Linux only).
 
     Not ru_maxrss: Linux hands that one down from parent to child across exec.
     """
-    return _status_bytes("VmHWM")
+    return _status_bytes(process, "VmHWM")
 
 
-def reset_peak() -> bool:
+def reset_peak(process: Path = _SELF) -> bool:
     """Let `peak_rss_bytes` begin again from now; false where that cannot be done."""
     try:
-        _CLEAR.write_text(_PEAK, encoding="ascii")
+        (process / "clear_refs").write_text(_PEAK, encoding="ascii")
     except OSError:
         return False
     return True
 
 
-def _status_bytes(field: str) -> int | None:
-    if not _STATUS.exists():
+def _status_bytes(process: Path, field: str) -> int | None:
+    status = process / "status"
+    if not status.exists():
         return None
-    for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+    for line in status.read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     return None
@@ -74,20 +73,25 @@ class ServerUse:
     """
 
     def __init__(self, pid: int | None) -> None:
-        self._folder = None if pid is None else Path(f"/proc/{pid}")
+        self._process = None if pid is None else Path(f"/proc/{pid}")
         self._began = (0.0, 0)
         self._figures: dict[str, float] = {}
 
     def start(self) -> None:
-        """Note what it has used so far."""
-        if self._folder is not None:
-            (self._folder / "clear_refs").write_text(_PEAK, encoding="ascii")  # the peak is now
-            self._began = self._used(self._folder)
+        """Record what it has used so far; its peak of memory begins again from now.
+
+        Raises:
+            OSError: its peak cannot be reset, so it would be the one of an earlier moment.
+        """
+        if self._process is not None:
+            if not reset_peak(self._process):
+                raise OSError(f"the peak memory of {self._process} cannot be reset")
+            self._began = _used(self._process)
 
     def stop(self) -> None:
         """Take the difference; only the first call counts."""
-        if self._folder is not None and not self._figures:
-            cpu, peak = self._used(self._folder)
+        if self._process is not None and not self._figures:
+            cpu, peak = _used(self._process)
             self._figures = {
                 "server_cpu_seconds": cpu - self._began[0],
                 "server_megabytes": (peak - self._began[1]) / 1e6,
@@ -97,10 +101,8 @@ class ServerUse:
         """Return CPU seconds, and by how many MB its memory was larger than at the start."""
         return self._figures
 
-    @staticmethod
-    def _used(folder: Path) -> tuple[float, int]:
-        fields = (folder / "stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        ticks = int(fields[11]) + int(fields[12])  # user and system time, by proc(5)
-        status = (folder / "status").read_text(encoding="ascii")
-        peak = int(status.split("VmHWM:", 1)[1].split(None, 1)[0]) * 1024
-        return ticks / os.sysconf("SC_CLK_TCK"), peak
+
+def _used(process: Path) -> tuple[float, int]:
+    fields = (process / "stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    ticks = int(fields[11]) + int(fields[12])  # user and system time, by proc(5)
+    return ticks / os.sysconf("SC_CLK_TCK"), peak_rss_bytes(process) or 0
