@@ -297,8 +297,8 @@ class WatchResponse(asyncio.BufferedProtocol):
     def _spend_since(self, began: float) -> None:
         """Pause reading in this iteration of the loop if its reads have taken too long.
 
-        asyncio reads once per iteration. libuv, and so uvloop, reads up to 32 times while the
-        buffer gets full, and runs nothing else in between.
+        Under TLS, `WatchTransport` passes on all that it has received, a full buffer at a time,
+        and nothing else runs in between. Without TLS, it reads once per iteration.
         """
         if self._turn_began is None:
             self._turn_began = began

@@ -268,15 +268,3 @@ class WatchTransport(asyncio.Transport):
     def abort(self) -> None:
         """Close the connection at once."""
         self._lose(None)
-
-    def close(self) -> None:
-        """Close the connection at once: a watch has nothing left to send."""
-        self._lose(None)
-
-    def is_closing(self) -> bool:
-        """Return whether the connection is closed."""
-        return self._is_closed
-
-    def is_reading(self) -> bool:
-        """Return whether the socket is read."""
-        return not (self._is_paused or self._is_closed)
