@@ -24,6 +24,7 @@ from pyinformer.cli._shutdown import (
     status_of_write_error,
     terminate_when_reader_closes,
 )
+from pyinformer.informer import DEFAULT_MAX_BYTES  # `import pyinformer` has loaded it
 
 if TYPE_CHECKING:
     from pyinformer.cli._shutdown import Shutdown
@@ -195,7 +196,7 @@ def record(
     max_bytes: Annotated[
         int,
         typer.Option(min=1 << 20, help="How much FILE and the file before it may have together."),
-    ] = 256 << 20,
+    ] = DEFAULT_MAX_BYTES,
     redact: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND", help="Keep only metadata of this kind; repeatable."),

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
     from pyinformer.transport import Body, ConnectionProtocol, LineSplitter, Query
 
-OnLine = Callable[[bytes | bytearray, int, int], None]
-OnOversized = Callable[[bytes, int], None]
-
 
 class LineReader(Protocol):
     """What takes the lines of a watch."""
