@@ -1,17 +1,21 @@
 """A thread that detects a blocked event loop.
 
-It pings the loop a few times a second. If the loop does not answer for a second, it logs the task
-that is running (a handler's task has the handler's name) and the innermost frames of the loop's
-thread: files, lines and functions, never values. It logs again when the loop continues.
+It looks at the loop a few times a second, and pings one that is not waiting for its sockets: a ping
+would wake it up, and cost a program at rest more than everything else. If the loop does not answer
+for a second, it logs the task that is running (a handler's task has the handler's name) and the
+innermost frames of the loop's thread: files, lines and functions, never values. It logs again when
+the loop continues.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import selectors
 import sys
 import threading
 from dataclasses import dataclass
+from types import FrameType
 from typing import final
 from weakref import WeakKeyDictionary
 
@@ -23,6 +27,8 @@ from pyinformer.metrics import NO_METRICS, Metrics, fenced
 _log = get_logger(__name__)
 
 _FRAMES = 4  # the blocking call and its callers
+_SELECT = selectors.DefaultSelector.select.__code__
+_RUN_ONCE = asyncio.BaseEventLoop._run_once.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no public name says that a loop waits
 
 _reporters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Watchdog]] = WeakKeyDictionary()
 """For each loop the watchdog that reports to the log, and to each metrics system, by its id: a loop
@@ -60,7 +66,7 @@ class Watchdog:
     Args:
         limit_seconds: how long the loop may take to answer; after about a second liveness probes
             and lease renewals are affected. client-go has no such check.
-        ping_seconds: the interval of the pings.
+        ping_seconds: the interval at which it looks at the loop.
         metrics: where blocks are counted, while it watches.
     """
 
@@ -122,6 +128,8 @@ class Watchdog:
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping.wait(self._ping_seconds):
+            if self._is_waiting() and not loop.is_closed():
+                continue
             self._answered.clear()
             pinged_at = monotonic()
             try:
@@ -134,6 +142,13 @@ class Watchdog:
                 self._blocked_since = pinged_at
                 self._report(loop, pinged_at)
                 self._blocked_since = None
+
+    def _is_waiting(self) -> bool:
+        """Return whether the loop waits for its sockets; False for loops that are not asyncio's."""
+        frame = _frame_of(self._loop_thread)
+        if frame is None or frame.f_code is not _SELECT or frame.f_back is None:
+            return False
+        return frame.f_back.f_code is _RUN_ONCE
 
     def _reports_to(self, loop: asyncio.AbstractEventLoop, sink: object) -> bool:
         """Return whether this is the watchdog that reports the blocks of a loop to a sink."""
@@ -176,13 +191,17 @@ class Watchdog:
 
     def _place(self) -> str:
         """Return the innermost frames of the loop's thread, the innermost first."""
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented, despite its name
+        frame = _frame_of(self._loop_thread)
         places: list[str] = []
         while frame is not None and len(places) < _FRAMES:
             code = frame.f_code
             places.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
             frame = frame.f_back
         return " < ".join(places) or "an unknown place"
+
+
+def _frame_of(thread: int) -> FrameType | None:
+    return sys._current_frames().get(thread)  # noqa: SLF001 - documented, despite its name
 
 
 def _running_task(loop: asyncio.AbstractEventLoop) -> str:

@@ -20,7 +20,7 @@ from tests.objects import make
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Reports(logging.Handler):
@@ -55,6 +55,13 @@ def reports() -> Iterator[Reports]:
 def impatient() -> Watchdog:
     """Make a watchdog with short intervals."""
     return Watchdog(limit_seconds=0.05, ping_seconds=0.01)
+
+
+async def answered(watchdog: Watchdog) -> None:
+    """Keep the loop busy until the watchdog has pinged it and had its answer."""
+    while not watchdog._answered.is_set():  # noqa: ASYNC110 - an Event would let the loop wait
+        sum(range(500_000))
+        await asyncio.sleep(0)
 
 
 async def test_the_blocking_handler_is_named_with_its_place(reports: Reports) -> None:
@@ -136,12 +143,56 @@ async def test_a_responsive_loop_is_not_reported(reports: Reports) -> None:
     watchdog.start_nowait()
     assert [thread.name for thread in threading.enumerate()].count("pyinformer watchdog") == 1
 
-    await asyncio.to_thread(watchdog._answered.wait)  # it has pinged, and the loop has answered
+    await answered(watchdog)
     watchdog.stop_nowait()
     watchdog.stop_nowait()
 
     assert reports.records == []
     assert watchdog.statistics().blocked == 0
+
+
+class Looks(threading.Event):
+    """The event that stops a watchdog, which waits for it before each look at the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, enough: Callable[[], None]) -> None:
+        super().__init__()
+        self._loop = loop
+        self._enough = enough
+        self._without_ping = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Report the hundredth look in a row that did not ping the loop."""
+        self._without_ping += 1
+        if self._without_ping == 100:
+            self._loop.call_soon_threadsafe(self._enough)
+        return super().wait(timeout)
+
+    def pinged(self) -> None:
+        """Begin to count again."""
+        self._without_ping = 0
+
+
+class Answer(threading.Event):
+    """The event of a loop's answer, which is cleared before each ping."""
+
+    def __init__(self, pinged: Callable[[], None]) -> None:
+        super().__init__()
+        self._pinged = pinged
+
+    def clear(self) -> None:
+        """Report the ping."""
+        self._pinged()
+        super().clear()
+
+
+async def test_a_loop_that_waits_for_its_sockets_is_not_pinged() -> None:
+    watchdog, enough = Watchdog(limit_seconds=3600.0, ping_seconds=0.001), asyncio.Event()
+    looks = Looks(asyncio.get_running_loop(), enough.set)
+    watchdog._stopping = looks
+    watchdog._answered = Answer(looks.pinged)
+    watchdog.start_nowait()
+    await asyncio.wait_for(enough.wait(), 60)
+    watchdog.stop_nowait()
 
 
 async def test_constructing_starts_no_thread() -> None:
