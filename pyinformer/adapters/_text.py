@@ -1,4 +1,4 @@
-"""Prometheus' text format and OpenMetrics, for figures of a MetricsRegistry.
+"""The series of a MetricsRegistry as Prometheus names them, and in its text formats.
 
 prometheus_client renders any registry, at 10 us a line: 40 ms for 50 informers. Here names need no
 escapes, and the labels of a metric are known before, which takes a fifth of the time.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pyinformer._clock import Pace
@@ -42,6 +42,16 @@ def number_text(value: float) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return repr(float(value))
+
+
+def histogram_samples(
+    spec: MetricSpec, labels: Mapping[str, str], value: HistogramValue
+) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield the name, labels and value of each series that a histogram has in Prometheus."""
+    for bound, count in zip((*spec.buckets, math.inf), value.buckets, strict=True):
+        yield f"{spec.name}_bucket", {**labels, "le": number_text(bound)}, count
+    yield f"{spec.name}_count", {**labels}, value.buckets[-1]
+    yield f"{spec.name}_sum", {**labels}, value.sum
 
 
 def _lines(family: MetricFamily, *, is_open_metrics: bool) -> Iterator[str]:

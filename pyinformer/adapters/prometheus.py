@@ -11,7 +11,6 @@ Only this module imports prometheus_client.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import DuplicateTimeseries
 
-from pyinformer.adapters._text import number_text, render
+from pyinformer.adapters._text import histogram_samples, render
 from pyinformer.errors import MetricConflictError
 from pyinformer.metrics import (
     CATALOGUE,
@@ -128,7 +127,7 @@ class PrometheusMetrics(MetricsRegistry):
 
 @final
 class _Collector:
-    """Shows a registry to prometheus_client."""
+    """The collector through which prometheus_client reads the figures of a PrometheusMetrics."""
 
     def __init__(self, metrics: MetricsRegistry, specs: tuple[MetricSpec, ...]) -> None:
         self._metrics = metrics
@@ -162,16 +161,8 @@ def _filled(family: MetricFamily) -> Metric:
     metric = _metric(family.spec)
     for series in family.series:
         if isinstance(series.value, HistogramValue):
-            _add_histogram(metric, family.spec, series.labels, series.value)
+            for sample in histogram_samples(family.spec, series.labels, series.value):
+                metric.add_sample(*sample)
         else:
             metric.add_sample(family.spec.name, series.labels, series.value)
     return metric
-
-
-def _add_histogram(
-    metric: Metric, spec: MetricSpec, labels: dict[str, str], value: HistogramValue
-) -> None:
-    for bound, count in zip((*spec.buckets, math.inf), value.buckets, strict=True):
-        metric.add_sample(f"{spec.name}_bucket", {**labels, "le": number_text(bound)}, count)
-    metric.add_sample(f"{spec.name}_count", labels, value.buckets[-1])
-    metric.add_sample(f"{spec.name}_sum", labels, value.sum)

@@ -5,7 +5,6 @@ What is counted costs what it costs with the registry: a hundredth of OpenTeleme
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final, final
@@ -14,7 +13,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from pyinformer._logging import get_logger
-from pyinformer.adapters._text import number_text
+from pyinformer.adapters._text import histogram_samples
 from pyinformer.adapters.opentelemetry._scope import SCHEMA_URL, SCOPE, scope_version
 from pyinformer.metrics import CATALOGUE, HistogramValue, MetricFamily, MetricSpec, MetricsRegistry
 
@@ -64,14 +63,19 @@ class OpenTelemetryMetrics(MetricsRegistry):
 
 @final
 class _Collection:
-    """Reads a registry once for all the instruments that one collection asks for."""
+    """Reads a registry once in each collection, although each instrument asks for itself.
+
+    Args:
+        registry: the figures.
+    """
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self.known: set[str] = set()
+        """The names of all instruments."""
         self._registry = registry
         self._lock = Lock()
-        self._left: dict[str, list[Observation]] = {}
-        self._unknown: set[str] = set()
+        self._left: dict[str, list[Observation]] = {}  # not asked for in this collection yet
+        self._unknown: set[str] = set()  # metrics that a warning has named
 
     def observe(self, name: str, _options: CallbackOptions) -> list[Observation]:
         """Return the figures of an instrument; on a thread of OpenTelemetry.
@@ -90,9 +94,9 @@ class _Collection:
             if name in self._left:
                 self._left[name].append(observation)
             else:
-                self._is_unknown(family.spec.name)
+                self._warn_of_unknown(family.spec.name)
 
-    def _is_unknown(self, name: str) -> None:
+    def _warn_of_unknown(self, name: str) -> None:
         if name not in self._unknown:
             self._unknown.add(name)
             _log.warning(
@@ -116,7 +120,5 @@ def _observations(family: MetricFamily) -> Iterator[tuple[str, Observation]]:
         if not isinstance(value, HistogramValue):
             yield name, Observation(value, labels)
             continue
-        for bound, count in zip((*family.spec.buckets, math.inf), value.buckets, strict=True):
-            yield f"{name}_bucket", Observation(count, {**labels, "le": number_text(bound)})
-        yield f"{name}_count", Observation(value.buckets[-1], labels)
-        yield f"{name}_sum", Observation(value.sum, labels)
+        for part, its_labels, number in histogram_samples(family.spec, labels, value):
+            yield part, Observation(number, its_labels)
