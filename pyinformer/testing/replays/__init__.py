@@ -1,4 +1,4 @@
-"""Replay: an informer gets again what a recording has, in virtual time."""
+"""Replays of recordings: an informer receives what was recorded, in virtual time."""
 
 from pyinformer.testing.replays._replay import IncompleteRecordingWarning, Replay, replay
 

@@ -1,4 +1,4 @@
-"""`replay`: the incident of a recording happens again, to a real informer, in no time.
+"""`replay`: a real informer receives what was recorded, in virtual time.
 
 The informer runs in an event loop of its own, in a thread, whose clock jumps to the next recorded
 moment. So a replay works in tests with and without an event loop.
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 VW = TypeVar("VW", bound=View)
 
 _POLL_SECONDS: Final = 0.01
-_SLOWER: Final = 1.1
+_SLOWER: Final = 1.1  # how much longer each pause is
 _SETTLE_SECONDS: Final = 600.0  # of virtual time; what was not requested by then never will be
 
 
@@ -40,7 +40,7 @@ class IncompleteRecordingWarning(UserWarning):
 
 @final
 class Replay:
-    """An informer that lives through a recording again; made by `replay`.
+    """Plays one recording to an informer; returned by `replay`.
 
     Args:
         path: the file.
@@ -262,7 +262,7 @@ class Replay:
             poll_seconds=recorded.poll_seconds,
             watch_timeout_seconds=recorded.watch_timeout_seconds,
             max_retry_seconds=lambda _attempts, _error: 0.0,  # the answers come at their times
-            rng=_RecordedChance(self._script, recorded.watch_timeout_seconds),
+            rng=_RecordedRandom(self._script, recorded.watch_timeout_seconds),
         )
 
 
@@ -273,8 +273,8 @@ def _are_idle(informer: SharedInformer[Any]) -> bool:
 
 
 @final
-class _RecordedChance(random.Random):
-    """Draws the timeouts of the recorded watches, and otherwise always the same numbers."""
+class _RecordedRandom(random.Random):
+    """Returns the timeouts of the recorded watches, and otherwise always the same numbers."""
 
     def __init__(self, script: Script, watch_timeout_seconds: tuple[float, float]) -> None:
         super().__init__(0)
@@ -288,7 +288,7 @@ class _RecordedChance(random.Random):
 
 
 def replay(path: str | PathLike[str]) -> Replay:
-    """Return what lets a recorded incident happen again, to be used in a `with` block.
+    """Return a Replay of a recording, to be used in a `with` block.
 
         def test_the_incident() -> None:
             with replay("incident.jsonl") as replayed:

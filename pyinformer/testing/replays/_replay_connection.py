@@ -1,4 +1,4 @@
-"""A connection that answers with a recording: each piece at its recorded time, or at once if later.
+"""A connection that answers with a recording: each piece at its time, or at once if that is past.
 
 What the recorded informer ended by itself ends here a moment later, if the replayed informer has
 not ended it: a later version may have other reasons.
@@ -19,6 +19,7 @@ from pyinformer.transport import Body, ClusterConfig, Query, status_error_from_o
 _SERVER: Final = "http://replay.invalid"  # a name that no resolver can find
 _REFUSED_SECONDS: Final = 1.0  # a request that is repeated at once would stop virtual time
 _LATER_SECONDS: Final = 1.0
+_RELIST_SECONDS: Final = 3.0  # the reflector spreads such lists over 2 s
 _MAX_REFUSALS: Final = 1_000
 _STATUS: Final[dict[Refusal, dict[str, object]]] = {
     Refusal.EXPIRED: {"code": 410, "reason": "Expired", "message": Refusal.EXPIRED.value},
@@ -120,7 +121,7 @@ class ReplayConnection:
             yield _WholeBody(exchange)
             return
         if exchange.accepted_at is None:
-            await self._end(exchange, what)
+            await self.wait_for_end(exchange, what)
         else:
             await self.until(exchange.accepted_at)
         if exchange.kind in {Kind.WATCH, Kind.WATCH_LIST} or exchange.lines:
@@ -168,25 +169,21 @@ class ReplayConnection:
             It never waits.
         """
 
-    async def left(self, exchange: Exchange, what: str) -> None:
-        """Wait for the end of a response that was recorded, and raise its error if it failed.
+    async def _until_complete(self, exchange: Exchange, what: str) -> None:
+        if exchange.ended_at is None or exchange.end != "ended":
+            await self.wait_for_end(exchange, what)
+        else:
+            await self.until(exchange.ended_at)
+
+    async def wait_for_end(self, exchange: Exchange, what: str) -> None:
+        """Wait for the end of an exchange.
 
         Raises:
-            InformerError: the recorded error.
+            InformerError: the error that it ended with.
 
         Cancellation:
             Safe.
         """
-        await self._end(exchange, what)
-
-    async def _until_complete(self, exchange: Exchange, what: str) -> None:
-        if exchange.ended_at is None or exchange.end != "ended":
-            await self._end(exchange, what)
-        else:
-            await self.until(exchange.ended_at)
-
-    async def _end(self, exchange: Exchange, what: str) -> None:
-        """Wait for the end of an exchange and raise its error; return if it ended without one."""
         if exchange.ended_at is None:
             await _forever()
             return
@@ -199,7 +196,7 @@ class ReplayConnection:
             relist = self._script.relist_of(exchange.path, exchange.ended_at)
             if relist is not None:
                 self._on_relist(relist)
-            await self.until(exchange.ended_at + (3.0 if relist else _LATER_SECONDS))
+            await self.until(exchange.ended_at + (_RELIST_SECONDS if relist else _LATER_SECONDS))
 
     async def _exchange(self, method: str, path: str, query: Query, what: str) -> Exchange | bytes:
         found = self._script.answer(method, path, query, self.now)
@@ -212,7 +209,7 @@ class ReplayConnection:
             relist = self._script.relist_of(path, following.at)
             if relist is not None:
                 self._on_relist(relist)
-                await self.until(following.at + 3.0)
+                await self.until(following.at + _RELIST_SECONDS)
         if found is Refusal.UNKNOWN and self._metadata_only and self._script.kind:
             return b'{"kind":"%s","apiVersion":"v1","metadata":{},"items":[]}' % (
                 self._script.kind.encode()
@@ -293,7 +290,7 @@ class _WatchBody:
         """
         lines = self._exchange.lines
         if self._next == len(lines):
-            await self._connection.left(self._exchange, self._what)
+            await self._connection.wait_for_end(self._exchange, self._what)
             return b""
         at, line = lines[self._next]
         await self._connection.until(at)

@@ -19,13 +19,12 @@ from pyinformer.recording import Entry, RecordedError, RecordedFile
 _SHORT_SECONDS: Final = 10.0  # a watch that ends so soon only checks another one
 _NEAR_SECONDS: Final = 15.0  # of equal requests, one that was recorded much later is not meant
 _END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
-_PATH: Final = "/{plural}"
 
 Query = Iterable[tuple[str, str]]
 
 
 class Kind(Enum):
-    """What a request is for."""
+    """What a request asks for; it decides how its recorded exchange is found."""
 
     LIST = "a list"
     WATCH_LIST = "a watch-list"
@@ -34,7 +33,7 @@ class Kind(Enum):
 
     @property
     def loads(self) -> bool:
-        """Whether everything is in the response."""
+        """Whether the response has all objects."""
         return self in {Kind.LIST, Kind.WATCH_LIST}
 
 
@@ -105,7 +104,7 @@ class Exchange:
 @final
 @dataclass(slots=True)
 class Relist:
-    """Everything is listed again, for a reason outside of the responses."""
+    """A recorded request to list everything again, for a reason that is not in a response."""
 
     at: float
     path: str
@@ -115,7 +114,7 @@ class Relist:
 
 
 class Refusal(Enum):
-    """How a request is answered that the recording has no response for."""
+    """Why the recording has no response for a request, and the status that it gets instead."""
 
     EXPIRED = "410: the recorded informer listed here"
     NO_WATCH_LIST = "422: the recorded informer used a list here"
@@ -125,7 +124,7 @@ class Refusal(Enum):
 
 @final
 class Script:
-    """The exchanges of one file, in order.
+    """The exchanges of one file, in order; it decides which of them answers a request.
 
     Args:
         recorded: the file.
@@ -133,7 +132,7 @@ class Script:
 
     def __init__(self, recorded: RecordedFile) -> None:
         header = recorded.header
-        self._plural = _PATH.format(plural=header.plural)
+        self._path_end = f"/{header.plural}"
         self._field_selector = header.field_selector
         self._least_seconds = min(_SHORT_SECONDS, round(header.options.watch_timeout_seconds[0]))
         self._first = recorded.entries[0].at_seconds if recorded.entries else 0.0
@@ -213,7 +212,7 @@ class Script:
 
     def _kind_of(self, method: str, path: str, query: tuple[tuple[str, str], ...]) -> Kind:
         given = dict(query)
-        if method != "GET" or not path.endswith(self._plural):
+        if method != "GET" or not path.endswith(self._path_end):
             return Kind.OTHER
         if given.get("fieldSelector", "") != self._field_selector:
             return Kind.OTHER  # one object, or none
