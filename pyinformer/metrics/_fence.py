@@ -1,4 +1,4 @@
-"""Metrics systems of users, fenced: an error in one never reaches what is measured."""
+"""Wraps a user's metrics system, so that its errors never reach the code that is measured."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _fence_of(metrics: Metrics) -> TelemetryFence:
 
 @final
 class _FencedHandle:
-    """One function of a handle, which may raise."""
+    """A counter, gauge or histogram: passes each value to the user's one, and drops its errors."""
 
     __slots__ = ("_call", "_fence", "_name")
 
@@ -89,7 +89,7 @@ class _FencedHandle:
 
 @final
 class _Fenced(NeverRaises):
-    """Metrics, or a scope of them, whose errors are dropped."""
+    """A user's metrics, or a scope of them, whose errors are dropped."""
 
     __slots__ = ("_close", "_fence", "_metrics")
 

@@ -87,7 +87,7 @@ class MetricFamily(NamedTuple):
 
 
 class _Cell(Protocol):
-    """A bound series."""
+    """The value of one bound series, as the registry reads it."""
 
     holders: int
     """How many scopes hold it."""

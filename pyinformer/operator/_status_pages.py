@@ -60,6 +60,7 @@ _WAITS: Final = b""  # lets the event loop run
 
 _Record = TypeVar("_Record")
 Judge: TypeAlias = Callable[[Sequence[Status]], HealthVerdict]
+"""Decides one question, such as whether the program is ready, from the statuses of everything."""
 
 
 @final
@@ -68,7 +69,7 @@ class StatusPages:
 
     Args:
         watched: returns the factories, informers, controllers and groups.
-        judges: decide from their statuses whether the program is alive, ready; by the question.
+        judges: by the question, which is `live` or `ready`.
         pooled: returns the clusters of pools.
     """
 
@@ -224,6 +225,7 @@ def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
 
 
 def _waiting(steps: Generator[None, None, FactoryStatus]) -> Generator[bytes, None, FactoryStatus]:
+    """Return the status of a factory; let the event loop run between its informers."""
     while True:
         try:
             next(steps)
@@ -259,6 +261,7 @@ def _name_of(informer: SharedInformer[Any]) -> str:
 
 
 def _names_of(informer: SharedInformer[Any]) -> tuple[str, ...]:
+    """Return the names that several informers may have: empty for any, `pods`, `pods.v1`."""
     resource = informer.scope.resource
     return ("", resource.resource, str(resource))
 
@@ -322,10 +325,12 @@ def _cluster(name: str, cluster: Cluster | None, pooled: PooledClusterStatus | N
 
 
 def _member(name: str, value: JSONValue) -> bytes:
+    """Return a member of the page's object; `schema`, the first one, stands before it."""
     return f',\n"{name}": {json.dumps(value)}'.encode()
 
 
 def _members(name: str, records: Iterable[JSONObject]) -> Iterator[bytes]:
+    """Yield a member that is a list, in a piece for each record."""
     yield f',\n"{name}": ['.encode()
     between = b"\n"
     for record in records:
@@ -335,11 +340,9 @@ def _members(name: str, records: Iterable[JSONObject]) -> Iterator[bytes]:
 
 
 def _plain(record: object) -> JSONObject:
-    return cast("JSONObject", _rounded(_builtins(record)))
-
-
-def _builtins(record: object) -> object:
-    return msgspec.to_builtins(record, str_keys=True, enc_hook=_dict_of)
+    """Return a record as JSON values, its seconds rounded."""
+    values = msgspec.to_builtins(record, str_keys=True, enc_hook=_dict_of)
+    return cast("JSONObject", _rounded(values))
 
 
 def _rounded(value: object) -> object:

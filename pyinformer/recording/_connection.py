@@ -1,4 +1,4 @@
-"""A connection that keeps what passes through it.
+"""A connection that records the requests and responses that pass through it.
 
 It is put in place of a connection when a recording begins, and taken away at its end, so nothing is
 checked per event while nothing is recorded. The bodies of streams that are open at the end stop
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RequestRecorder(Protocol):
-    """Keeps what is known of requests."""
+    """Receives the requests and responses of a RecordingConnection."""
 
     def begin(self, method: str, path: str, query: Query, *, shape: str) -> int:
         """Record that a request is sent, and return its number."""
@@ -48,7 +48,7 @@ class RecordingConnection:
 
     Args:
         inner: the connection that is used.
-        recorder: what keeps it.
+        recorder: receives what passes through it.
     """
 
     @staticmethod

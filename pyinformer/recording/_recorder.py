@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 class LineReader(Protocol):
-    """What takes the lines of a watch."""
+    """The part of the reflector that applies the lines of a watch, after they are recorded."""
 
     def on_line(self, data: bytes | bytearray, start: int, end: int) -> None:
-        """Take one line."""
+        """Apply one line, `data[start:end]`."""
         ...
 
     def on_oversized(self, head: bytes, size_bytes: int) -> None:
-        """Take the head of a line that is too long."""
+        """Apply the head of a line that is too long."""
         ...
 
 
 class Followed(Protocol):
-    """A reflector, as its recorder sees it."""
+    """What the recorder reads and calls of a reflector."""
 
     @property
     def path(self) -> str:
@@ -118,7 +118,7 @@ class Recorder:
         self._writer.start(call_soon, on_full=self._rotate, on_room=self._end_gap)
 
     def attach(self, followed: Followed) -> Tap:
-        """Record a reflector from now on; return what it reports to."""
+        """Record a reflector from now on; return the tap that it reports to."""
         tap = Tap(followed, self)
         self._taps.append(tap)
         followed.use_connection(RecordingConnection.around(followed.connection, self))
@@ -126,7 +126,7 @@ class Recorder:
         return tap
 
     def detach(self, tap: Tap) -> None:
-        """Record a reflector no more: its scope is not followed any longer."""
+        """Stop recording a reflector: the informer does not follow its scope any longer."""
         self._taps.remove(tap)
         tap.detach()
 
@@ -224,11 +224,11 @@ class Recorder:
 
 @final
 class Tap:
-    """One reflector that is recorded; the reflector reports to it.
+    """Records one reflector: its lines, its relists, and snapshots of its cache.
 
     Args:
         followed: the reflector.
-        recorder: keeps what happens.
+        recorder: receives what is recorded.
     """
 
     def __init__(self, followed: Followed, recorder: Recorder) -> None:
@@ -278,10 +278,9 @@ class Tap:
             reader: takes the lines.
             rest: lines that have arrived already.
         """
-        is_recorded = isinstance(body, RecordedBody) and not self._is_stale
-        self._is_stale = False
+        was_stale, self._is_stale = self._is_stale, False
         self._splitter, self._reader = splitter, reader
-        if is_recorded and isinstance(body, RecordedBody):
+        if isinstance(body, RecordedBody) and not was_stale:
             self._number = body.number
         else:
             self._number = self._join()

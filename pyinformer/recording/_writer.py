@@ -75,12 +75,13 @@ class Ended:
 
     entry: dict[str, object]
     is_complete: bool
+    """Whether its body was put whole, so that a list or another body is written now."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The items of a snapshot, and the list around them."""
+    """A snapshot of a cache as a list: its items, and `around`, which is the list without them."""
 
     items: Sequence[bytes] | Iterable[bytes]
     around: dict[str, object]
@@ -97,7 +98,7 @@ class NextFile:
 @final
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Any other line."""
+    """Any other line of the file, such as a gap or the end of the recording."""
 
     entry: dict[str, object]
 
@@ -107,7 +108,7 @@ Step = bytes | LineBuffer | Opened | Ended | Contents | NextFile | Note
 
 @final
 class RecordingWriter:
-    """Writes the steps of a recording to its files. All methods belong to the event loop.
+    """Writes the steps of a recording to its files; called on the event loop, if not stated.
 
     Args:
         path: the newest file; the one before has `.1` before its suffix.
@@ -460,7 +461,7 @@ class RecordingWriter:
 
 
 def _nothing() -> None:
-    """Report nothing: the thread was not started."""
+    """Do nothing: `start` has not set the callback yet."""
 
 
 def _file_error(path: Path, error: OSError) -> RecordingFileError:
@@ -471,7 +472,7 @@ def _file_error(path: Path, error: OSError) -> RecordingFileError:
 
 @final
 class _Block:
-    """Lines that are written together."""
+    """Lines of the file that are written together."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -504,7 +505,7 @@ class _Block:
         self.size += len(line)
 
     def take(self) -> tuple[bytes, int]:
-        """Return all lines and how many texts are in them, and begin again."""
+        """Return all lines, and how many texts of the server are in them, and remove them."""
         data, lines = b"".join(self._parts), self._lines
         self._parts.clear()
         self.size = self._lines = 0
@@ -513,7 +514,7 @@ class _Block:
 
 @final
 class _Splitter:
-    """Splits the body of one response into what is recorded of it."""
+    """Splits the body of one response into lines of the file, and hides its secrets."""
 
     def __init__(self, number: int, shape: str, mask: Mask) -> None:
         self._number = number
@@ -573,14 +574,12 @@ class _Splitter:
         self._out.entry(self._at, {"of": self._number, "unreadable": size})
 
     def _on_line(self, data: bytes | bytearray, start: int, end: int) -> None:
-        line = self._mask.line(bytes(memoryview(data)[start:end]))
-        if line is None:
-            self._unreadable(end - start)
-        else:
-            self._out.add(b'{"t":%.6f,"of":%d,"line":' % (self._at, self._number), line)
+        self._put_line(self._mask.line(bytes(memoryview(data)[start:end])), end - start)
 
     def _on_oversized(self, head: bytes, size_bytes: int) -> None:
-        line = self._mask.line(head) if head else None
+        self._put_line(self._mask.line(head) if head else None, size_bytes)
+
+    def _put_line(self, line: bytes | None, size_bytes: int) -> None:
         if line is None:
             self._unreadable(size_bytes)
         else:

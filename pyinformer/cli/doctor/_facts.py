@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginFacts:
-    """What authenticates requests; holds no secret."""
+    """The credentials of requests: their kind and expiry, without any secret."""
 
     kind: str
     """Such as `a token file`."""
@@ -34,7 +34,7 @@ class LoginFacts:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """A server, and how it is reached."""
+    """What was measured and read of a server, and of the way to it."""
 
     source: str
     """Where the configuration came from."""
@@ -53,7 +53,7 @@ class ServerFacts:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """One right, as the server answers for this user."""
+    """Whether this user may use one verb on a resource, as the server answers."""
 
     verb: str
     namespace: str | None
@@ -65,7 +65,7 @@ class Right:
 @final
 @dataclass(slots=True, kw_only=True)
 class ResourceFacts:
-    """One resource in the namespaces that were asked for."""
+    """What the server offers for one resource, in the namespaces that were named."""
 
     resource: GroupVersionResource
     namespaces: tuple[str, ...] | None

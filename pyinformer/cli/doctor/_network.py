@@ -88,7 +88,7 @@ async def measure_network(
 
 @final
 class _Probe:
-    """Takes the steps in a thread, and records each as soon as it is done."""
+    """The steps of `measure_network`, for a thread; each is in the facts as soon as it is done."""
 
     def __init__(
         self,

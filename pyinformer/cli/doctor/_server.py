@@ -88,6 +88,8 @@ async def examine_server(
 
 
 class _Limits(NamedTuple):
+    """How long the checks of a resource may take, as for `examine_server`."""
+
     timeout_seconds: float
     idle_seconds: float | None
 
