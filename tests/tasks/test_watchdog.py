@@ -59,7 +59,7 @@ def impatient() -> Watchdog:
 
 async def answered(watchdog: Watchdog) -> None:
     """Keep the loop busy until the watchdog has pinged it and had its answer."""
-    while not watchdog._answered.is_set():  # noqa: ASYNC110 - an Event would let the loop wait
+    while not watchdog._answered.is_set():  # an Event would let the loop wait
         sum(range(500_000))
         await asyncio.sleep(0)
 
