@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,31 +26,38 @@ from tests.virtual_time import VirtualTimeLoop, elapse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _SPACING: Final = 0.002
 _AUTHORITY: Final = trustme.CA()
 
 
-def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _AUTHORITY.issue_cert("server").configure_cert(server)
-    client = ssl.create_default_context()
-    _AUTHORITY.configure_trust(client)
-    return client, server
+def _client_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    _AUTHORITY.configure_trust(context)
+    return context
 
 
-_CLIENT, _SERVER = _contexts()
+def _server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _AUTHORITY.issue_cert("server").configure_cert(context)
+    return context
+
+
+_CLIENT, _SERVER = _client_context(), _server_context()
 
 
 class Peer:
     """The server's end: it speaks TLS where it is asked to, and sends at once."""
 
-    def __init__(self, sock: socket.socket, *, tls: bool) -> None:
+    def __init__(
+        self, sock: socket.socket, *, tls: bool, context: ssl.SSLContext = _SERVER
+    ) -> None:
         self.sock = sock
         self.sock.setblocking(False)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = (
-            _SERVER.wrap_bio(self._incoming, self._outgoing, server_side=True) if tls else None
+            context.wrap_bio(self._incoming, self._outgoing, server_side=True) if tls else None
         )
 
     async def shake_hands(self) -> None:
@@ -170,9 +180,11 @@ async def opened(ours: socket.socket, theirs: socket.socket, *, tls: bool) -> tu
     return watch, peer
 
 
-async def connected(ours: socket.socket, theirs: socket.socket, *, tls: bool) -> tuple[Watch, Peer]:
+async def connected(
+    ours: socket.socket, theirs: socket.socket, *, tls: bool, context: ssl.SSLContext = _SERVER
+) -> tuple[Watch, Peer]:
     """Connect both ends, and send the head of the response."""
-    watch, peer = Watch(ours, tls=tls), Peer(theirs, tls=tls)
+    watch, peer = Watch(ours, tls=tls), Peer(theirs, tls=tls, context=context)
     async with asyncio.TaskGroup() as both:
         both.create_task(watch.transport.open())
         both.create_task(peer.shake_hands())
@@ -412,6 +424,70 @@ async def test_what_was_decrypted_is_read_though_a_timer_finds_the_end_of_the_co
             while data := await watch.response.read():
                 found.extend(data)
     assert found == 5 * piece
+
+
+class _Records:
+    """Encrypts records of TLS 1.3, since Python's ssl cannot send a KeyUpdate (RFC 8446, 5.2).
+
+    Args:
+        cipher: the name of the connection's cipher suite.
+        secret: the traffic secret of the sender.
+        sent: how many records were encrypted with it.
+    """
+
+    def __init__(self, cipher: str, secret: bytes, *, sent: int) -> None:
+        self._hash = hashes.SHA384() if cipher.endswith("SHA384") else hashes.SHA256()
+        self._cipher = ChaCha20Poly1305 if "CHACHA20" in cipher else AESGCM
+        self._key_bytes = 16 if "AES_128" in cipher else 32
+        self._secret = secret
+        self._sent = sent
+
+    def update(self) -> None:
+        """Use the next secret (RFC 8446, 7.2)."""
+        self._secret = self._expanded("traffic upd", self._hash.digest_size)
+        self._sent = 0
+
+    def record(self, content: bytes, content_type: int) -> bytes:
+        key, base = self._expanded("key", self._key_bytes), self._expanded("iv", 12)
+        nonce = int.from_bytes(base) ^ self._sent
+        self._sent += 1
+        plain = content + bytes([content_type])
+        head = struct.pack(">BHH", 23, 0x0303, len(plain) + 16)
+        return head + self._cipher(key).encrypt(nonce.to_bytes(12), plain, head)
+
+    def _expanded(self, label: str, size: int) -> bytes:
+        name = f"tls13 {label}".encode()
+        info = struct.pack(">HB", size, len(name)) + name + b"\0"
+        return HKDFExpand(self._hash, size, info).derive(self._secret)
+
+
+@pytest.mark.virtual_time
+async def test_a_watch_continues_with_the_new_keys_that_its_server_asks_for(tmp_path: Path) -> None:
+    """OpenSSL answers with its own KeyUpdate before the next request."""
+    context, secrets = _server_context(), tmp_path / "secrets"
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0  # the first record with this secret is the head of the response
+    context.keylog_filename = str(secrets)
+    with _sockets() as pair:
+        watch, peer = await connected(*pair, tls=True, context=context)
+        reader = asyncio.ensure_future(watch.deliver(_SPACING))
+        assert peer.tls is not None
+        cipher = peer.tls.cipher()
+        assert cipher is not None
+        found = dict(
+            line.split()[::2] for line in secrets.read_text().splitlines() if line[0] != "#"
+        )
+        records = _Records(cipher[0], bytes.fromhex(found["SERVER_TRAFFIC_SECRET_0"]), sent=1)
+        peer.sock.send(records.record(b"\x18\0\0\1\1", 22))  # KeyUpdate, update_requested
+        records.update()
+        await elapse(1)
+        peer.sock.send(records.record(chunk(b"event"), 23))
+        await elapse(1)
+        assert watch.body == b"event"
+        watch.response.send(b"request")
+        assert await peer.received(7) == b"request"
+        watch.transport.abort()
+        await asyncio.wait([reader])
 
 
 class _LoopOfWindows(asyncio.SelectorEventLoop):
