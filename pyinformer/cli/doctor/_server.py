@@ -167,25 +167,17 @@ async def _version(cluster: Cluster, timeout_seconds: float) -> tuple[str, float
 async def _login_facts(config: ClusterConfig) -> tuple[LoginFacts, ssl.SSLContext | None]:
     """Return what is known of the credentials, and the TLS settings with their certificate."""
     credentials = config.credentials
-    kind, is_renewed, age = _NONE, False, None
-    if isinstance(credentials, StaticCredentials):
-        kind = "a token or password that is not renewed"
-    elif isinstance(credentials, RenewingCredentials):
-        kind = "the token of the kubeconfig, or of an exec plug-in that names no expiry"
-    elif isinstance(credentials, TokenFileCredentials):
-        kind, is_renewed, age = f"the token file {credentials.path}", True, _age(credentials.path)
     try:
         headers = await credentials.headers()
         own = getattr(credentials, "certificate", None)
         context = config.ssl_context(own)
     except ConfigurationError as error:
-        return LoginFacts(kind=kind, error=str(error)), None
-    if isinstance(credentials, RenewingCredentials) and credentials.expires_at is not None:
-        kind, is_renewed = "a login of an exec plug-in or auth provider", True
+        return LoginFacts(kind=_kind_of(credentials)[0], error=str(error)), None
     text = b"" if own is None else str(own.certificate).encode()
     if own is None and config.client_certificate_file is not None:
         text = Path(config.client_certificate_file).read_bytes()  # noqa: ASYNC240 - a small file
     certificate = certificate_of(text)
+    kind, is_renewed = _kind_of(credentials)
     has_token = "Authorization" in headers
     if not has_token:
         kind = _NONE if certificate is None else "a client certificate"
@@ -194,10 +186,23 @@ async def _login_facts(config: ClusterConfig) -> tuple[LoginFacts, ssl.SSLContex
         has_token=has_token,
         is_renewed=is_renewed,
         token_expires_at=_expiry(credentials, headers),
-        file_age_seconds=age,
+        file_age_seconds=_file_age(credentials),
         certificate=certificate,
     )
     return facts, context
+
+
+def _kind_of(credentials: object) -> tuple[str, bool]:
+    """Return what credentials are, and whether they are renewed; an expiry is known after use."""
+    if isinstance(credentials, StaticCredentials):
+        return "a token or password that is not renewed", False
+    if isinstance(credentials, RenewingCredentials):
+        if credentials.expires_at is None:
+            return "the token of the kubeconfig, or of an exec plug-in that names no expiry", False
+        return "a login of an exec plug-in or auth provider", True
+    if isinstance(credentials, TokenFileCredentials):
+        return f"the token file {credentials.path}", True
+    return _NONE, False
 
 
 def _expiry(credentials: object, headers: Mapping[str, str]) -> float | None:
@@ -205,8 +210,10 @@ def _expiry(credentials: object, headers: Mapping[str, str]) -> float | None:
     return of_login if of_login is not None else token_expiry(headers.get("Authorization", ""))
 
 
-def _age(path: Path) -> float | None:
+def _file_age(credentials: object) -> float | None:
+    if not isinstance(credentials, TokenFileCredentials):
+        return None
     try:
-        return wall_time() - path.stat().st_mtime
+        return wall_time() - credentials.path.stat().st_mtime
     except OSError:
         return None
