@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from pyinformer.cluster import Cluster
-    from pyinformer.leaderelection import LeaderElection, Term, WrittenVersions
+    from pyinformer.controller import ControllerOptions
+    from pyinformer.leaderelection import (
+        LeaderElection,
+        LeaderElectionOptions,
+        Term,
+        WrittenVersions,
+    )
     from pyinformer.metrics import Metrics
     from pyinformer.operator._builder import ControllerBuilder
     from pyinformer.operator._reconciler import Reconciler
@@ -74,13 +80,8 @@ class ElectedControllers(Startable):
         options = [one.options for one in builder.reconcilers]
         options += [one.options for one in builder.timers]
         self._sync_timeout_seconds = max(one.sync_timeout_seconds for one in options)
-        end_seconds = max(one.drain_timeout_seconds + one.grace_seconds for one in options)
-        least_seconds = end_seconds + _CLOSE_SECONDS
-        chosen = election.options
-        durations = replace(
-            chosen, end_timeout_seconds=max(chosen.end_timeout_seconds, least_seconds)
-        )
-        self._barrier_timeout_seconds = chosen.barrier_timeout_seconds
+        durations = _durations_of(election, options)
+        self._barrier_timeout_seconds = durations.barrier_timeout_seconds
         name = election.name or ""
         self._recorder = EventRecorder(cluster, name)
         is_asked = election.ends_process
@@ -335,6 +336,18 @@ class ElectedControllers(Startable):
         if group is not None:
             return group.status()
         return ControllerGroupStatus(controllers=(), watchdog=Watchdog().statistics(), abandoned=())
+
+
+def _durations_of(
+    election: LeaderElection, controllers: Iterable[ControllerOptions]
+) -> LeaderElectionOptions:
+    """Return the options of an election, with enough time at a term's end for each controller."""
+    end_seconds = max(one.drain_timeout_seconds + one.grace_seconds for one in controllers)
+    chosen = election.options
+    return replace(
+        chosen,
+        end_timeout_seconds=max(chosen.end_timeout_seconds, end_seconds + _CLOSE_SECONDS),
+    )
 
 
 def _later(first: str, second: str) -> str:
