@@ -19,7 +19,7 @@ _log = get_logger(__name__)
 
 @final
 class Scrape(NamedTuple):
-    """What answers a scrape."""
+    """The answer to one scrape: its content type and the rendered figures."""
 
     content_type: str
     body: bytes
@@ -33,7 +33,7 @@ _Reply: TypeAlias = Callable[[Scrape], None]
 @final
 @dataclass(slots=True)
 class _Rendering:
-    """A format, and the scrapes that wait for it."""
+    """One rendering that has not begun: its format, and the scrapes that wait for it."""
 
     render: Callable[[], bytes]
     replies: list[_Reply] = field(default_factory=list)

@@ -52,7 +52,7 @@ def scrape(accept: str) -> bytes:
     return f"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n".encode()
 
 
-async def test_metrics_are_served_to_who_may_ask_probes_in_the_format_that_they_accept() -> None:
+async def test_clients_that_may_ask_probes_get_metrics_in_the_format_that_they_accept() -> None:
     metrics = PrometheusMetrics()
     metrics.counter("app_calls_total", {}).inc()
     async with Health().server(metrics=metrics) as server:

@@ -467,6 +467,8 @@ def _abandoned(names: Sequence[str]) -> Found:
 @final
 @dataclass(frozen=True, slots=True)
 class _Candidate:
+    """A replica in a leader election, as its status page shows it."""
+
     url: str
     election: PageFields
     identity: str = field(init=False)
