@@ -417,6 +417,8 @@ class Listener(Generic[V]):
             now = loop.time()
             calls = self._calls_per_look(event, now, now - looked_at, calls)
             looked_at = now
+            if self.has_synced and mailbox.room and not queue:
+                return False  # nothing waits, so there is nothing to look at
         return True
 
     async def _wait_for(self, result: Awaitable[object], loop: asyncio.AbstractEventLoop) -> None:

@@ -109,8 +109,11 @@ class Mailbox(Generic[V]):
 
     def put_nowait(self, event: Event[V]) -> None:
         """Add one event; the hot path of every informer."""
-        if 0 < len(self.queue) < self.room:
-            self.queue.append(event)
+        queue = self.queue
+        if len(queue) < self.room:
+            queue.append(event)
+            if len(queue) == 1:
+                self._on_first()
         else:
             self._put_slowly(event)
 
@@ -276,7 +279,9 @@ class Mailbox(Generic[V]):
 
     def observe_nowait(self, now: float) -> None:
         """Sample depth and age; called periodically by the reader."""
-        self._peak = max(self._peak, self.depth)
+        depth = self.depth
+        if depth > self._peak:
+            self._peak = depth
         if self.places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
             self._mark_place = self.places_left + self._places()
@@ -324,11 +329,15 @@ class Mailbox(Generic[V]):
         return not (self.queue or self._slots or self._initial or self._resyncs)
 
     def _places(self) -> int:
+        if self.room:
+            return len(self.queue)
         return len(self._initial or ()) + len(self.queue) + len(self._slots)
 
     @property
     def depth(self) -> int:
         """How many events wait; readable from any thread."""
+        if self.room:
+            return len(self.queue)
         return self._places() + self._pairs + len(self._resyncs or ())
 
     def _settle(self) -> None:

@@ -36,7 +36,7 @@ def scan_chunks(
         it; if not, the bytes there are not of the usual shape.
     """
     find = buffer.find
-    while True:
+    while position < end:
         line_end = find(b"\r\n", position, position + _SIZE_LINE_BYTES)
         start = line_end + 2
         if line_end < 0 or start > end:
@@ -56,3 +56,4 @@ def scan_chunks(
             return position, False
         take(buffer, start, stop)
         position = stop + 2
+    return position, True

@@ -384,7 +384,8 @@ class WatchResponse(asyncio.BufferedProtocol):
         try:
             while not self._has_head and self._parse_head():
                 pass
-            self._push_pieces()
+            if self._pieces:
+                self._push_pieces()
             if self._scans:
                 self._scan(self._take or self._collect)
             if self._has_head and not self._scans and self._filled:
