@@ -66,14 +66,15 @@ def _status_bytes(process: Path, field: str) -> int | None:
 
 
 class ServerUse:
-    """What another process uses between two moments (Linux only).
+    """What a process uses between two moments; without /proc it measures nothing.
 
     Args:
-        pid: the process; None measures nothing.
+        pid: the process; None, for one that has ended, measures nothing.
     """
 
     def __init__(self, pid: int | None) -> None:
-        self._process = None if pid is None else Path(f"/proc/{pid}")
+        process = Path(f"/proc/{pid}")
+        self._process = process if process.exists() else None
         self._began = (0.0, 0)
         self._figures: dict[str, float] = {}
 

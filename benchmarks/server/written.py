@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -63,10 +64,10 @@ class RunningServer:
 
     server: Server
     url: str
+    pid: int | None
+    """Of its process, which is this one for the embedded server; None if it has ended."""
     ca_file: str = ""
     token: str = ""
-    pid: int | None = None
-    """Of its own process; None where it runs in this one."""
 
 
 @contextlib.contextmanager
@@ -82,10 +83,10 @@ def running(*, is_real: bool) -> Iterator[RunningServer]:
     """
     if is_real:
         with KubeAPIServer(build=True) as real:
-            yield RunningServer(real, real.url, str(real.ca_file), real.token, real.pid)
+            yield RunningServer(real, real.url, real.pid, str(real.ca_file), real.token)
     else:
         with APIServer() as embedded:
-            yield RunningServer(embedded, embedded.url)
+            yield RunningServer(embedded, embedded.url, os.getpid())
 
 
 @dataclass(slots=True)
