@@ -377,7 +377,7 @@ class Listener(Generic[V]):
                 self._waiter = loop.create_future()
                 await self._waiter
 
-    async def _deliver_for_a_while(  # noqa: C901  (each event of each handler passes this loop)
+    async def _deliver_for_a_while(  # noqa: C901, PLR0912  (each event of each handler passes it)
         self, loop: asyncio.AbstractEventLoop
     ) -> bool:
         """Call until the budget is spent or nothing waits; return whether something may wait."""

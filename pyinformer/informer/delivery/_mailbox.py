@@ -280,8 +280,7 @@ class Mailbox(Generic[V]):
     def observe_nowait(self, now: float) -> None:
         """Sample depth and age; called periodically by the reader."""
         depth = self.depth
-        if depth > self._peak:
-            self._peak = depth
+        self._peak = max(self._peak, depth)
         if self.places_left >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
             self._mark_place = self.places_left + self._places()
