@@ -9,6 +9,7 @@ from pyinformer.apimachinery import V
 from pyinformer.informer._own_writes import RecentWrites
 from pyinformer.informer._state_changes import StateCallbacks
 from pyinformer.store import Indexer, OverlayEntries
+from pyinformer.tasks import Turn
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
@@ -36,6 +37,8 @@ class InformerContext(Generic[V]):
     recent_writes: RecentWrites = field(default_factory=RecentWrites)
     state_callbacks: StateCallbacks = field(default_factory=StateCallbacks)
     """Called at each change of state of any cache."""
+    turn: Turn = field(default_factory=Turn)
+    """Ended by the reflectors when all that arrived at once is applied; calls idle handlers."""
 
     def new_indexer(self) -> Indexer[V]:
         """Return an empty cache with all indexes."""

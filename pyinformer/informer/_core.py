@@ -117,6 +117,7 @@ class InformerCore(Generic[V]):
             self.caches,
             on_crash=self.lifecycle.break_nowait,
             check_loop=self.lifecycle.loop.check,
+            turn=self.context.turn,
         )
         self.introspection: Introspection[V] = Introspection(
             self.context,

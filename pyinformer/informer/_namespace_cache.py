@@ -103,6 +103,7 @@ class NamespaceCache(Generic[V]):
             on_change=self._on_change,
             on_suspicion=self._on_suspicion,
             on_large=caches.on_large_object,
+            turn=context.turn,
         )
         self.freshness.follow(self.reflector, on_missed_state=self.sink.on_missed_state)
         self.auditor: Auditor = Auditor(

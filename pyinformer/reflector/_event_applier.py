@@ -14,6 +14,7 @@ from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated, V
 from pyinformer.errors import InvalidObjectError, ProtocolError
 from pyinformer.reflector.guard import Decision, Suspicion
 from pyinformer.reflector.machine.steps import Breach
+from pyinformer.tasks import Turn
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -66,6 +67,7 @@ class EventApplier(Generic[V]):
         sink: receives the events that are applied.
         selective: a selector is in force, so a deleted object may still exist.
         on_skipped: called with the error of each object that cannot be identified.
+        turn: opened before an event is applied; whoever reads the watch ends it.
     """
 
     __slots__ = (
@@ -78,6 +80,7 @@ class EventApplier(Generic[V]):
         "_on_skipped",
         "_selective",
         "_sink",
+        "_turn",
         "added",
         "bookmarks",
         "deleted",
@@ -93,12 +96,14 @@ class EventApplier(Generic[V]):
         *,
         selective: bool = False,
         on_skipped: Callable[[InvalidObjectError], None] = lambda _: None,
+        turn: Turn | None = None,
     ) -> None:
         self._codec = codec
         self._guard = guard
         self._sink = sink
         self._selective = selective
         self._on_skipped = on_skipped
+        self._turn = turn or Turn()
         # Looked up once here instead of at every event.
         self._decode_object = codec.decode
         self._get, self._apply = sink.get, sink.apply_nowait
@@ -132,6 +137,7 @@ class EventApplier(Generic[V]):
             except InvalidObjectError:
                 self._apply_slowly(MODIFIED, bytes(memoryview(data)[start:end]))
                 return
+            self._turn.is_open = True
             old = self._get(new._key)
             if old is not None and self._apply_newer(old, new, self._apply):
                 self.modified += 1

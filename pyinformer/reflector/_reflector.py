@@ -64,7 +64,7 @@ from pyinformer.reflector.history import (
     is_built_in,
 )
 from pyinformer.reflector.machine import ReflectorMachine, ReflectorState, WatchListMemory, steps
-from pyinformer.tasks import error_text, trace_text
+from pyinformer.tasks import Turn, error_text, trace_text
 from pyinformer.transport import ADDED, BOOKMARK, DELETED, MODIFIED
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class Reflector(Generic[V]):
         on_change: called after each change of state, on the loop.
         on_suspicion: called with the reason when the cache should be compared with the server.
         on_large: called for each object with a body of more than 16 KiB, before the sink has it.
+        turn: ended when all events that arrived at once are in the sink.
 
     Source:
         client-go tools/cache/reflector.go.
@@ -158,6 +159,7 @@ class Reflector(Generic[V]):
         on_change: Callable[[], None] | None = None,
         on_suspicion: Callable[[str], None] | None = None,
         on_large: Callable[[], None] | None = None,
+        turn: Turn | None = None,
     ) -> None:
         if projection is not None:
             check_view(cast("type[View]", projection))
@@ -219,6 +221,7 @@ class Reflector(Generic[V]):
             reporter=self._reporter,
             audits=audits,
             journal=self.journal,
+            turn=turn or Turn(),
         )
         self._counts = Counts()
         self._is_in_line = False

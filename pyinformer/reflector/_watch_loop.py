@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector._tap import ReflectorTap
     from pyinformer.reflector.guard import Guard
     from pyinformer.reflector.machine import ReflectorMachine
+    from pyinformer.tasks import Turn
     from pyinformer.transport import Body, ListWatch
 
 _LONG_LINE_SECONDS = 60.0  # with the 75 s of silence, etcd's 1.5 MiB arrive at 12 KiB/s
@@ -88,6 +89,7 @@ class WatchLoop(Generic[V]):
         reporter: reports the state that changes by that.
         audits: is asked for a comparison when an object cannot be identified.
         journal: where rare events are written.
+        turn: ended when all that arrived at once is applied.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class WatchLoop(Generic[V]):
         reporter: StateReporter,
         audits: AuditRequests,
         journal: Journal,
+        turn: Turn,
     ) -> None:
         self.liveness: Liveness = Liveness()
         """What arrived last."""
@@ -117,6 +120,7 @@ class WatchLoop(Generic[V]):
         self._reporter = reporter
         self._audits = audits
         self._journal = journal
+        self._turn = turn
         self._now = anyio.current_time
         self._followed = _Followed(self.applier())
         self._tap: ReflectorTap | None = None
@@ -214,6 +218,7 @@ class WatchLoop(Generic[V]):
             self._sink,
             selective=self._list_watch.is_selective,
             on_skipped=self._on_skipped,
+            turn=self._turn,
         )
 
     def totals(self) -> StreamTotals:
@@ -235,6 +240,7 @@ class WatchLoop(Generic[V]):
         try:
             for line in rest:
                 applier.on_line(line, 0, len(line))
+            self._turn.end()
             if silent_seconds := await self._read(body, splitter, applier):
                 return WatchSilent(silent_seconds)
             end = "ended"
@@ -245,6 +251,7 @@ class WatchLoop(Generic[V]):
             lasted = self._now() - started
             return WatchFailed(error, established=applier.frames > 0, seconds=lasted)
         finally:
+            self._turn.end()  # it is open if a line could not be applied
             self._stream = None
             if self._tap is not None:
                 self._tap.on_left(end, failure)
@@ -293,6 +300,7 @@ class WatchLoop(Generic[V]):
     def _on_turn(self, applier: EventApplier[V], idle: IdleTimer) -> Callable[[], bool]:
         """Return what records that something arrived; only whole events and bookmarks count."""
         liveness, clock = self.liveness, asyncio.get_running_loop().time
+        end_turn = self._turn.end
         progressed, bookmarks, events = False, 0, 0
 
         def on_turn() -> bool:
@@ -305,6 +313,7 @@ class WatchLoop(Generic[V]):
             elif arrived != events:
                 liveness.last_event_at = now
             else:
+                end_turn()
                 return True
             events = arrived
             idle.progressed_at = now
@@ -312,6 +321,7 @@ class WatchLoop(Generic[V]):
                 progressed = True
                 if self._machine.progressed():
                     self._reporter.changed()
+            end_turn()
             return True
 
         return on_turn

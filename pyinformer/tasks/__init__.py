@@ -16,6 +16,7 @@ from pyinformer.tasks._runner import program_runner
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
 from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
+from pyinformer.tasks._turn import Turn
 from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserTask,
@@ -37,6 +38,7 @@ __all__ = [
     "Startable",
     "Throttle",
     "TimeBudget",
+    "Turn",
     "UserTask",
     "UserTasks",
     "Watchdog",

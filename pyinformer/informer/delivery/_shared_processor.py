@@ -14,7 +14,7 @@ import anyio
 from pyinformer.apimachinery import Event, KubeObject, V, View, check_seconds
 from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, UserTasks
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, Turn, UserTasks
 from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class SharedProcessor(Generic[V]):
         feed: feeds the handlers and streams.
         on_crash: called with the error if a handler's task ends by one of our own.
         check_loop: raises for a caller outside of the informer's event loop.
+        turn: at its end, idle handlers are called for an event that was applied in it.
 
     Source:
         client-go tools/cache/shared_informer.go, sharedProcessor.
@@ -94,6 +95,7 @@ class SharedProcessor(Generic[V]):
         *,
         on_crash: Callable[[BaseException], None],
         check_loop: Callable[[], None] = lambda: None,
+        turn: Turn | None = None,
     ) -> None:
         self.informer: str = informer
         """The informer's name, for errors."""
@@ -101,6 +103,7 @@ class SharedProcessor(Generic[V]):
         """Raises for a caller outside of the informer's event loop."""
         self._feed = feed
         self._tasks = UserTasks(on_crash=on_crash)
+        self._turn = turn or Turn()
         self._listeners: list[Listener[V]] = []
         self._leaving: list[Listener[V]] = []  # removed from inside their own calls
         self._streams: list[EventStream[V]] = []
@@ -154,6 +157,7 @@ class SharedProcessor(Generic[V]):
             mailbox_size=mailbox_size,
             resync_period_seconds=resync_period_seconds,
             log_exceptions=log_exceptions,
+            turn=self._turn,
         )
         if self._counts_bytes:
             listener.count_bytes_nowait()
