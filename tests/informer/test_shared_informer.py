@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import threading
+import traceback
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -1130,3 +1131,25 @@ async def test_a_view_that_does_not_fit_loses_no_object(apiserver: APIServer) ->
         with pytest.raises(pyinformer.errors.InvalidObjectError, match="default/a"):
             _ = found.view
         assert found.at("spec.nodeName") == "n0"
+
+
+async def test_a_lone_update_is_handled_in_the_callback_that_read_it(apiserver: APIServer) -> None:
+    """Also with several namespaces, whose watches share the handler."""
+    callers: list[set[str]] = []
+
+    def handler(event: Event) -> None:
+        frames = [frame for frame, _ in traceback.walk_stack(None)]
+        callers.append({frame.f_code.co_name for frame in frames})
+
+    apiserver.create(pod("a"))
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods", namespaces=["default", "other"]) as informer,
+    ):
+        await informer.add_event_handler(handler).wait_synced(timeout_seconds=100)
+        for number in range(1, 4):
+            apiserver.patch("v1", "pods", "a", {"metadata": {"labels": {"n": str(number)}}})
+            await until(lambda: len(callers) > number)  # noqa: B023 - read before the next round
+
+    assert "on_turn" not in callers[0], "the initial list is handled by the task"
+    assert "on_turn" in callers[-1]
