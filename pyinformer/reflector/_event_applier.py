@@ -67,7 +67,7 @@ class EventApplier(Generic[V]):
         sink: receives the events that are applied.
         selective: a selector is in force, so a deleted object may still exist.
         on_skipped: called with the error of each object that cannot be identified.
-        turn: opened before an event is applied; whoever reads the watch ends it.
+        turn: opened before an event is applied; the loop that reads the watch ends it.
     """
 
     __slots__ = (

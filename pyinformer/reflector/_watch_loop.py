@@ -300,7 +300,7 @@ class WatchLoop(Generic[V]):
     def _on_turn(self, applier: EventApplier[V], idle: IdleTimer) -> Callable[[], bool]:
         """Return what records that something arrived; only whole events and bookmarks count."""
         liveness, clock = self.liveness, asyncio.get_running_loop().time
-        end_turn = self._turn.end
+        turn, calls = self._turn, self._turn.calls
         progressed, bookmarks, events = False, 0, 0
 
         def on_turn() -> bool:
@@ -313,7 +313,7 @@ class WatchLoop(Generic[V]):
             elif arrived != events:
                 liveness.last_event_at = now
             else:
-                end_turn()
+                turn.end()
                 return True
             events = arrived
             idle.progressed_at = now
@@ -321,7 +321,9 @@ class WatchLoop(Generic[V]):
                 progressed = True
                 if self._machine.progressed():
                     self._reporter.changed()
-            end_turn()
+            turn.is_open = False
+            if calls:  # nothing waits for the end of most turns of a controller's watch
+                turn.end()
             return True
 
         return on_turn

@@ -16,20 +16,21 @@ class Turn:
     What reads opens the turn before it applies an event, and must end it before it waits.
     """
 
-    __slots__ = ("_calls", "is_open")
+    __slots__ = ("calls", "is_open")
 
     def __init__(self) -> None:
         self.is_open: bool = False
         """Whether events are applied now that belong to a turn, so that its end will come."""
-        self._calls: deque[Callable[[], None]] = deque()
+        self.calls: deque[Callable[[], None]] = deque()
+        """What is called at its end."""
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Call a function at the end of the turn, which must be open."""
-        self._calls.append(call)
+        self.calls.append(call)
 
     def end(self) -> None:
         """End the turn and make its calls; a call that raises ends them until the next `end`."""
         self.is_open = False
-        calls = self._calls
+        calls = self.calls
         while calls:
             calls.popleft()()
