@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, final
+from weakref import WeakKeyDictionary
 
 from pyinformer.errors import InvalidTypeError
 
@@ -58,6 +59,29 @@ class TelemetryFence:
                 what,
                 self._loss,
             )
+
+
+@final
+class TelemetryFences:
+    """The fences of all metrics systems, or of all tracing systems.
+
+    Args:
+        log: the logger of the folder that calls them.
+        loss: what an error costs, for the log.
+    """
+
+    def __init__(self, log: Logger, *, loss: str) -> None:
+        self._log = log
+        self._loss = loss
+        self._fences: WeakKeyDictionary[object, TelemetryFence] = WeakKeyDictionary()
+
+    def of(self, system: object) -> TelemetryFence:
+        """Return the fence of a system: all its owners share it, so an error is logged once."""
+        fence = TelemetryFence(system, log=self._log, loss=self._loss)
+        try:
+            return self._fences.setdefault(system, fence)
+        except TypeError:  # not hashable, or without weak references
+            return fence
 
 
 def check_methods(argument: str, system: object, methods: Sequence[str]) -> None:

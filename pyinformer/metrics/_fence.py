@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final, final
-from weakref import WeakKeyDictionary
 
 from pyinformer._logging import get_logger
-from pyinformer._telemetry_fence import TelemetryFence, check_methods
+from pyinformer._telemetry_fence import TelemetryFence, TelemetryFences, check_methods
 from pyinformer.metrics._protocol import (
     NO_HANDLE,
     NO_METRICS,
@@ -24,7 +23,9 @@ from pyinformer.metrics._protocol import (
 _log = get_logger(__name__)
 
 _METHODS: Final = ("counter", "gauge", "histogram", "add_source", "scope")
-_LOSS: Final = "the figure is dropped, and so are others on which it raises"
+_fences: Final = TelemetryFences(
+    _log, loss="the figure is dropped, and so are others on which it raises"
+)
 
 
 def fenced(metrics: Metrics) -> Metrics:
@@ -45,16 +46,7 @@ def fenced(metrics: Metrics) -> Metrics:
     if isinstance(metrics, NeverRaises):
         return metrics
     check_methods("metrics", metrics, _METHODS)
-    return _Fenced(metrics, _fence_of(metrics))
-
-
-def _fence_of(metrics: Metrics) -> TelemetryFence:
-    """Return the fence of a metrics system: all its owners share it, so an error is logged once."""
-    fence = TelemetryFence(metrics, log=_log, loss=_LOSS)
-    try:
-        return _fences.setdefault(metrics, fence)
-    except TypeError:  # not hashable, or without weak references
-        return fence
+    return _Fenced(metrics, _fences.of(metrics))
 
 
 @final
@@ -133,6 +125,3 @@ class _Fenced(NeverRaises):
     def close(self) -> None:
         """Close the scope, and drop an error."""
         self._fence.call("close", self._close, None)
-
-
-_fences: Final[WeakKeyDictionary[Metrics, TelemetryFence]] = WeakKeyDictionary()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._logging import get_logger
-from pyinformer._telemetry_fence import TelemetryFence, check_methods
+from pyinformer._telemetry_fence import TelemetryFences, check_methods
 from pyinformer.tracing._protocol import Attributes, Span, SpanError, Tracing, WrittenVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from pyinformer._telemetry_fence import TelemetryFence
+
 _log = get_logger(__name__)
 
 _METHODS: Final = ("start_reconcile", "start_request", "suspend")
-_LOSS: Final = "some spans are lost, and what is traced continues"
+_fences: Final = TelemetryFences(_log, loss="some spans are lost, and what is traced continues")
 
 
 @final
@@ -33,7 +35,7 @@ class FencedTracing:
     def __init__(self, tracing: Tracing) -> None:
         check_methods("tracing", tracing, _METHODS)
         self._tracing = tracing
-        self._fence = TelemetryFence(tracing, log=_log, loss=_LOSS)
+        self._fence = _fences.of(tracing)
 
     @classmethod
     def of(cls, tracing: Tracing | None) -> FencedTracing | None:

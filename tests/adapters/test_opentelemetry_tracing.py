@@ -36,6 +36,7 @@ from pyinformer import (
 from pyinformer.blocking import BlockingCluster
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.testing import APIServer, Fault
+from pyinformer.tracing import FencedTracing
 from tests.adapters.tracing import Traces, attributes, is_child
 from tests.waiting import until
 
@@ -517,6 +518,14 @@ async def test_a_tracing_system_that_fails_never_harms_a_reconcile(
     assert told.name == "pyinformer.tracing"
     assert told.getMessage().startswith("OpenTelemetryTracing raised RuntimeError in ")
     assert _SECRET not in caplog.text
+
+
+def test_an_error_is_logged_once_for_all_owners(caplog: pytest.LogCaptureFixture) -> None:
+    traces = Traces(_BreaksAtOnce())
+    for _ in range(3):  # a connection, an operator and a controller with the same system
+        assert FencedTracing(traces.tracing).start_reconcile("databases", {}, ()) is None
+    (told,) = caplog.records
+    assert told.name == "pyinformer.tracing"
 
 
 class _OddHeaders(TextMapPropagator):
