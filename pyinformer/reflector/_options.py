@@ -54,11 +54,11 @@ class ReflectorOptions:
     silence_seconds: float = 75.0
     """A watch that delivers no whole event or bookmark for this time is replaced by a second one at
     the same position. Servers send bookmarks about once a minute. `math.inf` never replaces one."""
-    read_spacing_seconds: float = 0.002
+    read_spacing_seconds: float = 0.0
     """The pause between two reads of a busy watch, so that several events are processed together. A
     watch is busy while its events arrive at shorter intervals than this; others are never delayed.
-    More saves CPU and delays events by up to this time, at most 1; 0 reads each as it arrives. A
-    watch-list is loaded with pauses of 5 ms if this is shorter, but not 0."""
+    It delays events by up to this time, at most 1; 0 reads each as it arrives. A watch-list is
+    loaded with pauses of 5 ms if this is shorter."""
     mass_delete: MassDeletePolicy | None = field(default_factory=MassDeletePolicy)
     """Which lists delete so much that a second one has to confirm it; None trusts every list."""
     max_object_bytes: int = MAX_LINE_BYTES
@@ -96,7 +96,7 @@ class ReflectorOptions:
     @property
     def load_spacing_seconds(self) -> float:
         """The pause between two reads of a watch-list until it is complete."""
-        return self.read_spacing_seconds and max(self.read_spacing_seconds, _LOAD_SPACING_SECONDS)
+        return max(self.read_spacing_seconds, _LOAD_SPACING_SECONDS)
 
     def _check_durations(self) -> None:
         try:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("read_spacing_seconds", "expected"),
-    [(None, [0.005, 0.002]), (0.02, [0.02, 0.02]), (0.0, [0.0, 0.0])],
-    ids=["default", "longer", "off"],
+    [(None, [0.005, 0.0]), (0.02, [0.02, 0.02]), (0.001, [0.005, 0.001])],
+    ids=["default", "longer", "shorter"],
 )
 async def test_a_watch_list_is_read_with_longer_pauses_than_the_watch_behind_it(
     read_spacing_seconds: float | None, expected: list[float], monkeypatch: pytest.MonkeyPatch
