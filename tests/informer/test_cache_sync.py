@@ -87,7 +87,8 @@ async def test_an_unreachable_server_is_reported_as_unreachable() -> None:
         with pytest.raises(CacheSyncTimeoutError) as raised:
             await informer.wait_for_cache_sync(timeout_seconds=0.2)
 
-    assert "pods.v1: waiting" in str(raised.value)
+    # On a busy machine it may try again at that moment.
+    assert re.search(r"pods\.v1: (waiting|loading), \d+ failed", str(raised.value))
     assert "http://127.0.0.1:9" in str(raised.value)
 
 
