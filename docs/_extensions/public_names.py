@@ -53,6 +53,7 @@ INTERNAL = {
     "pyinformer.store.Overlay",
     "pyinformer.store.OverlayEntries",
     "pyinformer.store.Readiness",
+    "pyinformer.tasks.Turn",
     "pyinformer.transport.Body",
     "pyinformer.transport.ConnectionProtocol",
 }

@@ -251,7 +251,7 @@ class WatchLoop(Generic[V]):
             lasted = self._now() - started
             return WatchFailed(error, established=applier.frames > 0, seconds=lasted)
         finally:
-            self._turn.end()  # it is open if a line could not be applied
+            self._turn.end()  # likewise, of what came with the headers
             self._stream = None
             if self._tap is not None:
                 self._tap.on_left(end, failure)
@@ -293,6 +293,7 @@ class WatchLoop(Generic[V]):
                 failure = error
             finally:
                 stream.stop()
+                self._turn.end()  # it is open if a line could not be applied
         if failure is not None:
             raise failure
         return stream.silent_seconds()

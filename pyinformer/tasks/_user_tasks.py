@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import final
 
 import anyio
@@ -119,14 +120,21 @@ class UserTasks:
         """The names of the tasks that did not end in time and still run."""
         return tuple(self._abandoned.values())
 
-    def spawn(self, name: str, coroutine: Coroutine[object, object, None]) -> UserTask:
+    def spawn(
+        self,
+        name: str,
+        coroutine: Coroutine[object, object, None],
+        *,
+        context: Context | None = None,
+    ) -> UserTask:
         """Start a task on the running loop.
 
         Args:
             name: the task's name, also in logs.
             coroutine: the coroutine to run; it must catch the user's errors itself.
+            context: what it runs in; None for a copy of the caller's.
         """
-        task = asyncio.create_task(coroutine, name=name)
+        task = asyncio.create_task(coroutine, name=name, context=context)
         handle = UserTask(name, task, self)
         self._running[task] = handle
         task.add_done_callback(self._ended)

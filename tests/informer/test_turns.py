@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,16 +33,19 @@ class Reader:
     def __init__(self) -> None:
         self.turn = Turn()
         self.listeners: list[Listener[None]] = []
+        self.is_reading = False
         self.called = 0
         """How many calls returned within the last turn."""
 
-    async def listen(self, function: Callable[[Event], object]) -> Listener[None]:
+    async def listen(
+        self, function: Callable[[Event], object], *, processing: Any = None
+    ) -> Listener[None]:
         """Start a listener that has synced and had a first event, as any handler has."""
         listener: Listener[None] = Listener(
             Handler.of(function, name="mine"), tasks=UserTasks(), informer="pods", turn=self.turn
         )
         self.listeners.append(listener)
-        listener.start_nowait()
+        listener.start_nowait(processing=processing)
         listener.on_initial_list_complete()
         listener.put_nowait(Added(A1))
         await settle()
@@ -65,12 +68,13 @@ class Reader:
 
     def apply(self, *events: Event) -> None:
         """Apply events in one turn."""
-        before = self._delivered()
+        before, self.is_reading = self._delivered(), True
         for event in events:
             self.turn.is_open = True
             for listener in self.listeners:
                 listener.put_nowait(event)
         self.turn.end()
+        self.is_reading = False
         self.called = self._delivered() - before
 
     def _delivered(self) -> int:
@@ -112,7 +116,7 @@ async def test_the_handler_finds_the_task_and_the_context_of_every_call(reader: 
     await reader.read(Updated(A2, A3))
 
     assert [task.get_name() for task in tasks if task] == ["handler mine of pods"]
-    assert counts[1:] == [counts[1], counts[1] + 1]
+    assert counts == [0, 1, 2]
     assert _seen.get() == 0
 
 
@@ -303,3 +307,82 @@ async def test_a_listener_that_is_closed_in_the_turn_is_not_called(reader: Reade
     await settle()
 
     assert heard == []
+
+
+async def test_an_asynchronous_part_leaves_later_events_to_the_task_and_is_timed(
+    reader: Reader,
+) -> None:
+    class Latency:
+        """Keeps what it observes."""
+
+        def __init__(self) -> None:
+            self.seconds: list[float] = []
+
+        def observe(self, value: float) -> None:
+            """Keep it."""
+            self.seconds.append(value)
+
+    latency, in_turn = Latency(), list[bool]()
+
+    def handler(event: Event) -> object:
+        if isinstance(event, Added):
+            return None
+        in_turn.append(reader.is_reading)
+        return elapse(2)
+
+    listener = await reader.listen(handler, processing=latency)
+    latency.seconds.clear()
+    await reader.read(Updated(A1, A2))
+    await elapse(3)
+    await reader.read(Updated(A2, A3))
+    await elapse(3)
+
+    assert in_turn == [True, False]
+    assert latency.seconds == [2.0, 2.0]
+    assert listener.status(now()).delivered == 3
+
+
+async def test_a_slow_call_in_a_burst_leaves_the_next_event_to_the_task(reader: Reader) -> None:
+    def handler(event: Event) -> None:
+        if event == Updated(A2, A3):
+            work(0.5)
+
+    await reader.listen(handler)
+    await reader.read(Updated(A1, A2), Updated(A2, A3))
+    await settle()
+
+    await reader.read(Added(B1))
+
+    assert reader.called == 0
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "task"])
+async def test_an_awaitable_that_no_task_can_await_any_more_is_ended(
+    reader: Reader, kind: str
+) -> None:
+    made: list[asyncio.Task[None]] = []
+
+    def handler(event: Event) -> object:
+        if isinstance(event, Added):
+            return None
+        if kind == "coroutine":
+            return elapse(60)
+        made.append(asyncio.ensure_future(elapse(60)))
+        return made[-1]
+
+    listener = await reader.listen(handler)
+    reader_task = asyncio.ensure_future(reader.read(Updated(A1, A2)))
+    loop = asyncio.get_running_loop()
+    loop.call_soon(lambda: loop.call_soon(_cancel_handlers))
+    await reader_task
+    await settle()
+
+    assert not listener.is_busy
+    assert listener.is_removed
+    assert all(task.cancelled() for task in made)
+
+
+def _cancel_handlers() -> None:
+    for task in asyncio.all_tasks():
+        if task.get_name() == "handler mine of pods":
+            task.cancel()

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from asyncio.tasks import _enter_task, _leave_task  # documented: "Extending asyncio"
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, cast, final
@@ -154,7 +154,7 @@ class Listener(Generic[V]):
         self._turn = turn or Turn()
         self._task: UserTask | None = None
         self._runner: asyncio.Task[object] | None = None  # the same task, to call inside of it
-        self._context: Context = copy_context()  # the task's, since its last await
+        self._context: Context = copy_context()  # the task's, once it has started
         self._waiter: asyncio.Future[None] | None = None
         self._unawaited: Awaitable[object] | None = None  # of a call at the end of a turn
         self._is_plain = True  # no call has returned an awaitable
@@ -190,7 +190,8 @@ class Listener(Generic[V]):
         self._processing = processing
         if self._task is None and not self.is_removed:
             name = f"handler {self.name} of {self._informer}"
-            self._task = self._tasks.spawn(name, self._run())
+            self._context = copy_context()
+            self._task = self._tasks.spawn(name, self._run(), context=self._context)
 
     def count_bytes_nowait(self) -> None:
         """Bound what waits by bytes, too, from now on."""
@@ -391,31 +392,32 @@ class Listener(Generic[V]):
         self._in_flight_since = started = loop.time()
         _enter_task(loop, runner)  # what the handler asks for its task finds this one
         try:
-            self._call_plainly(event, runner)
+            self._call_plainly(event)
         finally:
             _leave_task(loop, runner)
         if self._unawaited is None:
             now = loop.time()
             self._calls_per_look(event, now, now - started, 1)
 
-    def _call_plainly(self, event: Event[V], runner: asyncio.Task[object]) -> None:
+    def _call_plainly(self, event: Event[V]) -> None:
         try:
             result = self._context.run(self._call, event)
         except (KeyboardInterrupt, SystemExit):
-            self._in_flight = None
             raise  # not the handler's alone
         except asyncio.CancelledError as error:
-            if not (self.is_removed or runner.cancelling()):  # else the task is about to end
+            if self._waiter is None or not self._waiter.cancelled():  # else the task ends now
                 self._raised(event, error)
         except BaseException as error:  # noqa: BLE001 - the fence; test tools raise these
             self._raised(event, error)
         else:
-            if result is not None and inspect.isawaitable(result):
-                self._unawaited = result  # only a task can await it
-                self._wake()
+            if result is None or not inspect.isawaitable(result):
+                self._delivered += 1
                 return
-            self._delivered += 1
-        self._in_flight = None
+            self._unawaited = result  # only a task can await it
+            self._wake()
+        finally:
+            if self._unawaited is None:
+                self._in_flight = None
 
     async def _run(self) -> None:
         self._runner = asyncio.current_task()
@@ -426,6 +428,16 @@ class Listener(Generic[V]):
             if not self.is_removed:
                 self._cancelled_by_others()
             raise
+        finally:
+            self._drop_unawaited()
+
+    def _drop_unawaited(self) -> None:
+        """End what a call returned if the task was cancelled before it could await that."""
+        result, self._unawaited, self._in_flight = self._unawaited, None, None
+        if isinstance(result, Coroutine):
+            result.close()
+        elif isinstance(result, asyncio.Future):
+            result.cancel()
 
     async def _deliver_until_removed(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self.is_removed or self._unawaited is not None:
@@ -447,6 +459,7 @@ class Listener(Generic[V]):
         while looked_at < deadline:
             mailbox.observe_nowait(looked_at)
             self._in_flight_since = looked_at
+            self._is_quick = False  # until all of these calls have been timed
             for _ in range(calls):
                 if not self.has_synced:
                     self._look_if_synced()  # the next call may never return
@@ -479,7 +492,7 @@ class Listener(Generic[V]):
         self, result: Awaitable[object], loop: asyncio.AbstractEventLoop
     ) -> None:
         """Await what a call at the end of a turn returned; its event is still in flight."""
-        event = cast("Event[V]", self._in_flight)
+        event, started = cast("Event[V]", self._in_flight), self._in_flight_since
         try:
             await self._wait_for(result, loop)
         except BaseException as error:  # noqa: BLE001 - the fence; test tools raise these
@@ -488,9 +501,11 @@ class Listener(Generic[V]):
             self._delivered += 1
         finally:
             self._unawaited = self._in_flight = None
+        now = loop.time()
+        self._calls_per_look(event, now, now - started, 1)
 
     async def _wait_for(self, result: Awaitable[object], loop: asyncio.AbstractEventLoop) -> None:
-        self._is_plain = False
+        self._is_plain = self._is_quick = False
         self._in_flight_since = loop.time()
         try:
             await result
@@ -502,7 +517,6 @@ class Listener(Generic[V]):
         """Mark before the call: a plain handler may start the task that it returns."""
         self._call_mark = object()
         _current_call.set(self._call_mark)
-        self._context = copy_context()
 
     def _cancelled_by_others(self) -> None:
         """Record the removal: a handler that ended silently would look idle."""
