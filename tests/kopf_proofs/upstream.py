@@ -108,7 +108,7 @@ def _environment() -> dict[str, str]:
 
 def _fetch(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        command = [str(python()), "-m", "pip", "download", "--quiet", "--no-deps"]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--no-binary", ":all:", "--dest", temporary, f"kopf=={VERSION}"]
         subprocess.run(command, check=True, capture_output=True, timeout=_DOWNLOAD_SECONDS)
         with tarfile.open(Path(temporary, f"kopf-{VERSION}.tar.gz")) as archive:
