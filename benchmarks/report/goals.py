@@ -271,6 +271,12 @@ GOALS: tuple[Goal, ...] = (
         "real-server",
         {PROTOBUF: (0.8, ""), JSON: (0.4, "")},
     ),
+    *_updates(
+        "many watch updates there, so that Go's collector runs meanwhile (CPU)",
+        "real-server",
+        "real-server-updates",
+        {PROTOBUF: (0.8, ""), JSON: (0.4, "")},
+    ),
     *_goals(
         "initial sync at a real kube-apiserver over TLS (CPU)",
         "real-server",

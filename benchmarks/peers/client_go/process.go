@@ -85,6 +85,13 @@ func collectGarbage() {
 	debug.FreeOSMemory()
 }
 
+// collections is how often the collector has run so far.
+func collections() uint32 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.NumGC
+}
+
 // longestGCPause is the longest time for which the collector has stopped the whole program so far,
 // as the lower edge of the runtime's own histogram: rounded in Go's favour, by a quarter at most.
 func longestGCPause() *float64 {

@@ -10,6 +10,8 @@ type stopwatch struct {
 
 	wall time.Time
 	cpu  float64
+
+	collections uint32 // before the updates
 }
 
 func newStopwatch(peer string, control *control) *stopwatch {
@@ -40,6 +42,7 @@ func (s *stopwatch) releaseUpdates() error {
 	if err := s.control.post("/benchmark/wait-for-watch"); err != nil {
 		return err
 	}
+	s.collections = collections()
 	s.start()
 	return s.control.post("/benchmark/release")
 }
@@ -47,6 +50,7 @@ func (s *stopwatch) releaseUpdates() error {
 // updated stops them; so many updates reached the first handler.
 func (s *stopwatch) updated(sent, seen int) {
 	s.found.UpdateWallSeconds, s.found.UpdateCPUSeconds = s.read()
+	s.found.Extra["update_collections"] = float64(collections() - s.collections)
 	s.found.Updates = sent
 	s.found.UpdatesSeen = &seen
 }
