@@ -277,6 +277,12 @@ GOALS: tuple[Goal, ...] = (
         "real-server-updates",
         {PROTOBUF: (0.8, ""), JSON: (0.4, "")},
     ),
+    *_updates(
+        "the same with the client on all CPUs (CPU)",
+        "real-server",
+        "real-server-unpinned",
+        {PROTOBUF: (0.8, "")},
+    ),
     *_goals(
         "initial sync at a real kube-apiserver over TLS (CPU)",
         "real-server",

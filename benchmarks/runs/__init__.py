@@ -16,7 +16,7 @@ from benchmarks.runs.latency import LATENCY
 from benchmarks.runs.metrics import METRICS
 from benchmarks.runs.queues import QUEUE
 from benchmarks.runs.reads import READS, READS_OWN
-from benchmarks.runs.real_server import LONG_UPDATES, REAL_SERVER, REST
+from benchmarks.runs.real_server import LONG_UPDATES, REAL_SERVER, REST, UNPINNED_UPDATES
 from benchmarks.runs.recording import RECORDING
 from benchmarks.runs.relist import RELIST
 from benchmarks.runs.run import Run
@@ -53,6 +53,7 @@ RUNS: tuple[Run, ...] = (
     TLS,
     REAL_SERVER,
     LONG_UPDATES,
+    UNPINNED_UPDATES,
     REST,
     AUDITS,
     CONTROLLERS,

@@ -8,8 +8,8 @@ smoke the embedded server stands in for the real one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
@@ -91,6 +91,12 @@ def _open(sizes: Mapping[Size, tuple[int, int]], setting: Setting) -> Iterator[B
         yield _RealBench(pods, updates, known, setting.client_cpu)
 
 
+@contextlib.contextmanager
+def _open_unpinned(setting: Setting) -> Iterator[Bench]:
+    with _open(_LONG_SIZES, replace(setting, client_cpu=None)) as bench:
+        yield bench
+
+
 @dataclass(frozen=True, slots=True)
 class _RestBench:
     server: RunningServer
@@ -140,11 +146,36 @@ def _rest_specs(_: Known) -> tuple[Spec, ...]:
 
 
 def _long_specs(_: Known) -> tuple[Spec, ...]:
+    return _followed_specs((JSON, PROTOBUF, DICTS))
+
+
+def _unpinned_specs(_: Known) -> tuple[Spec, ...]:
+    return _followed_specs((PROTOBUF,))
+
+
+def _followed_specs(rivals: tuple[str, ...]) -> tuple[Spec, ...]:
     return (
-        update_spec(against(OWN, (JSON, PROTOBUF, DICTS)), {}),
-        Spec("collections of Go's garbage meanwhile", "", extra("update_collections"), {}),
+        update_spec(against(OWN, rivals), {}),
+        Spec(
+            "collections of Go's garbage meanwhile",
+            "",
+            extra("update_collections"),
+            {},
+            only=(JSON, PROTOBUF),
+        ),
         *follow_specs(),
+        _sync_spec(rivals),
         Spec("peak memory of the process", "MB", peak_megabytes, {}),
+    )
+
+
+def _sync_spec(rivals: Sequence[str | Least]) -> Spec:
+    return Spec(
+        "initial sync: CPU per object",
+        "us",
+        lambda found: per(found.sync_cpu_seconds, found.objects, MICRO),
+        {},
+        against(OWN, rivals),
     )
 
 
@@ -152,20 +183,8 @@ def _specs(_: Known) -> tuple[Spec, ...]:
     rivals: tuple[str | Least, ...] = (*_BEST, DICTS)
     return (
         update_spec(against(OWN, rivals), {}),
-        Spec(
-            "initial sync: CPU per object",
-            "us",
-            lambda found: per(found.sync_cpu_seconds, found.objects, MICRO),
-            {},
-            against(OWN, rivals),
-        ),
-        Spec(
-            "peak memory of the process",
-            "MB",
-            peak_megabytes,
-            {},
-            against(OWN, rivals),
-        ),
+        _sync_spec(rivals),
+        Spec("peak memory of the process", "MB", peak_megabytes, {}, against(OWN, rivals)),
         Spec("initial sync: wall time", "s", lambda found: found.sync_wall_seconds, {}),
         Spec(
             "initial sync: CPU of the kube-apiserver per object",
@@ -216,6 +235,19 @@ LONG_UPDATES = Run(
     rounds={Size.SMOKE: 1, Size.FULL: 3},
     open=partial(_open, _LONG_SIZES),
     specs=_long_specs,
+)
+
+UNPINNED_UPDATES = replace(
+    LONG_UPDATES,
+    name="real-server-unpinned",
+    title="Many updates at a real kube-apiserver, with the client on all CPUs",
+    says=(
+        "The same with a client that may run on each CPU, as it may in a pod. Go's runtime, which"
+        " runs one thread at a time where it has one CPU, then uses two."
+    ),
+    peers={Size.SMOKE: (OWN,), Size.FULL: (PROTOBUF, OWN, UVLOOP)},
+    open=_open_unpinned,
+    specs=_unpinned_specs,
 )
 
 REST = Run(
