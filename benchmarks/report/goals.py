@@ -347,7 +347,7 @@ OVERVIEW: tuple[Panel, ...] = (
     Panel(
         "The same at a real kube-apiserver over TLS, us",
         Spec("CPU per update", "us", cpu_per_update, {}),
-        tuple(("real-server", peer) for peer in (OWN, f"{PROTOBUF} list", DICTS, f"{JSON} list")),
+        tuple(("real-server-updates", peer) for peer in (OWN, PROTOBUF, DICTS, JSON)),
     ),
     # Not kopf's: it is measured with too few objects to weigh one.
     Panel(
