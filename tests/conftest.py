@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.measured import is_measured
 from tests.soak import IS_SOAK, examples
 from tests.virtual_time import VirtualTimeLoop
 
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 _UNMEASURED = ("exhaustive", "hypothesis", "soak")
-# The branches of each folder of the package are those that the tests of that folder reach.
-_UNMEASURED_FOLDERS = {
-    "benchmarks",
-    "docs",
-    "faults",
-    "gates",
-    "kopf_proofs",
-    "typing",
-}
 _OPEN_FILES = "/proc/self/fd"
 _COLLECT_AFTER = 10_000  # new objects
 _SETTLE_SECONDS = 1.0  # a server in another thread closes its end a moment after the client
@@ -156,8 +148,9 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Measure no coverage of some tests and their fixtures, whose servers run in threads."""
     is_long = any(item.get_closest_marker(name) for name in _UNMEASURED)
-    is_measured = not is_long and not _UNMEASURED_FOLDERS & set(item.path.parts)
-    if is_measured or "coverage" not in sys.modules:  # it is not installed everywhere
+    if is_measured(item.path) and not is_long:
+        return (yield)
+    if "coverage" not in sys.modules:  # it is not installed everywhere
         return (yield)
     import coverage
 
@@ -173,9 +166,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _unmeasured_programs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep coverage, which doubles their time, out of the programs that some folders start."""
+    """Keep coverage, which doubles their time, out of the programs that some tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        if _UNMEASURED_FOLDERS & set(request.path.parts):
+        if not is_measured(request.path):
             for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
                 patch.delenv(name, raising=False)
         yield

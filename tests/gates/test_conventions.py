@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.measured import TESTS, UNMEASURED_FILES, UNMEASURED_FOLDERS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -114,6 +116,11 @@ def test_every_public_coroutine_documents_its_cancellation() -> None:
 
 def test_every_public_duration_ends_in_seconds() -> None:
     assert _report(_PACKAGE, durations_without_unit) == []
+
+
+def test_the_tests_that_coverage_leaves_out_exist() -> None:
+    names = UNMEASURED_FOLDERS | UNMEASURED_FILES
+    assert [name for name in sorted(names) if not (TESTS / name).exists()] == []
 
 
 def test_no_test_waits_by_the_clock() -> None:

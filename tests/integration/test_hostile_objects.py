@@ -17,6 +17,7 @@ from tests.integration.following import Followed, follow
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.servers import RealServer
 from tests.integration.test_losses import create_soon, definition, gadget
+from tests.soak import in_soak
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -96,8 +97,9 @@ def check(followed: Followed, key: str) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.soak
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("levels", [2_000, 9_000])
+@pytest.mark.parametrize("levels", in_soak([2_000, 9_000], otherwise=[2_000]))
 async def test_an_object_that_is_nested_deeply_is_one_key_in_every_cache(
     kube_apiserver: KubeAPIServer, levels: int
 ) -> None:

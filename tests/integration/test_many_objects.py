@@ -12,14 +12,16 @@ from tests.integration.following import follow
 from tests.integration.history import Versions
 from tests.integration.objects import CONFIG_MAPS, PODS, SECRETS, WIDGET
 from tests.integration.workload import SELECTED, Writer, together
+from tests.soak import in_soak
 
 if TYPE_CHECKING:
     from tests.integration.servers import Server
 
-OBJECTS = 5_000
+OBJECTS = in_soak(5_000, otherwise=2_000)
 KINDS = (CONFIG_MAPS, PODS, SECRETS, WIDGET)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 async def test_caches_and_mirrors_equal_the_server_after_a_storm(server: Server) -> None:
     """Half of the objects are there at the start, the rest comes amid other changes."""

@@ -112,6 +112,8 @@ def check(environment: Environment, source: Path) -> None:
     parallel = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
     quiet = ("-q", "-m", "not real and not slow", "-p", "no:cacheprovider")
     tests = arguments or _TESTS
+    # Else each of the three would compile the tests, and the packages that they import.
+    run(environment.python, "-m", "pytest", "--collect-only", "-q", *quiet, *tests, cwd=source)
     said = run(environment.python, "-m", "pytest", *quiet, *parallel, *tests, cwd=source)
     show(said.splitlines()[-1])
 

@@ -45,7 +45,7 @@ EMBEDDED = Storm(
     objects=120, seconds=9.0, kill_every_seconds=3.0, settle_seconds=120.0, pause_seconds=0.01
 )
 REAL = Storm(
-    objects=400, seconds=45.0, kill_every_seconds=12.0, settle_seconds=120.0, pause_seconds=0.01
+    objects=240, seconds=24.0, kill_every_seconds=8.0, settle_seconds=120.0, pause_seconds=0.01
 )
 LONG = Storm(
     objects=2000, seconds=300.0, kill_every_seconds=30.0, settle_seconds=120.0, pause_seconds=0.01
