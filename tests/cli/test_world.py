@@ -46,7 +46,7 @@ def _step_until(world: DemoWorld, condition: Callable[[], object]) -> None:
 
 
 def test_the_same_seed_gives_the_same_cluster() -> None:
-    assert _after(120, seed=7) == _after(120, seed=7)
+    assert _after(60, seed=7) == _after(60, seed=7)
 
 
 def test_another_seed_gives_another_cluster() -> None:

@@ -489,7 +489,7 @@ async def test_the_counts_of_a_namespace_that_is_left_do_not_go_back(apiserver: 
         assert value(registry, "informer_sync_seconds", of=several).buckets[-1] == 3
 
 
-def test_ten_thousand_objects_in_a_thousand_namespaces_add_no_series() -> None:
+def test_thousands_of_objects_in_a_thousand_namespaces_add_no_series() -> None:
     few, found = _shown_of([pod("a")])
     assert found == 1
     namespaces: list[JSONObject] = [
@@ -498,10 +498,10 @@ def test_ten_thousand_objects_in_a_thousand_namespaces_add_no_series() -> None:
     ]
     pods = [
         pod(f"p{number}", namespace=f"n{number % 1_000}", app=f"a{number}")
-        for number in range(10_000)
+        for number in range(3_000)
     ]
     many, found = _shown_of(namespaces + pods)
-    assert found == 10_000
+    assert found == 3_000
     assert many == few
     assert len(few) < 3 * 100
 

@@ -64,7 +64,7 @@ def counting(size: int = 1024) -> Mailbox:
     return mailbox
 
 
-@pytest.mark.parametrize("count", [40, 1_000])
+@pytest.mark.parametrize("count", [40, 300])
 def test_events_of_large_objects_are_merged_before_they_hold_much(count: int) -> None:
     """A tenant writes while a handler is slow; it still gets a whole life, from start to end."""
     mailbox = counting()
@@ -126,7 +126,7 @@ def test_large_events_behind_small_ones_are_merged() -> None:
     for _ in range(595):
         mailbox.take_nowait()
     mailbox.count_bytes_nowait()
-    for event in updates("a", 1_000, 1 << 20):
+    for event in updates("a", 200, 1 << 20):
         mailbox.put_nowait(event)
     assert mailbox.statistics(2.0).depth < 64
 

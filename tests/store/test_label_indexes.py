@@ -165,7 +165,7 @@ class LabelledMachine(RuleBasedStateMachine):
 
 
 TestLabelled = LabelledMachine.TestCase
-TestLabelled.settings = settings(max_examples=examples(60), stateful_step_count=25)
+TestLabelled.settings = settings(max_examples=examples(30), stateful_step_count=25)
 
 
 OBJECTS = 1_000

@@ -24,10 +24,12 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.store import Indexer
+from tests.soak import in_soak
 from tests.store.objects import PodView, Spec, pod
 
 _WRITES = 8_000
 _READERS = 2
+_TURNS = in_soak(2_000, otherwise=600)
 _MOVERS = [f"default/m{number}" for number in range(24)]
 _STEADY = [f"default/s{number}" for number in range(6)]  # updated all the time, never moved
 _NODES = [f"n{number}" for number in range(4)]
@@ -217,6 +219,7 @@ class BodyReader(threading.Thread):
                     self.wrong.append(f"{node}: {found}")
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("_switch_often")
 def test_values_of_the_body_are_never_taken_for_another_objects() -> None:
     """One decode serves all paths of a cache, and is remembered for the objects of the moment."""
@@ -228,7 +231,7 @@ def test_values_of_the_body_are_never_taken_for_another_objects() -> None:
     readers = [BodyReader(store) for _ in range(_READERS)]
     for reader in readers:
         reader.start()
-    for turn in range(2_000):
+    for turn in range(_TURNS):
         if turn % 200 == 0:
             store.add_index(f"phase-{turn}", f"status.phase{turn}")
         for pair in pods:

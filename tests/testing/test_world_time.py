@@ -14,7 +14,9 @@ from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import in_thread
 from pyinformer.sources import Request
 from pyinformer.testing import World
+from tests.soak import in_soak
 
+_DAYS = in_soak(3, otherwise=1)
 MAP: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
@@ -123,17 +125,18 @@ def test_time_does_not_advance_between_calls_and_during_writes(world: World) -> 
     world.elapse(0.5)
 
 
+@pytest.mark.soak
 def test_watches_come_and_go_for_days_and_nothing_is_lost(world: World) -> None:
     program = _Program(world)
     world.run(program.controller.start)
-    world.elapse(3 * 24 * 3600)
+    world.elapse(_DAYS * 24 * 3600)
 
     world.create({**MAP, "metadata": {"name": "b"}})
     world.elapse(0)
 
     assert sorted(program.maps.lister.keys()) == ["default/a", "default/b"]
     assert len(program.called_at) == 2
-    assert program.called_at[-1] == pytest.approx(3 * 24 * 3600, abs=10)
+    assert program.called_at[-1] == pytest.approx(_DAYS * 24 * 3600, abs=10)
 
 
 @pytest.mark.parametrize("by", ["in_thread", "to_thread"])
