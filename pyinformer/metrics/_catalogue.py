@@ -50,13 +50,13 @@ _WORKQUEUE = (
     MetricSpec(
         "workqueue_unfinished_work_seconds",
         "gauge",
-        "How long the keys in processing have been processed so far, in sum.",
+        "The sum of the times that the keys in processing have taken so far.",
         _QUEUE,
     ),
     MetricSpec(
         "workqueue_longest_running_processor_seconds",
         "gauge",
-        "How long the key in processing for longest has been processed.",
+        "How long the longest of the keys in processing has taken so far.",
         _QUEUE,
     ),
 )
@@ -94,7 +94,9 @@ _CONTROLLER = (
         " AttributeError or AssertionError.",
     ),
     _of_controller("controller_runtime_active_workers", "Workers that reconcile an object."),
-    _of_controller("controller_runtime_max_concurrent_reconciles", "Workers at most."),
+    _of_controller(
+        "controller_runtime_max_concurrent_reconciles", "The largest number of reconciles at once."
+    ),
     MetricSpec(
         "controller_event_to_reconcile_seconds",
         "histogram",
@@ -110,8 +112,13 @@ _CONTROLLER = (
         _REACTION_SECONDS,
     ),
     _of_controller("controller_failing_keys", "Objects whose last reconcile failed."),
-    _of_controller("controller_hot_keys", "Objects that are slowed: reconciled too often."),
-    _of_controller("controller_hot_loops_total", "How often an object became such a hot one."),
+    _of_controller(
+        "controller_hot_keys", "Objects that are slowed down: they were reconciled too often."
+    ),
+    _of_controller(
+        "controller_hot_loops_total",
+        "How often an object was slowed down: it was reconciled too often.",
+    ),
     _of_controller("controller_stuck_workers", "Reconciles that ignore their cancellation."),
     _of_controller(
         "controller_late_results_total",
@@ -119,15 +126,19 @@ _CONTROLLER = (
     ),
     _of_controller(
         "controller_postponed_total",
-        "Starts that were postponed by the rate limit, or because the object is slowed.",
+        "Starts that were postponed by the rate limit, or because the object is slowed down.",
     ),
     _of_controller(
-        "controller_cancelled_reconciles_total", "Reconciles that closing has cancelled."
+        "controller_cancelled_reconciles_total",
+        "Reconciles that were cancelled when the controller closed.",
     ),
-    _of_controller("controller_dropped_requests_total", "Requests that were dropped by closing."),
+    _of_controller(
+        "controller_dropped_requests_total",
+        "Requests that were dropped when the controller closed.",
+    ),
     _of_controller(
         "controller_writes_total",
-        "Writes by reconciles of which it is known whether they changed anything.",
+        "Writes by reconciles, if it is known whether they changed anything.",
     ),
     _of_controller("controller_noop_writes_total", "Writes by reconciles that changed nothing."),
     _of_controller(
@@ -135,10 +146,13 @@ _CONTROLLER = (
     ),
     _of_controller("controller_noop_storms_total", "Storms of writes that changed nothing."),
     _of_controller(
-        "controller_noop_breaker_open", "Whether requests are held because of such a storm."
+        "controller_noop_breaker_open",
+        "Whether the breaker holds requests because of a storm of no-op writes.",
     ),
-    _of_controller("controller_noop_breaker_held", "Requests that the breaker holds."),
-    _of_controller("controller_noop_breaker_held_total", "Requests that the breaker has held."),
+    _of_controller("controller_noop_breaker_held", "Requests that the no-op breaker holds."),
+    _of_controller(
+        "controller_noop_breaker_held_total", "Requests that the no-op breaker has held."
+    ),
     _of_controller(
         "controller_source_failures_total",
         "Calls of a source's predicates, mappings and key functions that raised.",
@@ -195,7 +209,7 @@ _LOOP = (
     MetricSpec(
         "informer_loop_blocked_seconds_total",
         "counter",
-        "How long the event loop was blocked, in the blocks that are over.",
+        "How long the event loop was blocked, without a block that still lasts.",
     ),
 )
 
@@ -274,7 +288,7 @@ _INFORMER = (
         "code",
     ),
     _informer("watch_events_total", "counter", "Events of watches that were applied.", "type"),
-    _informer("received_bytes_total", "counter", "What lists and watches have brought."),
+    _informer("received_bytes_total", "counter", "Bytes that lists and watches have received."),
     _informer("mailbox_depth", "gauge", "Events that wait for a handler.", "handler"),
     _informer(
         "mailbox_age_seconds",
@@ -300,13 +314,13 @@ _INFORMER = (
     _informer(
         "rv_order",
         "gauge",
-        "What resource versions are taken to prove: 1 for the mode in use.",
+        "How resource versions are compared: 1 for the mode in use.",
         "mode",
     ),
     _informer(
         "rv_regressions_total",
         "counter",
-        "Occurrences that are behind the position or behind what is cached.",
+        "Resource versions that are behind the position or behind the cached object.",
         "type",
         "source",
         "action",
@@ -339,7 +353,9 @@ _INFORMER = (
         "verdict",
     ),
     _informer(
-        "lineage_resets_total", "counter", "Loads that replaced the cache by another history."
+        "lineage_resets_total",
+        "counter",
+        "Loads that replaced the cache because the server has another history.",
     ),
     _informer("audits_total", "counter", "Comparisons of the cache with the server.", "verdict"),
     _informer("audit_mismatches_total", "counter", "Differences between cache and server.", "kind"),
@@ -355,13 +371,13 @@ _REST_CLIENT = (
     MetricSpec(
         "rest_client_requests_total",
         "counter",
-        "Requests that were sent, by the status of the response; <error> is none.",
+        "Requests that were sent, by the status of the response; <error> if there was none.",
         ("code", "method", "host"),
     ),
     MetricSpec(
         "rest_client_request_retries_total",
         "counter",
-        "Requests that were sent again, by the status of the response; <error> is none.",
+        "Requests that were sent again, by the status of the response; <error> if there was none.",
         ("code", "verb", "host"),
     ),
     MetricSpec(
@@ -408,7 +424,7 @@ _REST_CLIENT = (
     MetricSpec(
         "rest_client_transport_ca_reload_total",
         "counter",
-        "Readings of certificate files that have changed.",
+        "Reloads of certificate files that have changed.",
         ("result", "reason"),
     ),
     MetricSpec(
@@ -489,7 +505,7 @@ _REGISTRY = (
     MetricSpec(
         "pyinformer_metrics_source_failures_total",
         "counter",
-        "Figures that a source did not give, or gave wrongly.",
+        "Figures of sources that failed or were invalid.",
         ("reason",),
     ),
 )

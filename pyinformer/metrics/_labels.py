@@ -1,4 +1,4 @@
-"""Values of labels that have to differ between clusters, and between controllers."""
+"""Label values that must differ between clusters, or between controllers."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def qualified(name: str, cluster: str) -> str:
 
 
 def distinct(name: str, taken: Container[str]) -> str:
-    """Return a name, or `east#2`, with the first number that is free, if the name is taken."""
+    """Return a name; if it is taken, with the first free number: `east#2`."""
     numbered = (f"{name}#{number}" for number in count(2))
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
 @final
 class UniqueLabel:
-    """The value of a label that one owner has until it ends, and no other with the same metrics.
+    """A label value that no other owner with the same metrics has until this one is released.
 
     Args:
-        metrics: where the owner's figures go.
+        metrics: where the figures of the owner go.
         label: the label's name: `name` for clusters, `controller` for controllers.
-        asked: the value that the owner asks for, which another one may have.
+        wanted: the value that the owner wants; it gets a number if another owner has it.
     """
 
-    def __init__(self, metrics: Metrics, label: str, asked: str) -> None:
+    def __init__(self, metrics: Metrics, label: str, wanted: str) -> None:
         self.metrics: Metrics = metrics
         self.label: str = label
         with _lock:
             same = (one for one in _open if one.metrics is metrics and one.label == label)
-            self.text: str = distinct(asked, {one.text for one in same})
+            self.text: str = distinct(wanted, {one.text for one in same})
             """The value."""
             _open.add(self)
 

@@ -155,7 +155,7 @@ class _HistogramCell:
             self._family.drop(value)
 
     def read(self) -> HistogramValue:
-        # The counts first: the sum may have one value more than they, never the total another.
+        # The counts first: the sum may then include one value more than they do.
         return HistogramValue(tuple(accumulate(self._counts.copy())), self._sum)
 
 
@@ -167,8 +167,8 @@ _CELLS: Final[Mapping[MetricType, type[_CounterCell | _GaugeCell | _HistogramCel
 
 
 @final
-class _Keys(Generic[_V]):
-    """The series of one metric by their label values, within the limits."""
+class _SeriesTable(Generic[_V]):
+    """A table of the series of one metric by their label values, within the limits."""
 
     __slots__ = ("_priorities", "_priority_at", "values")
 
@@ -180,13 +180,13 @@ class _Keys(Generic[_V]):
     @classmethod
     def of(cls, labels: tuple[str, ...], values: Iterable[tuple[_Key, _V]]) -> Self:
         """Return a table that has these series."""
-        keys = cls(labels)
+        table = cls(labels)
         for key, value in values:
-            keys.put(key, value)
-        return keys
+            table.put(key, value)
+        return table
 
     def admitted(self, key: _Key) -> _Key:
-        """Return the series that counts for this one: itself, or one with label values `other`."""
+        """Return the key itself, or beyond the limits the one with `other` to fold it into."""
         if key in self.values:
             return key
         at = self._priority_at
@@ -198,7 +198,7 @@ class _Keys(Generic[_V]):
 
     @property
     def may_fold(self) -> bool:
-        """Whether a new series may be one that is folded."""
+        """Whether a new series may have to be folded."""
         return self._priority_at >= 0 or len(self.values) >= MOST_SERIES
 
     def put(self, key: _Key, value: _V) -> None:
@@ -253,7 +253,7 @@ class _Family:
         self.least = 0.0 if self.is_counter else -_INFINITY
         self.most = sys.float_info.max if self.is_counter else _INFINITY
         self._values_of = _values_of(spec.labels)
-        self.cells: _Keys[_Cell] = _Keys(spec.labels)
+        self.cells: _SeriesTable[_Cell] = _SeriesTable(spec.labels)
         self.dropped = 0
         self.folded = 0
 
@@ -268,9 +268,9 @@ class _Family:
             return None
         return key
 
-    def admitted(self, key: _Key, keys: _Keys[_V]) -> _Key:
-        """Return the series that counts for this one, and count a series that is folded."""
-        found = keys.admitted(key)
+    def admitted(self, key: _Key, table: _SeriesTable[_V]) -> _Key:
+        """Return what `table.admitted` returns, and count a series that is folded."""
+        found = table.admitted(key)
         if found != key:
             self.folded += 1
             if self.folded == 1:
@@ -289,8 +289,8 @@ class _Family:
         self.dropped += 1
         if self.dropped == 1:
             _log.error(
-                "metric %s was given %r, which a %s cannot have: it is dropped; later ones are"
-                " counted in %s",
+                "metric %s was given %r, which a %s cannot have: the value is dropped; later"
+                " ones are counted in %s",
                 self.spec.name,
                 value,
                 self.spec.type,
@@ -327,7 +327,7 @@ class _Tables:
     def bind(
         self, kind: MetricType, name: str, labels: Mapping[str, str], held: dict[_Held, _Cell]
     ) -> _Cell:
-        """Return the cell of a series, which the owner of `held` holds from now on."""
+        """Return the cell of a series, and add it to `held`, the cells of one owner."""
         with self._lock:
             family = self._family(kind, name, labels)
             if family.spec.type != kind:
@@ -379,25 +379,27 @@ class _Tables:
             }
             sources = list(self._sources)
         pace = Pace()
-        tables: _Figures = {}
+        figures: _Figures = {}
         for family, cells in found.items():
             values = [(key, cell.read()) for key, cell in cells]
-            tables[family.spec.name] = family, _Keys.of(family.spec.labels, values)
+            figures[family.spec.name] = family, _SeriesTable.of(family.spec.labels, values)
             pace.step()
         for source in (*sources, _Source(self._own)):
-            self._read(source, tables, pace)
+            self._read(source, figures, pace)
         made = []
-        for family, keys in tables.values():
-            if keys.values:
-                made.append(_frozen(family, keys))
+        for family, table in figures.values():
+            if table.values:
+                names = family.spec.labels
+                series = tuple([Series(names, *item) for item in table.values.items()])
+                made.append(MetricFamily(family.spec, series))
                 pace.step()
         return made
 
-    def _read(self, source: _Source, tables: _Figures, pace: Pace) -> None:
+    def _read(self, source: _Source, figures: _Figures, pace: Pace) -> None:
         """Add a source's figures."""
         try:
             for number, sample in enumerate(source.read()):
-                reason = self._take(sample, tables)
+                reason = self._take(sample, figures)
                 if reason:
                     self._failed(source, reason, f"{sample.name} with labels {[*sample.labels]}")
                 if not number % _STEP_SAMPLES:
@@ -405,12 +407,12 @@ class _Tables:
         except Exception as error:  # noqa: BLE001 - an owner's or a user's function
             self._failed(source, "raised", f"{type(error).__name__}")
 
-    def _take(self, sample: Sample, tables: _Figures) -> str:
-        """Add one figure, or return what is wrong with it: most of what a scrape does."""
+    def _take(self, sample: Sample, figures: _Figures) -> str:
+        """Add one figure, or return what is wrong with it. Most of a scrape is spent here."""
         name, labels, value = sample
-        if name not in tables and (reason := self._open(name, labels, tables)):
+        if name not in figures and (reason := self._open(name, labels, figures)):
             return reason
-        family, keys = tables[name]
+        family, table = figures[name]
         if family.is_histogram:
             return "type"
         key = family.key_of(labels)
@@ -418,20 +420,20 @@ class _Tables:
             return "labels"
         if not family.least <= value <= family.most:
             return "value"
-        # Counters of several sources add up, the last gauge counts. What is folded adds up: the
-        # depths of a queue are those of all its priorities.
+        # Counters of several sources add up; of gauges the last one counts. Folded gauges add up,
+        # too: a queue's depth at priority `other` is the sum over all folded priorities.
         adds = family.is_counter
-        if key not in keys.values and keys.may_fold:
+        if key not in table.values and table.may_fold:
             with self._lock:
-                admitted = family.admitted(key, keys)
+                admitted = family.admitted(key, table)
             adds = adds or admitted != key
             key = admitted
-        if adds and key in keys.values:
-            value += cast("float", keys.values[key])
-        keys.put(key, float(value))  # sources give integers, too
+        if adds and key in table.values:
+            value += cast("float", table.values[key])
+        table.put(key, float(value))  # sources give integers, too
         return ""
 
-    def _open(self, name: str, labels: Mapping[str, str], tables: _Figures) -> str:
+    def _open(self, name: str, labels: Mapping[str, str], figures: _Figures) -> str:
         """Add the table of a metric that has no bound series, or return what is wrong with it."""
         kind: MetricType = "counter" if name.endswith("_total") else "gauge"
         try:
@@ -439,7 +441,7 @@ class _Tables:
                 family = self._family(kind, name, labels)
         except InvalidArgumentError:
             return "name"
-        tables[name] = family, _Keys(family.spec.labels)
+        figures[name] = family, _SeriesTable(family.spec.labels)
         return ""
 
     def _failed(self, source: _Source, reason: str, what: str) -> None:
@@ -477,15 +479,8 @@ def _refusal(spec: MetricSpec, labels: Mapping[str, str]) -> InformerError:
 
 
 _Held: TypeAlias = tuple[_Family, _Key]
-_Figures: TypeAlias = dict[str, tuple[_Family, _Keys[float | HistogramValue]]]
+_Figures: TypeAlias = dict[str, tuple[_Family, _SeriesTable[float | HistogramValue]]]
 """The figures of one collection, by metric."""
-
-
-def _frozen(family: _Family, keys: _Keys[float | HistogramValue]) -> MetricFamily:
-    names = family.spec.labels
-    return MetricFamily(
-        family.spec, tuple([Series(names, key, value) for key, value in keys.values.items()])
-    )
 
 
 @final
@@ -506,15 +501,15 @@ class RegistryScope(NeverRaises):
         self._is_closed = False
 
     def counter(self, name: str, labels: Mapping[str, str]) -> Counter:
-        """Bind a counter. Raises MetricConflictError if the name has other labels or a type."""
+        """Bind a counter. Raises MetricConflictError: other labels, another type."""
         return cast("Counter", self._bind("counter", name, labels))
 
     def gauge(self, name: str, labels: Mapping[str, str]) -> Gauge:
-        """Bind a gauge. Raises MetricConflictError if the name has other labels or a type."""
+        """Bind a gauge. Raises MetricConflictError: other labels, another type."""
         return cast("Gauge", self._bind("gauge", name, labels))
 
     def histogram(self, name: str, labels: Mapping[str, str]) -> Histogram:
-        """Bind a histogram. Raises MetricConflictError if the name has other labels or a type."""
+        """Bind a histogram. Raises MetricConflictError: other labels, another type."""
         return cast("Histogram", self._bind("histogram", name, labels))
 
     def _bind(self, kind: MetricType, name: str, labels: Mapping[str, str]) -> object:

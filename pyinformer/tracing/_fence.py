@@ -69,7 +69,7 @@ class FencedTracing:
 
 
 def _nothing() -> None:
-    """Make no span current again: none was suspended."""
+    """Stand in for the function that `suspend` returns, if that has failed."""
 
 
 @final
@@ -93,7 +93,7 @@ class FencedSpan:
         return self._fence.call("is_recording", lambda: bool(self._span.is_recording), False)
 
     def headers(self) -> Mapping[str, str]:
-        """Return the headers that carry the span's context; those that HTTP allows."""
+        """Return the headers that carry the span's context, without those that HTTP forbids."""
         none: dict[str, str] = {}
         headers = self._fence.call("headers", lambda: dict(self._span.headers()), none)
         return {name: value for name, value in headers.items() if _is_header(name, value)}
@@ -112,7 +112,7 @@ class FencedSpan:
 
 
 def _is_header(name: object, value: object) -> bool:
-    """Return whether a header can be sent: another one would fail the request."""
+    """Return whether HTTP allows a header: any other would fail the request."""
     if not isinstance(name, str) or not isinstance(value, str):
         return False
     is_name = name.isascii() and name.replace("-", "").isalnum()

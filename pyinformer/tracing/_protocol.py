@@ -20,7 +20,7 @@ Attributes: TypeAlias = Mapping[str, AttributeValue]
 
 
 class WrittenVersion(NamedTuple):
-    """An object as a write left it; no two writes to one server have the same."""
+    """The version of an object that a write made; unique among the writes to one server."""
 
     key: str
     """`namespace/name`, or `name`."""
@@ -28,13 +28,13 @@ class WrittenVersion(NamedTuple):
 
 
 class SpanError(NamedTuple):
-    """Why a span failed."""
+    """The reason why a span failed."""
 
     type: str
     """The class of the error, such as `builtins.ValueError`, or the HTTP status, such as `409`."""
     message: str = ""
-    """What happened, without texts of foreign errors unless `log_exceptions` shows them; empty if
-    the type says it all."""
+    """What happened; empty if the type says it all. The text of a foreign error is left out unless
+    `log_exceptions` shows it."""
     stacktrace: str = ""
     """The calls that led to it; empty unless `log_exceptions` shows them."""
 
@@ -72,8 +72,8 @@ class Span(Protocol):
         """End the span; one that is current is not current any more.
 
         Args:
-            attributes: what is known at the end only.
-            error: why it failed, None if it did not.
+            attributes: those that are known only at the end.
+            error: why it failed; None if it did not.
         """
         ...
 
@@ -97,7 +97,7 @@ class Tracing(Protocol):
         ...
 
     def start_request(self, name: str, attributes: Attributes) -> Span | None:
-        """Start the span of a request to the server, as a child of the current span.
+        """Start the span of a request to the server as a child of the current span.
 
         Args:
             name: the span's name.

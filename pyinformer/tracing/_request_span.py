@@ -1,7 +1,6 @@
 """The span of the request that the current context sends.
 
-A context variable hands it from where the request is made to the retries and the connection, which
-know what happened to it.
+A context variable passes it from where the request is made to the retries and the connection.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _FIRST_ERROR: Final = 400  # of the HTTP statuses
 
 @final
 class RequestSpan:
-    """The span of one request, and what became of the request.
+    """The span of one request, to which the retries and the connection report.
 
     Args:
         span: of the tracing system.
@@ -47,7 +46,7 @@ class RequestSpan:
         self._span.add_event("retry", attributes)
 
     def wrote(self, key: str, resource_version: str) -> None:
-        """Record the version that the request has left, unless it left none."""
+        """Record the version that the request has written, unless that is empty."""
         if resource_version:
             self._span.wrote(WrittenVersion(key, resource_version))
 
@@ -64,4 +63,4 @@ class RequestSpan:
 
 
 CURRENT_REQUEST: Final = ContextVar[RequestSpan | None]("pyinformer request span", default=None)
-"""None while nothing is traced."""
+"""None while the request is not traced."""
