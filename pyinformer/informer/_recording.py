@@ -150,7 +150,7 @@ class Recording:
             self._recorder.detach(tap)
         for number, reflector in followed.items():
             if number not in self._taps:
-                tap = self._recorder.attach(_Followed(reflector))
+                tap = self._recorder.attach(_RecordedReflector(reflector))
                 self._taps[number] = reflector, tap
                 reflector.use_tap(tap)
 
@@ -211,7 +211,7 @@ def _kinds(redact: str | Iterable[str]) -> Sequence[str]:
 
 
 @final
-class _Followed:
+class _RecordedReflector:
     """A reflector, as its recorder sees it."""
 
     def __init__(self, reflector: Reflector[Any]) -> None:

@@ -166,7 +166,13 @@ class RecordingConnection:
 
 @final
 class _RecordingNetworkConnection(RecordingConnection):
-    """A RecordingConnection that is a NetworkConnection, too, as the one inside."""
+    """A RecordingConnection that is a NetworkConnection, too, as the one inside.
+
+    Args:
+        inner: the connection that is used.
+        network: the same connection, by its other type.
+        recorder: receives what passes through it.
+    """
 
     def __init__(
         self, inner: ConnectionProtocol, network: NetworkConnection, recorder: RequestRecorder
@@ -199,7 +205,7 @@ class RecordedBody:
         self._is_released = False
 
     def release(self) -> None:
-        """Record no further pieces, but the end: the reader records what it takes."""
+        """Record only the end from now on: the reader of the body records its lines itself."""
         self._is_released = True
 
     @property
@@ -245,7 +251,14 @@ class RecordedBody:
 
 @final
 class _RecordedPushBody(RecordedBody):
-    """A RecordedBody that is a PushBody, too: its pieces are recorded as they are passed on."""
+    """A RecordedBody that is a PushBody, too: its pieces are recorded as they are passed on.
+
+    Args:
+        inner: the body that is read.
+        push: the same body, by its other type.
+        number: the number of its request.
+        recorder: receives the pieces.
+    """
 
     def __init__(self, inner: Body, push: PushBody, number: int, recorder: RequestRecorder) -> None:
         super().__init__(inner, number, recorder)

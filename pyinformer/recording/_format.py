@@ -53,7 +53,7 @@ class Header(Struct, frozen=True, kw_only=True):
     api_version: str
     plural: str
     namespaces: list[str] | None = None
-    """Those that were followed at the start of this file; None for all."""
+    """The namespaces that were followed at the start of this file; None for all."""
     label_selector: str = ""
     field_selector: str = ""
     memory: Literal["raw", "strip_managed_fields", "compact", "metadata"] = "strip_managed_fields"
@@ -91,9 +91,9 @@ class Entry(Struct, frozen=True, kw_only=True):
     path: str = ""
     query: list[tuple[str, str]] = []
     snapshot: bool = False
-    """It was not sent: its response is the cache's content at this moment."""
+    """The request was not sent: its response is the content of the cache at this moment."""
     joined: bool = False
-    """It is a watch that was open already."""
+    """The request is a watch that was open already."""
     of: int | None = None
     """The request that the other fields are about."""
     accepted: bool = False
@@ -121,7 +121,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def error_of(error: BaseException) -> RecordedError:
-    """Return an error as it is recorded. Errors of this library name no credentials."""
+    """Return an error as it is recorded; the texts of this library's errors have no credentials."""
     if isinstance(error, APIStatusError):
         details: dict[str, object] = {"causes": [{"reason": one} for one in error.causes]}
         if error.names_object:

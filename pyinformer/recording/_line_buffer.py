@@ -1,6 +1,6 @@
-"""Lines of watches as a recording keeps them, in memory that is used again.
+"""A buffer of recorded watch lines, which is reused after it is written.
 
-A line is copied once, and what could be a secret is looked for in all lines at once.
+A line is copied once. All lines of a buffer are searched for secrets at once.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Final, final
 
 _Find = Callable[[bytes, int], int]
-"""Returns where a text begins from an offset on; -1 if it does not occur."""
+"""Returns the first place of a text at or after an offset; -1 if it does not occur."""
 
 LINE_FIELD: Final = b'"line":'
-"""The name before the text of the server, which ends its line of the file."""
+"""The name of the last field of a recorded line, whose value is what the server sent."""
 
 _AFTER: Final = b"}\n\0"  # the NUL is where the search ends, and is not written
 
@@ -43,7 +43,7 @@ class LineBuffer:
         """The size of what the server sent."""
         self.lines: int = 0
         self._has_nul: bool | None = None
-        """Whether a line has a NUL byte; None if that is not known."""
+        """Whether a line has a NUL byte; None until a search needs to know."""
         self._bytes = bytearray(capacity_bytes + 1)
         self._view = memoryview(self._bytes)
         self._find = _finder(self._bytes)

@@ -56,7 +56,7 @@ class Mask:
     def __init__(self, resource: GroupVersionResource, kinds: Iterable[str] = ()) -> None:
         self._kinds: Collection[str] = frozenset(kinds)
         kind = "Secret" if resource.resource == "secrets" else ""
-        # Of an object whose kind neither it nor its list has named: the one that hides most.
+        # For an object whose kind neither it nor its list names: the kind that hides most.
         self._unknown_kind = kind or min(self._kinds, default="")
         self._looks_always = bool(self._kinds or kind)
 
@@ -121,7 +121,7 @@ class Mask:
 
 
 def _has_fields(found: JSONValue, *, is_event: bool) -> bool:
-    """Return whether JSON is an object, or an event with one: a part of one names no kind."""
+    """Return whether JSON is an object, or an event with one; fragments do not name a kind."""
     return isinstance(found, dict) and (not is_event or isinstance(found.get("object"), dict))
 
 
@@ -138,7 +138,7 @@ def _hide_messages(event: dict[str, JSONValue], *, is_secret: bool) -> None:
 
 
 def _on_one_line(text: bytes) -> bytes | None:
-    """Return JSON of several lines as one line, which is an entry; None if it cannot be read."""
+    """Return JSON of several lines on one line, as entries must be; None if it cannot be read."""
     try:
         return msgspec.json.format(text, indent=-1)
     except _UNREADABLE:

@@ -40,7 +40,7 @@ class RecordedFile:
     header: Header
     entries: tuple[Entry, ...]
     problems: tuple[str, ...]
-    """What is missing in it, in sentences; empty if it is complete."""
+    """Sentences that say what is missing; empty if the recording is complete."""
 
 
 def read_recording(path: str | PathLike[str]) -> RecordedFile:

@@ -1,7 +1,7 @@
-"""What the event loop adds to a recording: numbered requests, pieces, snapshots and gaps.
+"""The part of a recording that runs on the event loop: requests, pieces, snapshots and gaps.
 
 A recording of a running informer begins with a snapshot of its cache. So does each further file,
-and what follows a gap: from any snapshot on, a replay has everything.
+and so does what follows a gap: a replay can begin at any snapshot.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LineReader(Protocol):
         ...
 
 
-class Followed(Protocol):
+class RecordedReflector(Protocol):
     """What the recorder reads and calls of a reflector."""
 
     @property
@@ -117,11 +117,11 @@ class Recorder:
         self._now, self._began_at, self._is_open = loop.time, loop.time(), True
         self._writer.start(call_soon, on_full=self._rotate, on_room=self._end_gap)
 
-    def attach(self, followed: Followed) -> Tap:
+    def attach(self, reflector: RecordedReflector) -> Tap:
         """Record a reflector from now on; return the tap that it reports to."""
-        tap = Tap(followed, self)
+        tap = Tap(reflector, self)
         self._taps.append(tap)
-        followed.use_connection(RecordingConnection.around(followed.connection, self))
+        reflector.use_connection(RecordingConnection.around(reflector.connection, self))
         tap.resume()
         return tap
 
@@ -144,10 +144,10 @@ class Recorder:
     def begin(self, method: str, path: str, query: Query, *, shape: str) -> int:
         """Record that a request is sent, and return its number."""
         entry: dict[str, object] = {"method": method, "path": path, "query": list(query)}
-        return self.opened(entry, shape)
+        return self.begin_body(entry, shape)
 
-    def opened(self, entry: dict[str, object], shape: str) -> int:
-        """Record that a body begins, and return its number."""
+    def begin_body(self, entry: dict[str, object], shape: str) -> int:
+        """Record that a body begins, sent or not, and return the number of its request."""
         number = next(self._numbers)
         self._unfinished.add(number)
         self._writer.put(self._at(), number, Opened(entry, shape))
@@ -162,7 +162,7 @@ class Recorder:
         self._writer.put(self._now() - self._began_at, number, data)
 
     def end(self, number: int, end: End, error: BaseException | None = None) -> None:
-        """Record that a response or an attempt is over; of several ends the first counts."""
+        """Record that a response or an attempt is over; only the first end of a request counts."""
         if number not in self._unfinished:
             return
         self._unfinished.discard(number)
@@ -172,12 +172,12 @@ class Recorder:
         self._writer.put(self._at(), number, Ended(entry, is_complete=end == "ended"))
 
     def line(self, number: int, data: bytes | bytearray, start: int, end: int) -> None:
-        """Record a line of a watch, `data[start:end]`; none after its end."""
+        """Record a line of a watch, `data[start:end]`; does nothing after the end of the watch."""
         if number in self._unfinished:
             self._writer.put_line(self._now() - self._began_at, number, data, start, end)
 
     def unreadable(self, number: int, size_bytes: int) -> None:
-        """Record a line of a watch by its size only; none after its end."""
+        """Record only the size of a line of a watch; does nothing after the end of the watch."""
         if number in self._unfinished:
             self.note({"of": number, "unreadable": size_bytes})
 
@@ -187,7 +187,7 @@ class Recorder:
 
     def snapshot(self, path: str, position: str, items: Sequence[KubeObject[Any]]) -> None:
         """Record the content of a cache as the response to a list."""
-        number = self.opened({"path": path, "snapshot": True}, "list")
+        number = self.begin_body({"path": path, "snapshot": True}, "list")
         self.accept(number)
         self._unfinished.discard(number)
         kind = f"{items[0].gvk.kind}List" if items else "List"
@@ -227,24 +227,24 @@ class Tap:
     """Records one reflector: its lines, its relists, and snapshots of its cache.
 
     Args:
-        followed: the reflector.
+        reflector: the reflector.
         recorder: receives what is recorded.
     """
 
-    def __init__(self, followed: Followed, recorder: Recorder) -> None:
-        self._followed = followed
+    def __init__(self, reflector: RecordedReflector, recorder: Recorder) -> None:
+        self._reflector = reflector
         self._recorder = recorder
-        self._original = followed.connection
+        self._original = reflector.connection
         self._needs_snapshot = False
-        self._is_stale = False  # the load in progress is not whole in the recording
+        self._is_stale = False  # the recording lacks the beginning of the load in progress
         self._number = 0  # of the watch that is followed
         self._splitter: LineSplitter | None = None
         self._reader: LineReader | None = None
 
     def resume(self) -> None:
         """Record everything that a replay from here on needs."""
-        followed = self._followed
-        self._needs_snapshot = self._is_stale = followed.is_loading
+        reflector = self._reflector
+        self._needs_snapshot = self._is_stale = reflector.is_loading
         if not self._needs_snapshot:
             self._take_snapshot()
             if self._splitter is not None:
@@ -253,7 +253,7 @@ class Tap:
 
     def detach(self) -> None:
         """Stop recording; the reflector has its connection and its reader back."""
-        self._followed.use_connection(self._original)
+        self._reflector.use_connection(self._original)
         self._read_directly()
 
     def on_load_ended(self) -> None:
@@ -264,7 +264,7 @@ class Tap:
 
     def on_relist_requested(self, reason: str, *, distrust: bool) -> None:
         """Record that everything is listed again for a reason that is not in the responses."""
-        entry = {"path": self._followed.path, "relist": reason, "distrust": distrust}
+        entry = {"path": self._reflector.path, "relist": reason, "distrust": distrust}
         self._recorder.note(entry)
 
     def on_follow(
@@ -312,15 +312,15 @@ class Tap:
         self._splitter = self._reader = None
 
     def _take_snapshot(self) -> None:
-        followed = self._followed
-        if followed.position:
-            self._recorder.snapshot(followed.path, followed.position, followed.contents())
+        reflector = self._reflector
+        if reflector.position:
+            self._recorder.snapshot(reflector.path, reflector.position, reflector.contents())
 
     def _join(self) -> int:
         """Record that a watch is open already; return its number."""
-        query = [("watch", "true"), ("resourceVersion", self._followed.position)]
-        path = self._followed.path
+        query = [("watch", "true"), ("resourceVersion", self._reflector.position)]
+        path = self._reflector.path
         entry: dict[str, object] = {"path": path, "query": query, "joined": True}
-        number = self._recorder.opened(entry, "watch")
+        number = self._recorder.begin_body(entry, "watch")
         self._recorder.accept(number)
         return number

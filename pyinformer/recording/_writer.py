@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-LEAST_BYTES: Final = 64 << 10
-"""The least that all files together may have."""
-
 _MOST_WAITING_BYTES: Final = 32 << 20
 _BATCH_SECONDS: Final = 0.05  # a thread that woke for each line would cost as much as the line
+_FLUSH_BYTES: Final = 64 << 10  # of lines that are collected before they are written
 _MARGIN_BYTES: Final = 64  # what is written around a line
 _BUFFER_BYTES: Final = 1 << 20  # of lines: larger ones fall out of the processor's cache
 _MOST_SPARE: Final = 4  # buffers that are kept to be used again
@@ -61,11 +59,11 @@ class RecordingStatistics:
 @final
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A request begins; `shape` says how its body is split."""
+    """A request begins."""
 
     entry: dict[str, object]
     shape: str
-    """`watch`, `list` or `body`."""
+    """How its body is split: `watch`, `list` or `body`."""
 
 
 @final
@@ -83,7 +81,7 @@ class Ended:
 class Contents:
     """A snapshot of a cache as a list: its items, and `around`, which is the list without them."""
 
-    items: Sequence[bytes] | Iterable[bytes]
+    items: Iterable[bytes]
     around: dict[str, object]
 
 
@@ -108,7 +106,7 @@ Step = bytes | LineBuffer | Opened | Ended | Contents | NextFile | Note
 
 @final
 class RecordingWriter:
-    """Writes the steps of a recording to its files; called on the event loop, if not stated.
+    """Writes the steps of a recording to its files. The event loop calls it, unless it says so.
 
     Args:
         path: the newest file; the one before has `.1` before its suffix.
@@ -120,10 +118,10 @@ class RecordingWriter:
         self.path = path
         self._older = path.with_name(f"{path.stem}.1{path.suffix}")
         self._mask = mask
-        self._most_bytes = max_bytes // 2  # of one file
-        self._rotate_bytes = self._most_bytes * _ROTATE_AT
+        self._max_file_bytes = max_bytes // 2  # of one file
+        self._rotate_bytes = self._max_file_bytes * _ROTATE_AT
         self._steps: deque[tuple[float, int, Step]] = deque()
-        self._buffer_bytes = min(_BUFFER_BYTES, self._most_bytes // 8)
+        self._buffer_bytes = min(_BUFFER_BYTES, self._max_file_bytes // 8)
         self._spare: deque[LineBuffer] = deque()
         self._buffer = LineBuffer(self._buffer_bytes)  # belongs to the loop until it is put
         self._put_bytes = self._taken_bytes = 0  # the first belongs to the loop, the second not
@@ -138,9 +136,13 @@ class RecordingWriter:
         self._ask_for_lines: Callable[[], object] = _nothing
         self._fd = -1
         self._file_bytes = self._written_bytes = self._lines = self._files = 0
-        self._dropped_here = self._dropped = self._dropped_by_loop = self._gaps = 0
-        self._put_here, self._files_put, self._is_asked = 0, 1, False  # these belong to the loop
-        self._has_overflown = False
+        self._dropped_file_bytes = self._dropped_bytes = self._dropped_loop_bytes = self._gaps = 0
+        self._put_file_bytes, self._files_put, self._is_asked = (
+            0,
+            1,
+            False,
+        )  # they belong to the loop
+        self._has_overflowed = False
         self._error = ""
         self._bodies: dict[int, _Splitter] = {}
 
@@ -194,7 +196,7 @@ class RecordingWriter:
             return
         elif type(step) is NextFile:
             self._files_put += 1
-            self._put_here, self._is_asked = 0, False
+            self._put_file_bytes, self._is_asked = 0, False
         self._put_lines()
         self._steps.append((at, number, step))
         self._awake()
@@ -213,15 +215,15 @@ class RecordingWriter:
         self._awake()
 
     def _admits(self, size: int) -> bool:
-        """Return whether so many bytes are kept, and count them."""
+        """Count bytes that arrived; return whether there is room for them."""
         waiting = self._put_bytes + size - self._taken_bytes
         if self._has_gap or self._is_closed or waiting > _MOST_WAITING_BYTES:
             self._has_gap = True
-            self._dropped_by_loop += size
+            self._dropped_loop_bytes += size
             return False
         self._put_bytes += size
-        self._put_here += size + _MARGIN_BYTES
-        if self._put_here > self._rotate_bytes and not self._is_asked:
+        self._put_file_bytes += size + _MARGIN_BYTES
+        if self._put_file_bytes > self._rotate_bytes and not self._is_asked:
             self._is_asked = True
             self._report_full()
         return True
@@ -241,7 +243,7 @@ class RecordingWriter:
         return self._spare.pop() if self._spare else LineBuffer(self._buffer_bytes)
 
     def _put_buffer(self, needed_bytes: int = 0) -> None:
-        """Give the lines to the thread, and begin a buffer with room for so much."""
+        """Give the lines to the thread, and begin a buffer with room for `needed_bytes`."""
         if self._buffer.lines:
             self._steps.append((0.0, 0, self._buffer))
             self._awake()
@@ -253,8 +255,8 @@ class RecordingWriter:
 
     @property
     def needs_file(self) -> bool:
-        """Whether the next file was asked for, and was not put."""
-        is_late = self._has_overflown and self._files_put == self._files
+        """Whether the writer waits for the step that begins the next file."""
+        is_late = self._has_overflowed and self._files_put == self._files
         return self._is_asked or is_late
 
     @property
@@ -268,7 +270,7 @@ class RecordingWriter:
             path=self.path,
             written_bytes=self._written_bytes,
             lines=self._lines,
-            dropped_bytes=self._dropped + self._dropped_by_loop,
+            dropped_bytes=self._dropped_bytes + self._dropped_loop_bytes,
             gaps=self._gaps,
             files=self._files,
             error=self._error,
@@ -337,7 +339,7 @@ class RecordingWriter:
                 self._write_lines(step, out)
             else:
                 self._take(at, number, step, out)
-            if out.size > LEAST_BYTES:
+            if out.size > _FLUSH_BYTES:
                 self._flush(out)
         self._flush(out)
         if self._has_gap:
@@ -364,15 +366,15 @@ class RecordingWriter:
         self._flush(out)
         suspects = self._mask.suspects(buffer)
         content, clean = buffer.content, 0
-        if not suspects:
-            self._keep(content, buffer.lines)
-        for start, stop in suspects:
-            out.raw(bytes(content[clean:start]))
-            self._mask_line(bytes(content[start:stop]), out)
-            clean = stop
         if suspects:
+            for start, stop in suspects:
+                out.raw(bytes(content[clean:start]))
+                self._mask_line(bytes(content[start:stop]), out)
+                clean = stop
             out.raw(bytes(content[clean:]), buffer.lines - len(suspects))
             self._flush(out)
+        else:
+            self._keep(content, buffer.lines)
         self._taken_bytes += buffer.text_bytes
         if buffer.capacity_bytes == self._buffer_bytes and len(self._spare) < _MOST_SPARE:
             buffer.clear()
@@ -390,8 +392,8 @@ class RecordingWriter:
     def _note(self, at: float, entry: dict[str, object], out: _Block) -> None:
         if "stop" in entry:
             self._flush(out)
-            if self._dropped_here:  # at the very end: no snapshot follows
-                self._write(_encode({"t": round(at, 6), "gap": self._dropped_here}) + b"\n")
+            if self._dropped_file_bytes:  # at the very end: no snapshot follows
+                self._write(_encode({"t": round(at, 6), "gap": self._dropped_file_bytes}) + b"\n")
                 self._write(_encode({"t": round(at, 6), **entry}) + b"\n")
                 return
         if "gap" in entry:
@@ -407,7 +409,7 @@ class RecordingWriter:
     def _write_contents(self, at: float, number: int, step: Contents, out: _Block) -> None:
         for item in step.items:
             out.item(at, number, self._mask.item(item, ""))
-            if out.size > LEAST_BYTES:
+            if out.size > _FLUSH_BYTES:
                 self._flush(out, is_snapshot=True)
         out.entry(at, {"of": number, "list": step.around})
         self._flush(out, is_snapshot=True)
@@ -418,18 +420,18 @@ class RecordingWriter:
             self._keep(data, lines, is_snapshot=is_snapshot)
 
     def _keep(self, data: bytes | memoryview, lines: int, *, is_snapshot: bool = False) -> None:
-        is_full = self._file_bytes + len(data) > self._most_bytes
-        if is_full or (self._has_overflown and not is_snapshot):  # or a file would have a hole
-            if is_snapshot or self._file_bytes + len(data) > 2 * self._most_bytes:
+        is_full = self._file_bytes + len(data) > self._max_file_bytes
+        if is_full or (self._has_overflowed and not is_snapshot):  # or a file would have a hole
+            if is_snapshot or self._file_bytes + len(data) > 2 * self._max_file_bytes:
                 reason = (
                     "the content of the cache alone does not fit: max_bytes must be larger, got"
-                    f" {2 * self._most_bytes}"
+                    f" {2 * self._max_file_bytes}"
                 )
                 raise RecordingFileError(str(self.path), reason)
-            self._dropped += len(data)
-            self._dropped_here += len(data)
-            if not self._has_overflown:
-                self._has_overflown = True
+            self._dropped_bytes += len(data)
+            self._dropped_file_bytes += len(data)
+            if not self._has_overflowed:
+                self._has_overflowed = True
                 self._report_full()
             return
         self._write(data)
@@ -444,12 +446,12 @@ class RecordingWriter:
             rest = rest[written:]
 
     def _rotate(self, header: bytes) -> None:
-        if self._dropped_here:
+        if self._dropped_file_bytes:
             self._gaps += 1
         self._close_file()
         self.path.replace(self._older)
-        self._has_overflown = False
-        self._dropped_here = 0
+        self._has_overflowed = False
+        self._dropped_file_bytes = 0
         self._begin_file(header)
 
     def _begin_file(self, header: bytes) -> None:
