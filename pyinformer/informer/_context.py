@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerContext(Generic[V]):
-    """What the caches of one informer share."""
+    """The settings and the state that the caches of one informer share."""
 
     cluster: Cluster
     settings: InformerSettings
@@ -33,12 +33,12 @@ class InformerContext(Generic[V]):
     indexes: dict[str, str | IndexFunction] = field(default_factory=dict)
     """The indexes by name; each new cache gets all of them."""
     entries: OverlayEntries[V] = field(default_factory=OverlayEntries)
-    """The own writes that no watch has brought yet; each cache adds its own."""
+    """The own writes that no watch has delivered yet; each cache adds its own."""
     recent_writes: RecentWrites = field(default_factory=RecentWrites)
     state_callbacks: StateCallbacks = field(default_factory=StateCallbacks)
     """Called at each change of state of any cache."""
     turn: Turn = field(default_factory=Turn)
-    """Ended by the reflectors when all that arrived at once is applied; calls idle handlers."""
+    """The reflectors end it when they have applied all that arrived at once; it calls handlers."""
 
     def new_indexer(self) -> Indexer[V]:
         """Return an empty cache with all indexes."""

@@ -89,7 +89,7 @@ class InformerCore(Generic[V]):
         self.models: dict[type, Models[Any]] = {}
         """The models that typed informers of this one share, by their class."""
         self.on_caches_changed: Callable[[], None] | None = None
-        """Called when other namespaces are followed; set while the informer is recorded."""
+        """Called when the followed namespaces change; set while the informer is recorded."""
         self._grace_seconds = grace_seconds
         self.lifecycle: InformerLifecycle = InformerLifecycle(
             name, self, grace_seconds=grace_seconds
@@ -199,7 +199,7 @@ class InformerCore(Generic[V]):
         return self.caches.on_namespace_settled(callback)
 
     def explainer(self, key: str) -> Explainer[V]:
-        """Return what explains why the cache shows what it shows of a key."""
+        """Return the explainer of a key; see `SharedInformer.explain`."""
         cache = self.caches.of(key) if isinstance(key, str) else None
         return Explainer(
             self.context, self.caches.scope, cache, lister=self.lister, processor=self.processor
@@ -302,7 +302,7 @@ class InformerCore(Generic[V]):
             self.on_caches_changed()
 
     def on_sync_changed(self) -> None:
-        """Check the waits: readers may see more."""
+        """Check the waits for keys again: readers may see more."""
         self.key_waits.preload_nowait(())
 
     def on_large_object(self) -> None:

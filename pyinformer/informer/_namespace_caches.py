@@ -1,9 +1,9 @@
 """The caches of one informer, one per namespace or a single one, and the receivers of all of them.
 
-The set of caches is a mapping that is never changed, only replaced in one assignment, so a reader
-in any thread sees one set or the next. A namespace that is no longer wanted is stopped first, then
-vanishes from reads, then its objects are announced as deletions. A namespace that is added is there
-at once and loads in its own time.
+The mapping of caches is never changed, only replaced in one assignment, so a reader in any thread
+sees one set or the next. The cache of a namespace that is no longer wanted is stopped first, then
+removed from reads, then its objects are announced as deletions. A namespace that is added can be
+read at once; it loads in the background.
 """
 
 from __future__ import annotations
@@ -82,18 +82,20 @@ class NamespaceCaches(Generic[V]):
         self._context = context
         self._is_known_gone = is_known_gone
         self._observer: CachesObserver | None = None
-        self._gone: set[str | None] = set()  # deleted when they ceased to be wanted
+        self._gone: set[str | None] = (
+            set()
+        )  # namespaces that did not exist when they ceased to be wanted
         self._announced_namespaces: set[str | None] = set()
         self._on_settled: tuple[Callable[[str], None], ...] = ()
         self._receivers: tuple[Receiver[V], ...] = ()
-        self._incomplete: list[Receiver[V]] = []  # those without the whole initial list
+        self._incomplete: list[Receiver[V]] = []  # receivers that lack a part of the initial list
         given: Iterable[str | None] = scope.namespaces or ()
         self._wanted: frozenset[str | None] = frozenset((None,) if self.is_everywhere else given)
         self.is_several: bool = len(self._wanted) != 1 or not self.is_known
-        """Whether there are or were several, so that first lists come one after another."""
+        """Whether it has or had several, so that first lists arrive one after another."""
         self._group: TaskGroup | None = None
         self._has_begun = False
-        self._is_settling = False
+        self._is_applying = False
         self._is_closed = False
         self._applied = anyio.Event()
         self.by_namespace: Mapping[str | None, NamespaceCache[V]] = {}
@@ -167,7 +169,7 @@ class NamespaceCaches(Generic[V]):
         return merged_get(self.cache, self._context.entries, key)
 
     def why_never_synced(self, key: str) -> str:
-        """Return why the cache of a key cannot sync without a change on the server; or nothing."""
+        """Return why a key's cache cannot sync without a change on the server; empty if it can."""
         cache = self.of(key)
         is_hopeless = cache is not None and cache.has_failed and not cache.has_synced
         return str(cache.status()) if cache is not None and is_hopeless else ""
@@ -233,7 +235,7 @@ class NamespaceCaches(Generic[V]):
         for cache in self.all:
             await group.start(cache.run)
         self._group = group
-        self._settle_soon()
+        self._apply_soon()
 
     def set_wanted(self, namespaces: Iterable[str]) -> None:
         """Follow exactly these namespaces; new ones start soon."""
@@ -245,7 +247,7 @@ class NamespaceCaches(Generic[V]):
             self._announce_from_now_on()
         self._wanted = wanted
         if self._has_begun:
-            self._settle_soon()
+            self._apply_soon()
         else:
             self._add_wanted()
             self._remove([one for name, one in self.by_namespace.items() if name not in wanted])
@@ -262,7 +264,7 @@ class NamespaceCaches(Generic[V]):
         """
         # A namespace that is being stopped is still among the followed, and starts again if it is
         # wanted again: only a change that is over says what is followed.
-        while (self.is_outdated or self._is_settling) and not self._is_closed:
+        while (self.is_outdated or self._is_applying) and not self._is_closed:
             await self._applied.wait()
 
     def close_nowait(self) -> None:
@@ -345,7 +347,7 @@ class NamespaceCaches(Generic[V]):
         return self.is_known and all(cache.sink.has_announced for cache in self.all)
 
     def _announce_from_now_on(self) -> None:
-        """Announce first lists one after another from now on."""
+        """From now on, announce the first list of each namespace when it is complete."""
         if self.is_several:
             return
         self.is_several = True
@@ -357,26 +359,26 @@ class NamespaceCaches(Generic[V]):
         """Whether the followed namespaces are not the wanted ones yet."""
         return self.by_namespace.keys() != self._wanted
 
-    def _settle_soon(self) -> None:
-        if self._group is None or self._is_settling or self._is_closed:
+    def _apply_soon(self) -> None:
+        if self._group is None or self._is_applying or self._is_closed:
             return
         if self.is_outdated:
-            self._is_settling = True
+            self._is_applying = True
             with outside_reconcile():
                 self._start_new(self._group)
-                self._group.start_soon(self._settle, self._group)
+                self._group.start_soon(self._apply_wanted, self._group)
 
     def _start_new(self, group: TaskGroup) -> None:
         for cache in self._add_wanted():
             group.start_soon(cache.run)
 
-    async def _settle(self, group: TaskGroup) -> None:
+    async def _apply_wanted(self, group: TaskGroup) -> None:
         try:
             while self.is_outdated:
                 self._start_new(group)
                 await self._stop_unwanted()
         finally:
-            self._is_settling = False
+            self._is_applying = False
             applied, self._applied = self._applied, anyio.Event()
             applied.set()
 

@@ -1,7 +1,7 @@
-"""The rights that informers need, list and watch and no more, as YAML that grants them.
+"""The RBAC rules that informers need, only list and watch, as YAML.
 
-The server is not asked. Without discovery a resource without namespaces may be cluster-scoped, or
-followed everywhere; both need a ClusterRole.
+No request is sent. Without discovery, a resource without a namespace may be cluster-scoped or
+followed in all namespaces; both need a ClusterRole.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class ResourceAccess(NamedTuple):
     """What one informer reads."""
 
     resource: GroupVersionResource
-    """Which resource."""
+    """The resource."""
 
     namespaces: AbstractSet[str] | None = None
-    """Where; None for everywhere, and for a resource without namespaces."""
+    """The namespaces; None for all of them, and for a cluster-scoped resource."""
 
     chooses_namespaces: bool = False
-    """Whether a selector on Namespaces says where, which is not known in advance."""
+    """Whether a selector chooses the namespaces, which are then not known in advance."""
 
     object_name: str = ""
     """The one object that a field selector asks for by its name; empty for all."""

@@ -189,7 +189,7 @@ class SharedInformer(Startable, Generic[V]):
 
     @property
     def journal(self) -> Journal:
-        """What happened lately, in words; of several namespaces, each has a journal of its own."""
+        """What happened lately, in sentences; each of several namespaces has its own journal."""
         return self._core.caches.journal
 
     @property
@@ -375,8 +375,8 @@ class SharedInformer(Startable, Generic[V]):
     def add_index(self, name: str, by: str | IndexFunction) -> None:
         """Add an index to the cache, at any time; cached objects are indexed at once.
 
-        This is one step of the event loop: of a large cache, add indexes before the start. A
-        hundred thousand objects take a tenth of a second, a third if the path is in no view.
+        This is one step of the event loop, so add the indexes of a large cache before the start. A
+        hundred thousand objects take a tenth of a second, or a third if the view lacks the path.
 
         Args:
             name: the name to read it by.
@@ -462,6 +462,7 @@ class SharedInformer(Startable, Generic[V]):
         Raises:
             InvalidArgumentError: the registration is another informer's, or the grace is not a
                 duration.
+            LifecycleError: the informer runs in another event loop; nothing was removed.
 
         Cancellation:
             Takes effect when the wait is over; the handler is removed in any case.

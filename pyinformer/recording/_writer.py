@@ -106,7 +106,7 @@ Step = bytes | LineBuffer | Opened | Ended | Contents | NextFile | Note
 
 @final
 class RecordingWriter:
-    """Writes the steps of a recording to its files. The event loop calls it, unless it says so.
+    """Writes the steps of a recording to its files. Called on the event loop, if not stated.
 
     Args:
         path: the newest file; the one before has `.1` before its suffix.

@@ -1,4 +1,4 @@
-"""From the cache to the users: handlers, mailboxes, event streams, and who gets what."""
+"""Delivers the events of a cache to handlers and event streams, each with a buffer of its own."""
 
 from pyinformer.informer.delivery._event_stream import Delivery, EventStream
 from pyinformer.informer.delivery._handlers import (

@@ -27,7 +27,7 @@ _STEPS_PER_CLOCK_READ = 16
 _In = TypeVar("_In", bound=View | None, contravariant=True)
 
 Delivery: TypeAlias = Literal["every_event", "coalesced"]
-"""Every event in order, or per key what has changed since the consumer last took one."""
+"""Every event in order, or merged per key: what changed since the consumer's last event of it."""
 
 
 class StreamOwner(Protocol[_In]):
@@ -61,7 +61,7 @@ class EventStream(Generic[V]):
         delivery: every event, or events merged per key.
         max_events: how many events may wait, the initial list not counted; merged events need no
             such bound.
-        check: called at each step; raises what the consumer must know.
+        check: called at each step; what it raises reaches the consumer.
 
     Raises:
         InvalidArgumentError: max_events is less than 1, or the delivery is unknown.
@@ -123,10 +123,10 @@ class EventStream(Generic[V]):
         """Do nothing: each event says whether it is of the initial list."""
 
     def end_nowait(self, error: BaseException | None = None) -> None:
-        """End the iteration after what is buffered, because the informer stops.
+        """End the iteration after the buffered events: the informer stops.
 
         Args:
-            error: raised at the end instead, at every step.
+            error: raised at each step after the end; None just ends the iteration.
         """
         if not self._has_ended:
             self._has_ended = True
@@ -174,7 +174,7 @@ class EventStream(Generic[V]):
 
     async def _wait(self) -> None:
         self._owner.check_loop()
-        if self._changed.is_set():  # else another consumer waits for this event already
+        if self._changed.is_set():  # else another consumer waits on it already
             self._changed = anyio.Event()
         await self._changed.wait()
         self._steps = 0

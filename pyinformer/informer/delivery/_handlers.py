@@ -51,7 +51,7 @@ class Handler(Generic[V]):
     """A checked handler."""
 
     name: str
-    """The name in logs and status: where it was defined."""
+    """The name in logs and status; by default the function's module and qualified name."""
     call: Callable[[Event[V]], object]
     """Calls it with an event; an awaitable result must be awaited."""
 
@@ -72,7 +72,7 @@ class Handler(Generic[V]):
             on_add: called with an object that appeared.
             on_update: called with the old and the new object.
             on_delete: called with the last known state.
-            name: instead of the function's own.
+            name: the name in logs and status; None takes the function's own.
 
         Raises:
             InvalidTypeError: there is no function, there are too many, or one cannot be called.
@@ -152,10 +152,11 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
     call in flight is waited for up to the grace, and then abandoned.
 
     Args:
-        function: a plain function; what a handler may be: `on_add`, `handler(event)` and so on.
+        function: a plain function with the parameters of `handler(event)`, or of `on_add`,
+            `on_update` or `on_delete`.
 
     Returns:
-        The same function, to be awaited.
+        An asynchronous function that calls it in the thread.
 
     Raises:
         InvalidTypeError: it is not a plain function.

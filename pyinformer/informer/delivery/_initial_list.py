@@ -1,8 +1,7 @@
-"""Objects of a cache on their way to a handler: the initial list, and the list of a resync.
+"""The objects of a cache that wait for a handler: of the initial list, or of a resync.
 
-Handing over the list costs nothing per object, however large it is: objects are made into events
-one by one as the handler takes them, and each leaves in its newest state, or not at all if it was
-deleted meanwhile.
+To hand over the initial list costs nothing per object: an object becomes an event when the handler
+takes it, in its newest state, or not at all if it was deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Generic, final
 
 from pyinformer.apimachinery import KubeObject, V
 
-_TABLE_SIZE = 4096  # objects: half a millisecond to build
+_TABLE_SIZE = 4096  # objects; a table takes half a millisecond to build
 _key_of = attrgetter("_key")
 
 
@@ -58,7 +57,7 @@ class InitialList(Generic[V]):
     """The content of a cache on its way to one handler, in order.
 
     All handlers share the tables. A lookup by key tries each table that is left. A table is freed
-    when every handler is past it, so an object that changes lives on until then.
+    when every handler has finished it; until then it keeps objects that have changed since.
 
     Args:
         contents: the objects.

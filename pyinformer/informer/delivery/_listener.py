@@ -1,4 +1,4 @@
-"""One handler, its mailbox and the task that calls it.
+"""One handler, its mailbox and the task that calls the handler.
 
 Events enter a bounded mailbox as fast as they arrive and are handled one after the other, each call
 awaited before the next. A handler that raises is counted, logged by name and kept; one that never
@@ -49,9 +49,9 @@ _current_call: ContextVar[object] = ContextVar("pyinformer_current_call", defaul
 _NOTABLE_SECONDS = 0.01  # a call this slow is remembered for explanations
 _NOTABLE_CALLS = 64
 _LONG_CALL_SECONDS = 1.0  # a call this long is in the status line
-_CALLS_PER_LOOK = 16  # at the clock: reading it costs a third of a call
-_QUICK_CALL_SECONDS = 0.001  # a handler this short is called where its event was read
-_SLOW_CALL_SECONDS = BUDGET_SECONDS / _CALLS_PER_LOOK  # then the clock is read at each call
+_CALLS_PER_CLOCK_READ = 16  # reading the clock costs a third of a call
+_QUICK_CALL_SECONDS = 0.001  # a handler this quick is called in the step that reads its event
+_SLOW_CALL_SECONDS = BUDGET_SECONDS / _CALLS_PER_CLOCK_READ  # slower: read it at each call
 
 
 @final
@@ -82,7 +82,7 @@ class HandlerStatus:
     last_error: str | None
     """The type of the last error and where it was raised; None if there was none."""
     is_removed: bool
-    """It gets no more events."""
+    """Whether it gets no more events."""
 
     def troubles(self) -> Iterator[str]:
         """Yield what is wrong with it, and how far it is behind."""
@@ -105,13 +105,13 @@ class HandlerHistory:
 
     name: str
     has_synced: bool
-    """It has handled the whole initial list."""
+    """Whether it has handled the whole initial list."""
     waits: bool
-    """An event of the key waits in its mailbox."""
+    """Whether an event of the key waits in its mailbox."""
     ahead: int
-    """Events that wait in its mailbox."""
+    """How many events wait in its mailbox, of all keys."""
     is_in_flight: bool
-    """A call for the key is in flight."""
+    """Whether a call for the key is in flight."""
     in_flight_seconds: float
     coalesced: int
     """Events of the key that were merged into others, as far as is remembered."""
@@ -121,14 +121,14 @@ class HandlerHistory:
 
 @final
 class Listener(Generic[V]):
-    """A handler's mailbox and its loop. Constructing it starts nothing.
+    """Calls one handler with the events of its mailbox. Constructing it starts nothing.
 
     Args:
         handler: what to call.
-        tasks: where its task runs.
+        tasks: runs its task.
         informer: names the informer in errors and in the task's name.
         mailbox_size: how many events are kept in order before they are merged per key.
-        resync_period_seconds: how often the informer should remind it; 0 for never.
+        resync_period_seconds: how often the informer adds a resync; 0 for never.
         log_exceptions: whether logs show the texts of the errors that it raises.
         turn: at its end an idle handler is called for a lone event, without waking its task.
     """
@@ -184,8 +184,8 @@ class Listener(Generic[V]):
         """Start calling the handler, on the running loop. A second call does nothing.
 
         Args:
-            processing: takes how long up to 16 calls take together, or one slow call;
-                None to record nothing.
+            processing: records how long one slow call takes, or up to 16 calls together; None to
+                record nothing.
         """
         self._processing = processing
         if self._task is None and not self.is_removed:
@@ -220,7 +220,7 @@ class Listener(Generic[V]):
         """Record that every addition of the initial list has been added."""
         self._mailbox.on_initial_list_complete()
         if self._in_flight is None:
-            self._look_if_synced()
+            self._check_synced()
 
     @property
     def is_busy(self) -> bool:
@@ -370,15 +370,15 @@ class Listener(Generic[V]):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def _look_if_synced(self) -> None:
+    def _check_synced(self) -> None:
         if not self.has_synced and self._mailbox.initial_list_taken and not self.is_removed:
             self.has_synced = True
             self._settled.set()
 
     def _call_in_turn(self) -> None:
-        """Call for a lone event as the handler's idle task would; wake the task for anything else.
+        """Call an idle handler for a lone event, in place of its task; else wake the task.
 
-        Waking it costs an iteration of the event loop, a fifth of what such an event costs.
+        To wake it costs an iteration of the event loop, a fifth of what such an event costs.
         """
         mailbox, waiter, runner = self._mailbox, self._waiter, self._runner
         is_idle = waiter is not None and not waiter.done() and self.has_synced
@@ -386,7 +386,7 @@ class Listener(Generic[V]):
         if runner is None or not is_idle or not is_lone or asyncio.current_task() is not None:
             self._wake()
             return
-        mailbox.places_left += 1
+        mailbox.places_vacated += 1
         self._in_flight = event = mailbox.queue.popleft()
         loop = runner.get_loop()
         self._in_flight_since = started = loop.time()
@@ -397,7 +397,7 @@ class Listener(Generic[V]):
             _leave_task(loop, runner)
         if self._unawaited is None:
             now = loop.time()
-            self._calls_per_look(event, now, now - started, 1)
+            self._calls_per_clock_read(event, now, now - started, 1)
 
     def _call_plainly(self, event: Event[V]) -> None:
         try:
@@ -450,21 +450,21 @@ class Listener(Generic[V]):
                 await self._waiter
 
     async def _deliver_for_a_while(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Call until the budget is spent or nothing waits; return whether something may wait."""
+        """Call the handler until its budget is spent or no event waits; return whether one may."""
         mailbox, call = self._mailbox, self._call
         queue = mailbox.queue
-        looked_at = loop.time()
-        deadline = looked_at + BUDGET_SECONDS
+        clock_read_at = loop.time()
+        deadline = clock_read_at + BUDGET_SECONDS
         calls = 1
-        while looked_at < deadline:
-            mailbox.observe_nowait(looked_at)
-            self._in_flight_since = looked_at
+        while clock_read_at < deadline:
+            mailbox.observe_nowait(clock_read_at)
+            self._in_flight_since = clock_read_at
             self._is_quick = False  # until all of these calls have been timed
             for _ in range(calls):
                 if not self.has_synced:
-                    self._look_if_synced()  # the next call may never return
+                    self._check_synced()  # the next call may never return
                 if mailbox.room and queue:  # as take_nowait, which costs a fifth of a delivery
-                    mailbox.places_left += 1
+                    mailbox.places_vacated += 1
                     event = queue.popleft()
                 elif (taken := mailbox.take_nowait()) is not None:
                     event = taken
@@ -482,10 +482,10 @@ class Listener(Generic[V]):
                 finally:
                     self._in_flight = None
             now = loop.time()
-            calls = self._calls_per_look(event, now, now - looked_at, calls)
-            looked_at = now
+            calls = self._calls_per_clock_read(event, now, now - clock_read_at, calls)
+            clock_read_at = now
             if self.has_synced and mailbox.room and not queue:
-                return False  # nothing waits, so there is nothing to look at
+                return False  # nothing waits
         return True
 
     async def _finish_call(
@@ -502,7 +502,7 @@ class Listener(Generic[V]):
         finally:
             self._unawaited = self._in_flight = None
         now = loop.time()
-        self._calls_per_look(event, now, now - started, 1)
+        self._calls_per_clock_read(event, now, now - started, 1)
 
     async def _wait_for(self, result: Awaitable[object], loop: asyncio.AbstractEventLoop) -> None:
         self._is_plain = self._is_quick = False
@@ -514,7 +514,7 @@ class Listener(Generic[V]):
         self._mailbox.observe_nowait(loop.time())
 
     def _mark_next_call(self) -> None:
-        """Mark before the call: a plain handler may start the task that it returns."""
+        """Mark the next call before it: a plain handler may start the task that it returns."""
         self._call_mark = object()
         _current_call.set(self._call_mark)
 
@@ -530,25 +530,25 @@ class Listener(Generic[V]):
         )
 
     def _caught(self, event: Event[V], error: BaseException) -> None:
-        """Record the handler's error; raise what is not the handler's alone, as a cancellation."""
+        """Record the handler's error; raise it if it ends more than the handler's call."""
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             if self.is_removed or (task is not None and task.cancelling()):
-                raise error  # and no cancellation that the handler ran into by itself
+                raise error  # the task is cancelled; else the handler's own await was
         elif isinstance(error, (GeneratorExit, KeyboardInterrupt, SystemExit)):
             raise error
         self._raised(event, error)
 
-    def _calls_per_look(self, last: Event[V] | None, now: float, seconds: float, calls: int) -> int:
+    def _calls_per_clock_read(self, last: Event[V], now: float, seconds: float, calls: int) -> int:
         """Return after how many calls to read the clock again; record how long they took."""
         if self._processing is not None:
             self._processing.observe(seconds)
         took = now - self._in_flight_since
-        if calls == 1 and last is not None and took > _NOTABLE_SECONDS:
+        if calls == 1 and took > _NOTABLE_SECONDS:
             what = f"a call for {_version_of(last)} took {took * 1000:.0f} ms"
             self._notable.append((last.key, what))
         self._is_quick = self._is_plain and seconds < _QUICK_CALL_SECONDS
-        return 1 if seconds > calls * _SLOW_CALL_SECONDS else _CALLS_PER_LOOK
+        return 1 if seconds > calls * _SLOW_CALL_SECONDS else _CALLS_PER_CLOCK_READ
 
     def _raised(self, event: Event[V], error: BaseException) -> None:
         self._failed += 1

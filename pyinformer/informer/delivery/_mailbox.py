@@ -53,7 +53,7 @@ class MailboxStatistics:
 
 @final
 class Mailbox(Generic[V]):
-    """A bounded buffer of one handler: in order while there is room, merged per key beyond that.
+    """A bounded buffer of events: in order while there is room, merged per key beyond that.
 
     It holds at most `size` events in order, and per key one event or a deletion and an addition.
     Large objects are merged earlier: the events in order hold at most 16 KiB of bodies per place,
@@ -87,19 +87,20 @@ class Mailbox(Generic[V]):
         """How much may wait in `queue`; 0 while anything waits elsewhere, or bytes are counted."""
         self._counts_bytes = False
         self._held = 0  # bytes in the queue, and those taken since they were counted
-        self._is_heavy = False  # too many bytes: nothing enters the queue before it is empty
+        self._is_heavy = False  # too many bytes: events are merged until no slot is left
         self._initial: InitialList[V] | None = None  # each will be an Added; before the queue
         self.queue: deque[Event[V]] = deque()
         """What waits in order. Always this deque.
 
-        While there is `room`, its head may be taken without `take_nowait`, if that is counted.
+        While there is `room`, the first event may be taken from it without `take_nowait`; then
+        `places_vacated` must be increased.
         """
         self._slots: OrderedDict[str, Slot[V]] = OrderedDict()  # after the queue
         self._resyncs: ResyncList[V] | None = None  # each will be an Updated; after everything
         self._pairs = 0
         self._closed = False
-        self.places_left: int = 0
-        """How many places have been vacated from the front."""
+        self.places_vacated: int = 0
+        """How many places have been vacated at the front so far."""
         self._initial_end: int | None = None
         self._initial_was_taken = False
         self._peak = self._coalesced = self._dropped_pairs = 0
@@ -214,18 +215,18 @@ class Mailbox(Generic[V]):
     def take_nowait(self) -> Event[V] | None:
         """Remove and return the oldest event; None if the mailbox is empty."""
         if self._initial is not None:
-            self.places_left += 1
+            self.places_vacated += 1
             added = Added(self._initial.take(), is_in_initial_list=True)
             self._settle()
             return added
         if self.queue:
-            self.places_left += 1
+            self.places_vacated += 1
             event = self.queue.popleft()
             if self._slots:
                 self._move_up()
             return event
         if self._slots:  # of a mailbox that merges at once
-            self.places_left += 1
+            self.places_vacated += 1
             event = self._pop_slot()
             self._settle()
             return event
@@ -236,7 +237,7 @@ class Mailbox(Generic[V]):
         return None
 
     def _move_up(self) -> None:
-        """Fill the queue from the slots; events in the queue are not merged any more."""
+        """Fill the queue from the slots; events in the queue are no longer merged."""
         self._initial_was_taken = self.initial_list_taken
         places = 1 if self._is_heavy else self._size
         while self._slots and len(self.queue) < places:
@@ -250,16 +251,16 @@ class Mailbox(Generic[V]):
             return slot
         # The addition keeps the place, so that it follows at once; both count as one place.
         self._pairs -= 1
-        self.places_left -= 1
+        self.places_vacated -= 1
         self._slots[key] = slot[1]
         return slot[0]
 
     def on_initial_list_complete(self) -> None:
         """Record that every addition of the initial list has been added."""
         if self._initial_end is None:
-            # Places are only added at the end, and leave from the front or vanish. So once as many
-            # have left as there are now, every initial addition was taken or merged away.
-            self._initial_end = self.places_left + self._places()
+            # Places are added only at the end, and are vacated at the front or vanish. So when as
+            # many as exist now are vacated, every initial addition was taken or merged away.
+            self._initial_end = self.places_vacated + self._places()
 
     @property
     def initial_list_taken(self) -> bool:
@@ -267,7 +268,7 @@ class Mailbox(Generic[V]):
         end = self._initial_end
         if end is None:
             return False
-        return self._initial_was_taken or self.places_left >= end or not self._places()
+        return self._initial_was_taken or self.places_vacated >= end or not self._places()
 
     def close_nowait(self) -> None:
         """Drop everything, and every later event."""
@@ -281,14 +282,14 @@ class Mailbox(Generic[V]):
         """Sample depth and age; called periodically by the reader."""
         depth = self.depth
         self._peak = max(self._peak, depth)
-        if self.places_left >= self._mark_place:
+        if self.places_vacated >= self._mark_place:
             self._oldest_at, self._mark_at = self._mark_at, now
-            self._mark_place = self.places_left + self._places()
+            self._mark_place = self.places_vacated + self._places()
 
     def stamp_nowait(self, now: float) -> None:
         """Record that the oldest event has just arrived."""
         self._oldest_at = self._mark_at = now
-        self._mark_place = self.places_left + self._places()
+        self._mark_place = self.places_vacated + self._places()
 
     def statistics(self, now: float) -> MailboxStatistics:
         """Return depth, age and the number of merges.
@@ -315,7 +316,7 @@ class Mailbox(Generic[V]):
         return any(event.key == key for event in self.queue.copy())
 
     def coalesced_of(self, key: str) -> int:
-        """Return how many events of a key were merged recently, as far as is remembered."""
+        """Return how many events of a key were merged; 0 for a key that is no longer remembered."""
         return self._merged.get(key, 0)
 
     def _coalesce(self, key: str) -> None:
@@ -340,7 +341,7 @@ class Mailbox(Generic[V]):
         return self._places() + self._pairs + len(self._resyncs or ())
 
     def _settle(self) -> None:
-        """Drop empty lists; without any, events go straight to the queue again."""
+        """Drop empty lists, and compute the room; without lists, events go to the queue again."""
         if self._initial is not None and not self._initial:
             self._initial = None
         if self._resyncs is not None and not self._resyncs:
@@ -429,7 +430,7 @@ class EventQueue(Generic[V]):
 
     def __init__(self, max_events: int) -> None:
         self.overflowed: bool = False
-        """An event found no room; later ones are dropped, earlier ones can still be taken."""
+        """Whether an event found no room; later ones are dropped, earlier ones can be taken."""
         self._max_events = max_events
         self._max_bytes = max(_LEAST_BYTES, max_events * _BYTES_PER_PLACE)
         self._bytes = 0

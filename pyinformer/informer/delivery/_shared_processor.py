@@ -45,7 +45,7 @@ class Receiver(Protocol[_In]):
         ...
 
     def on_missed_state(self, was: KubeObject[_In], now: KubeObject[_In] | None) -> None:
-        """Record that reads no longer show a written state that no event reports."""
+        """Record that readers saw a written state, and no longer do, which no event reports."""
         ...
 
 
@@ -80,9 +80,9 @@ class SharedProcessor(Generic[V]):
     Args:
         informer: names the informer in errors and in the names of tasks.
         feed: feeds the handlers and streams.
-        on_crash: called with the error if a handler's task ends by one of our own.
+        on_crash: called with the error if a bug of pyinformer ends a handler's task.
         check_loop: raises for a caller outside of the informer's event loop.
-        turn: at its end, idle handlers are called for an event that was applied in it.
+        turn: at its end, idle handlers are called for the event that was applied in it.
 
     Source:
         client-go tools/cache/shared_informer.go, sharedProcessor.
@@ -172,7 +172,7 @@ class SharedProcessor(Generic[V]):
 
         Args:
             group: runs the periodic resyncs.
-            processing: takes how long handlers take; None to record nothing.
+            processing: records how long handlers take; None to record nothing.
         """
         self._group = group
         self._processing = processing
