@@ -238,7 +238,7 @@ class InformerConflictError(InvalidArgumentError):
 
 @final
 class MetricConflictError(InvalidArgumentError):
-    """A metric was bound or defined otherwise than before.
+    """A metric was bound or defined differently than before.
 
     Attributes:
         metric: the name of the metric.
@@ -590,7 +590,7 @@ class ServerError(APIStatusError):
 
 @final
 class ResourceVersionTooLargeError(ServerError):
-    """504 with that cause: the server has not reached this position yet, or never will."""
+    """504 with the cause ResourceVersionTooLarge: the server has not reached the position yet."""
 
 
 @final

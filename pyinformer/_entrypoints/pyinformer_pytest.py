@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop debugging the detectors that are made from now on."""
+    """End the debug session: detectors that are made later have their usual mode."""
     session = config.stash.get(_session, None)
     if session is not None:
         session.close()

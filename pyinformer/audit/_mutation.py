@@ -1,7 +1,7 @@
 """The comparison of two states of a shared value, and the report of a change.
 
-A report names the paths that differ and the types before and after, never a value, since objects
-may be Secrets. Only a digest is kept of a value, since a copy would double its memory.
+A report names the paths that differ and the types before and after, never a value: objects may be
+Secrets. Only the digest of a value is kept, since a copy would double its memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyinformer._printable import printable
 from pyinformer.apimachinery import ABSENT, Change, diff
 
 MutationMode: TypeAlias = Literal["off", "sample", "debug"]
-"""Check nothing; check what a small share of the time allows; or check every step."""
+"""`off` checks nothing, `sample` what a small share of the time allows, `debug` every step."""
 
 _MAX_PATHS = 20
 _PLAIN = 2  # the last format of marshal that does not depend on how often a value is referred to

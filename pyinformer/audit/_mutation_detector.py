@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _DEBUG_PERIOD_SECONDS = 0.25
 _HURRIED_PERIOD_SECONDS = 0.05  # after a relist, so that everything is checked ten times sooner
-# After a round that a relist has hurried, the next one waits 30 times as long as the round took: so
-# the sweep stays below a hundredth of the time, however often lists come.
+# A relist hurries a round. The next one is hurried only after a rest of 30 times what it took, so
+# the sweep takes less than a hundredth of the time, however often lists arrive.
 _RESTS = 30
 
 
@@ -87,7 +87,7 @@ class WatchedValue:
 
     @property
     def readers(self) -> Collection[tuple[str, str]]:
-        """Its own name: only the program knows who else has it."""
+        """Its own name; other readers are not known."""
         return ((self.name, ""),)
 
     def current(self) -> object:
@@ -95,7 +95,7 @@ class WatchedValue:
         return self._get()
 
     def original(self) -> object:
-        """Make the value again from the object's bytes; None if it was never just that."""
+        """Decode the object again; None if the watched value was not just its content."""
         return None if self._is_derived else self._made_anew(type(self._get()))
 
     def _made_anew(self, kind: type[object]) -> object:
@@ -179,7 +179,7 @@ class MutationDetector:
         mode: `off`, `sample` or `debug`; None is `sample`, or `debug` under the pytest plugin. In
             `debug` a mutation is raised as CacheMutatedError in the handler that made it, at its
             next await, or at the next read or await of the informer.
-        period_seconds: how often the sweep checks a sample.
+        period_seconds: how long the sweep waits between two samples.
         budget_seconds: how long each sample may take, all informers of this detector together: by
             default 5 ms in each second.
         max_watched: how many values of the program are watched; beyond that the oldest are dropped.

@@ -70,7 +70,7 @@ class ValueSource(Protocol):
         ...
 
     def heal(self, value: SharedValue) -> None:
-        """Give later readers an unchanged value."""
+        """Restore the value for later readers."""
         ...
 
     def misplaced(self) -> Iterable[CacheMutation | None]:
@@ -104,7 +104,7 @@ class MutationLedger:
         self._logged: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def check(self, value: SharedValue, source: ValueSource) -> CacheMutation | None:
-        """Check that a value is unchanged; if not, have it healed and report it."""
+        """Check that a value is unchanged; if not, have its source restore it, and report it."""
         self.checked += 1
         if value.digest is None:  # of the original, since readers may have changed the value
             value.digest = digest_of(value.original())
@@ -122,7 +122,7 @@ class MutationLedger:
         return mutation
 
     def take(self, mutation: CacheMutation, source: ValueSource) -> None:
-        """Keep, count, log and report a mutation."""
+        """Record, count and log a mutation, and report it to the listeners."""
         self.mutations += 1
         self.recent.append(mutation)
         source.count(mutation)

@@ -53,7 +53,7 @@ class DeletedFinalStateUnknown(Struct, Generic[V], frozen=True, gc=False):
     """The newest state that was seen; None if there was none."""
 
 
-# One for all views: a dict per delta would be allocated and tracked for nothing.
+# All deltas share it: the garbage collector would track a dict for each of them.
 _NO_OBJECTS: Any = MappingProxyType({})
 
 
@@ -63,7 +63,7 @@ class Delta(Struct, Generic[V], frozen=True, gc=False):
 
     type: DeltaType
     object: KubeObject[V] | DeletedFinalStateUnknown[V] | None = None
-    """What changed; a tombstone only with DELETED, None with what concerns the whole cache."""
+    """The object that changed; a tombstone only with DELETED, None for the whole cache."""
     objects: Mapping[str, KubeObject[V]] = _NO_OBJECTS
     """Everything that exists, by key; only with REPLACED_ALL. Not to be changed."""
     resource_version: str = ""

@@ -124,5 +124,5 @@ class DeltaFIFO(DeltaQueue[Deltas[V], V]):
     def _is_queued(self, key: str) -> bool:
         return key in self._items
 
-    def _since(self) -> float:
+    def _oldest_at(self) -> float:
         return self._times[next(iter(self._items))]

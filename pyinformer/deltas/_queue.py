@@ -1,7 +1,7 @@
-"""The base of both queues: sink, `has_synced`, closing and waiting, with client-go's names.
+"""The base of both queues: what they share as a sink, and how consumers wait for entries.
 
-Replaying what was popped gives what was put in: nothing is lost or added. Only the thread of the
-loop may call it. Everything except `wait` and `pop` returns at once.
+A replay of the popped deltas gives what was put in: nothing is lost or added. Only the thread of
+the loop may call a queue. Everything except `wait` and `pop` returns at once.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class DeltaQueue(ABC, Generic[Item, V]):
     def _is_queued(self, key: str) -> bool: ...
 
     @abstractmethod
-    def _since(self) -> float:
-        """Return when the oldest entry was queued; something is."""
+    def _oldest_at(self) -> float:
+        """Return when the oldest entry was queued; there is one."""
 
     def _after_processing(self) -> None:
         """Record that the consumer has processed the result of `_take`."""
@@ -179,18 +179,18 @@ class DeltaQueue(ABC, Generic[Item, V]):
         """Record that nothing changed up to this resource version."""
 
     def close(self) -> None:
-        """Let consumers take what is queued, then fail; wakes all who wait. May be repeated."""
+        """Wake all waiters; consumers take what is queued, then fail. May be called again."""
         self._closed = True
         self._waiters.wake_all()
 
     @property
     def has_synced(self) -> bool:
-        """The first complete list, and what was queued before it, has been consumed."""
+        """Whether the first complete list, and what was queued before it, has been consumed."""
         return self._populated and not self._initial_left
 
     @property
     def is_closed(self) -> bool:
-        """The queue was closed; something may still be queued."""
+        """Whether the queue was closed; entries may still be queued."""
         return self._closed
 
     def pop_nowait(self) -> Item | None:
@@ -266,7 +266,7 @@ class DeltaQueue(ABC, Generic[Item, V]):
         Args:
             now: the time of the queue's clock.
         """
-        oldest_seconds = max(0.0, now - self._since()) if len(self) else 0.0
+        oldest_seconds = max(0.0, now - self._oldest_at()) if len(self) else 0.0
         return QueueStatistics(len(self), self._peak, len(self._waiters), oldest_seconds)
 
     def _grown(self) -> None:

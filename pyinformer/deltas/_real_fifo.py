@@ -1,7 +1,8 @@
 """The queue in order of arrival, over all keys: nothing is merged, nothing overtakes.
 
-A complete list is one delta, compared with the store when it is processed (`atomic_events`), or a
-delta for each deletion and each object, worked out against the known objects when it is queued.
+With `atomic_events` a complete list is one delta, which is compared with the store when it is
+processed. Otherwise it is compared with the known objects when it is queued, and becomes a delta
+for each deletion and each object.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
             deletions of unknown objects are dropped. Without it such deletions are queued, and
             `events_of` drops them.
         atomic_events: complete lists, resyncs and bookmarks are one delta each. If False, they
-            are worked out against `known_objects`, and there are no bookmarks.
+            are compared with `known_objects` when they are queued, and bookmarks are dropped.
         clock: the clock of `statistics(now)`.
 
     Raises:
@@ -234,7 +235,7 @@ class RealFIFO(DeltaQueue[Delta[V], V]):
     def _may_be_known(self, key: str) -> bool:
         return self._known is None or super()._may_be_known(key)
 
-    def _since(self) -> float:
+    def _oldest_at(self) -> float:
         return self._times[0]
 
     def _after_processing(self) -> None:

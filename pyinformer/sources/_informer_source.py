@@ -38,7 +38,7 @@ class InformerSource(ABC, Generic[V]):
     """Turns the events of one informer into requests. Constructing it starts nothing.
 
     Args:
-        informer: whose events.
+        informer: the informer whose events it reads.
         name: the source's name in reasons, logs and status.
         predicate: drops changes that do not matter, also objects of the initial list.
         options: priorities, resyncs and logs.
@@ -125,7 +125,7 @@ class InformerSource(ABC, Generic[V]):
         self._stop_observing = core_of(self.informer).on_namespace_settled(self._namespace_settled)
 
     def _check_ready(self) -> None:
-        """Raise if a setting is missing that has to be made before events may come."""
+        """Raise if a setting is missing that is needed before the first event."""
 
     def detach(self) -> None:
         """Enqueue no further requests. A second call does nothing."""
@@ -147,7 +147,7 @@ class InformerSource(ABC, Generic[V]):
         if what == "resync" and not self._options.include_unchanged:
             self._unchanged += 1
         elif not self._passes(old, new) or (
-            isinstance(event, Deleted) and event.may_still_exist and self._is_kept(event)
+            isinstance(event, Deleted) and event.may_still_exist and self._defer(event)
         ):
             self._filtered += 1
         else:
@@ -213,7 +213,7 @@ class InformerSource(ABC, Generic[V]):
         )
 
     def keep(self, request: Request) -> None:
-        """Keep a request whose namespace is not followed, until it is followed again or gone."""
+        """Keep a request of a namespace that is not followed, until that is followed or gone."""
         self._left.keep(str(request.key), (request,))
 
     def _reason(self, what: ReasonEvent, obj: KubeObject[V] | None) -> Reason:
@@ -221,8 +221,8 @@ class InformerSource(ABC, Generic[V]):
             return Reason(self.name, what)
         return Reason(self.name, what, obj._key, obj.metadata.resource_version)
 
-    def _is_kept(self, event: Deleted[V]) -> bool:
-        """Keep a request for later if its object left the cache only with its namespace."""
+    def _defer(self, event: Deleted[V]) -> bool:
+        """Return whether an object left the cache only with its namespace: defer its requests."""
         if self._is_outside(event.key):
             self._left.keep(event.key, self._collect(event.last_known, None))
             return True
@@ -233,7 +233,7 @@ class InformerSource(ABC, Generic[V]):
         """Record that an object does not match the informer's selector any more, or is gone."""
 
     def _namespace_settled(self, namespace: str) -> None:
-        """Request what was cached when the namespace was left, and does not exist any more."""
+        """Enqueue the deferred requests of a namespace for objects that are no longer cached."""
         for key, requests in self._left.take(namespace).items():
             if self.informer.lister.get(key, allow_unsynced=True) is None:
                 self._hand_over(requests, Reason(self.name, "deleted", key=key), "deleted")
@@ -318,7 +318,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
     """Requests each object that changes.
 
     Args:
-        informer: whose events.
+        informer: the informer whose events it reads.
         name: the source's name in reasons, logs and status; by default what it follows.
         own_finalizers: returns the finalizers that this process puts on objects.
         predicate: drops changes that do not matter.

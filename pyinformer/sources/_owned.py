@@ -1,6 +1,6 @@
 """The source of owned objects: a change of one requests its owners, the old ones and the new.
 
-From an owner to what it owns leads an index of the informer. It is as current as every read of the
+An index of the informer leads from an owner to its objects. It is as current as any read of the
 cache, own writes included, and can be read from any thread.
 """
 
@@ -53,12 +53,12 @@ class OwnedSource(InformerSource[V], Generic[V]):
     """Requests the owners of objects that change.
 
     Args:
-        informer: of the owned objects.
+        informer: the informer of the owned objects.
         controller_only: only the owner that controls an object (`controller: true`) counts.
         name: the source's name in reasons, logs and status; by default what it watches.
         predicate: drops changes that do not matter.
         options: priorities, resyncs and logs; its cluster is also that of the owners.
-        concerns: returns by its key whether an owner is to be requested; None for every one.
+        concerns: returns whether to request the owner with a key; None requests every owner.
 
     Raises:
         InvalidTypeError: the predicate cannot be called, or is asynchronous.
@@ -91,9 +91,10 @@ class OwnedSource(InformerSource[V], Generic[V]):
         return self._owner
 
     def set_owner(self, owner: OwnerKind) -> None:
-        """Set the kind of the owners: before it is attached, and best before the cache fills.
+        """Set the kind of the owners, before the source is attached.
 
-        It adds an index to the informer; cached objects are indexed in one step.
+        It adds an index to the informer. Cached objects are indexed in one step, so it is best
+        called before the cache fills.
 
         Args:
             owner: the kind.

@@ -106,8 +106,7 @@ class _Combined(Predicate[_W]):
         super().__init__(lambda old, new: test(part(old, new) for part in parts))
 
     def __repr__(self) -> str:
-        names = (repr(p) if isinstance(p, Predicate) else name_of(p) for p in self.parts)
-        return f"({(' & ' if self.every else ' | ').join(names)})"
+        return _names(self.parts, every=self.every)
 
 
 @overload  # first, since a lambda's parameter has no type of its own to infer a view from
@@ -137,23 +136,17 @@ def all_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
         InvalidArgumentError: none was given.
         InvalidTypeError: one of them is not a predicate.
     """
-    states = _states(predicates)
-    if states is not None:
-        return _StateFilter(lambda obj: all(s(obj) for s in states), _names(" & ", predicates))
-    return _Combined(predicates, every=True)
+    return _combine(predicates, every=True)
 
 
 def any_of(*predicates: PredicateFunction[_A]) -> Predicate[_A]:
-    """Pass changes that some predicate passes; the same as `|`.
+    """Pass changes that at least one predicate passes; the same as `|`.
 
     Raises:
         InvalidArgumentError: none was given.
         InvalidTypeError: one of them is not a predicate.
     """
-    states = _states(predicates)
-    if states is not None:
-        return _StateFilter(lambda obj: any(s(obj) for s in states), _names(" | ", predicates))
-    return _Combined(predicates, every=False)
+    return _combine(predicates, every=False)
 
 
 def negate(predicate: PredicateFunction[_A]) -> Predicate[_A]:
@@ -192,18 +185,22 @@ def verdict(
     return bool(found)
 
 
-def _states(predicates: tuple[PredicateFunction[_A], ...]) -> list[StateFunction[_A]] | None:
-    """Check predicates that are to be combined; return the states if all are filters by state."""
+def _combine(predicates: tuple[PredicateFunction[_A], ...], *, every: bool) -> Predicate[_A]:
+    """Check and combine predicates; filters by state alone become one filter by state."""
     if not predicates:
         raise InvalidArgumentError("predicates", "must be one or more")
     for each in predicates:
         _check(each)
-    filters = [each for each in predicates if isinstance(each, _StateFilter)]
-    return [each.state for each in filters] if len(filters) == len(predicates) else None
+    states = [each.state for each in predicates if isinstance(each, _StateFilter)]
+    if len(states) < len(predicates):
+        return _Combined(predicates, every=every)
+    test = all if every else any
+    return _StateFilter(lambda obj: test(s(obj) for s in states), _names(predicates, every=every))
 
 
-def _names(operator: str, predicates: tuple[PredicateFunction[_A], ...]) -> str:
-    return f"({operator.join(map(repr, predicates))})"
+def _names(predicates: tuple[PredicateFunction[_A], ...], *, every: bool) -> str:
+    names = (repr(p) if isinstance(p, Predicate) else name_of(p) for p in predicates)
+    return f"({(' & ' if every else ' | ').join(names)})"
 
 
 def _check(predicate: object) -> None:

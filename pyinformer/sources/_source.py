@@ -26,7 +26,7 @@ _PERIOD_MIN_SECONDS: Final = 0.001  # a shorter period would leave the loop no t
 
 
 class Enqueue(Protocol):
-    """What a source calls with each request. It is called on the event loop and never raises."""
+    """The function that a source calls with each request, on the event loop; it never raises."""
 
     def __call__(self, request: Request, reason: Reason, *, priority: int) -> None:
         """Put a request into the queue, with the reason for it."""
@@ -132,13 +132,13 @@ class SourceStatus:
     unchanged: int = 0
     """Updates that were dropped because the resource version was unchanged."""
     enqueued: int
-    """Requests that were enqueued, also those that the queue merged."""
+    """Requests that were enqueued, including those that the queue merged."""
     resyncs: int = 0
     """Objects that were requested by a resync."""
     failures: int
     """Calls of the user's functions that raised or returned an invalid value."""
     refused: int = 0
-    """Owner references with a name that an object cannot have: they make no request."""
+    """Owner references with an invalid name, which make no request."""
     last_failure: str | None
     """The function, the type of its last error and where it was raised; None without a failure."""
 

@@ -42,13 +42,13 @@ class TimerSource:
             returns them. None for every object of the primaries, spread over the period.
         primaries: the sources of these objects.
         name: the source's name in reasons, logs and status; by default its period.
-        options: logs; its cluster is that of plain keys.
+        options: how to log; plain keys are of its cluster.
 
     Raises:
         InvalidArgumentError: the period or a key is invalid, or there are neither keys nor
             primaries.
-        InvalidTypeError: a key is neither text nor a request.
-        InvalidTypeError: the function cannot be called, or is asynchronous.
+        InvalidTypeError: a key is neither text nor a request; or the function cannot be called, or
+            is asynchronous.
     """
 
     informer: None = None

@@ -38,7 +38,7 @@ class IndexStatistics:
     name: str
     values: int
     failures: int
-    """How often the function raised for a new object, which is cached but not in this index."""
+    """How often the function raised for a new object, which is then cached but not indexed."""
     last_failure: str
 
 
@@ -71,8 +71,8 @@ class Index(Generic[V]):
     Args:
         name: the name it is read by.
         read: returns the values of an object, not normalised; it may raise.
-        is_function: it is a user's function, which may not be pure.
-        is_fixed: every state of an object has the same value.
+        is_function: whether `read` is a user's function, which may not be pure.
+        is_fixed: whether every state of an object has the same value.
     """
 
     __slots__ = ("buckets", "failures", "is_fixed", "is_function", "last_failure", "name", "read")

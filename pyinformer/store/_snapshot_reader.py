@@ -297,7 +297,7 @@ class SnapshotReader(Generic[V]):
 
 @final
 class _Facts(Generic[V]):
-    """What a read of indexes copies beside the buckets: what is written, and what changes."""
+    """The own writes and the changes under way, which a read copies together with its mappings."""
 
     __slots__ = ("_states", "changing", "current", "iterables", "shares", "stored", "written")
 
@@ -362,7 +362,7 @@ def _until_done(attempt: Callable[[], _T | None]) -> _T:
 
 
 def _cut(found: list[_T], size: int) -> list[_T]:
-    """Take as many items from the end."""
+    """Remove and return this many items from the end."""
     start = len(found) - size
     tail = found[start:]
     del found[start:]

@@ -1,4 +1,4 @@
-"""Check users' functions when they are registered, and name them in errors and logs."""
+"""Checks of users' functions when they are registered, and their names in errors and logs."""
 
 from __future__ import annotations
 

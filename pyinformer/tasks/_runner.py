@@ -1,4 +1,4 @@
-"""The event loop of a program that is ours as a whole: uvloop's if it is installed."""
+"""The event loop of a program that pyinformer runs as a whole: uvloop's if it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn of reading a watch: from the bytes that have arrived to the last event applied."""
+"""A turn of a watch: the reading of bytes that arrived, until their last event is applied."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import final
 
 @final
 class Turn:
-    """The calls that are due when all events that arrived at once are applied.
+    """The calls to make when all events that arrived at once are applied.
 
     Handlers that are idle are called then, within the callback that has read the socket. Waking
     their tasks would take another iteration of the event loop, a fifth of the cost of a lone event.
-    What reads opens the turn before it applies an event, and must end it before it waits.
+    The reader opens the turn before it applies an event, and must end it before it waits.
     """
 
     __slots__ = ("calls", "is_open")
 
     def __init__(self) -> None:
         self.is_open: bool = False
-        """Whether events are applied now that belong to a turn, so that its end will come."""
+        """Whether the turn has begun, so that it will end."""
         self.calls: deque[Callable[[], None]] = deque()
         """What is called at its end."""
 

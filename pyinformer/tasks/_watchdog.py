@@ -1,10 +1,10 @@
 """A thread that detects a blocked event loop.
 
-It looks at the loop a few times a second, and pings one that is not waiting for its sockets: a ping
-would wake it up, and cost a program at rest more than everything else. If the loop does not answer
-for a second, it logs the task that is running (a handler's task has the handler's name) and the
-innermost frames of the loop's thread: files, lines and functions, never values. It logs again when
-the loop continues.
+It checks the loop a few times a second, and pings a loop that does not wait for its sockets. A ping
+would wake a waiting loop, which costs an idle program more than all else. If the loop does not
+answer for a second, the thread logs the task that is running (a handler's task has the handler's
+name) and the innermost frames of the loop's thread: files, lines and functions, never values. It
+logs again when the loop continues.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Watchdog:
     Args:
         limit_seconds: how long the loop may take to answer; after about a second liveness probes
             and lease renewals are affected. client-go has no such check.
-        ping_seconds: the interval at which it looks at the loop.
+        ping_seconds: the interval at which it checks the loop.
         metrics: where blocks are counted, while it watches.
     """
 

@@ -1,6 +1,6 @@
 """Metrics for OpenTelemetry, read from a registry when its readers collect them.
 
-What is counted costs what it costs with the registry: a hundredth of OpenTelemetry's instruments.
+To record a value costs what it costs with the registry: a hundredth of OpenTelemetry's instruments.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Final
 
 SCOPE: Final = "pyinformer"
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
-"""The semantic conventions whose names are used."""
+"""The version of the semantic conventions whose names are used."""
 
 
 def scope_version() -> str:

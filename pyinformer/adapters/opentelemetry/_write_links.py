@@ -1,4 +1,4 @@
-"""The spans of recent writes by what they have written: a reconcile links to its causes."""
+"""The spans of recent writes by the versions they wrote: a reconcile links to its causes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @final
 class WriteLinks:
-    """Remembers the span of each write, the newest of them; from any thread.
+    """Remembers the spans of the newest writes; may be used from any thread.
 
     Args:
-        limit: how many.
+        limit: how many spans are remembered.
     """
 
     __slots__ = ("_limit", "_lock", "_spans", "dropped")
@@ -43,7 +43,7 @@ class WriteLinks:
                 self.dropped += 1
 
     def of(self, versions: Iterable[WrittenVersion]) -> tuple[SpanContext, ...]:
-        """Return the spans that have written versions, each once."""
+        """Return the spans that wrote these versions, each once."""
         if not self._spans:
             return ()
         found = (self._spans.get(version) for version in versions)

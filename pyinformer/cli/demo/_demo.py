@@ -62,21 +62,21 @@ def demo(*, seconds: float, seed: int, output: TextIO) -> int:
     """
     from pyinformer.testing import APIServer
 
-    show = DemoRun(seconds, output, screen_for(output, os.environ))
+    run = DemoRun(seconds, output, screen_for(output, os.environ))
     try:
         with APIServer(seed=seed) as server:
             world = DemoWorld(server, seed=seed)
             world.populate()
-            return asyncio.run(show.run(server, world))
+            return asyncio.run(run.run(server, world))
     except KeyboardInterrupt:  # before the loop handles the signal, or a second one
         return _SIGNALLED + signal.SIGINT
     except (InformerError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        show.say(f"the demo failed: {error}")
+        run.say(f"the demo failed: {error}")
         return 1
     finally:
-        show.screen.close()
+        run.screen.close()
 
 
 @final

@@ -1,6 +1,6 @@
 """Progress reports on stderr: why nothing is printed yet, and why the output may be stale.
 
-The reason of a trouble is reported once, then only the number of its attempts: 2, 4, 8. Pure.
+The reason is reported once, then only the number of the attempt: 2, 4, 8. Pure.
 """
 
 from __future__ import annotations

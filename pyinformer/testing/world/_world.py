@@ -124,8 +124,8 @@ class World(ObjectTestAPI):
         self._loop_thread.join(self._connection, self.cluster)
         self.factory: SharedInformerFactory = SharedInformerFactory(self.cluster)
         """The factory for the informers of the program; the World starts them itself."""
-        last = partial(_close, self.factory, self.cluster)
-        self._finalizer = weakref.finalize(self, self._loop_thread.close, last)
+        closer = partial(_close, self.factory, self.cluster)
+        self._finalizer = weakref.finalize(self, self._loop_thread.close, closer)
 
     def _create_existing(self, objects: Iterable[JSONObject]) -> None:
         for name in _NAMESPACES:
@@ -223,9 +223,7 @@ class World(ObjectTestAPI):
         Returns:
             The number of objects that were deleted, or marked for deletion.
         """
-        return int(
-            self._settled(lambda: {"deleted": super(World, self).collect_garbage()})["deleted"]
-        )
+        return self._settled(super().collect_garbage)
 
     @property
     def writes(self) -> tuple[WriteRecord, ...]:
@@ -445,14 +443,14 @@ class World(ObjectTestAPI):
         name = f" {self.cluster.name}" if self.cluster.name else ""
         return f"<World{name} at resource version {self.resource_version}>"
 
-    def _settled(self, change: Callable[[], JSONObject]) -> JSONObject:
+    def _settled(self, change: Callable[[], _T]) -> _T:
         """Change the storage while informers watch, and wait until their caches have applied it."""
-        if not (self._loop_thread.is_begun or self.factory.informers):
+        if not (self._loop_thread.is_started or self.factory.informers):
             return change()
         self._loop_thread.call(self._prepare)
-        stored = change()
+        result = change()
         self._loop_thread.call(self._loop_thread.settle)
-        return stored
+        return result
 
     def _register_kind_of(self, obj: JSONObject) -> None:
         api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")

@@ -56,17 +56,17 @@ class WorldThread:
         self.seen: list[tuple[SharedInformer[Any], Event[Any]]] = []
         """The events that informers have delivered, in order."""
         self._informers: list[SharedInformer[Any]] = []
-        self._beginning = threading.Lock()  # several threads may make the first call
+        self._starting = threading.Lock()  # several threads may make the first call
         self._crash: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._is_closed = False
         self._members = 0
-        self._lasts: list[Callable[[], Awaitable[None]]] = []
+        self._closers: list[Callable[[], Awaitable[None]]] = []
 
     @property
-    def is_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether its loop has been started."""
         return self._loop is not None
 
@@ -89,8 +89,8 @@ class WorldThread:
             raise LifecycleError(f"a World cannot wait for its own loop: {reason}")
         if self._is_closed:
             raise LifecycleError("the World is closed: make a new one")
-        with self._beginning:
-            loop = self._loop or self._begin()
+        with self._starting:
+            loop = self._loop or self._start()
 
         async def run() -> _T:
             """Await any awaitable, while virtual time may pass."""
@@ -110,7 +110,7 @@ class WorldThread:
 
     @property
     def now(self) -> float:
-        """The time of the loop; 0 before it begins."""
+        """The time of the loop; 0 before it starts."""
         return 0.0 if self._loop is None else self._loop.time()
 
     async def elapse(self, duration_seconds: float) -> None:
@@ -167,13 +167,13 @@ class WorldThread:
                 message = f"after {_SETTLE_SECONDS:g} s something still writes, or opens watches"
                 raise TimeoutError(message)
 
-    def close(self, last: Callable[[], Awaitable[None]]) -> None:
-        """Remove one World; with the last one, close the informers, run `last`, and end the loop.
+    def close(self, closer: Callable[[], Awaitable[None]]) -> None:
+        """Remove one World; with the last one, close the informers, run all closers, end the loop.
 
         Called from inside the loop, perhaps by Python's garbage collector, it does not wait.
         """
         self._members -= 1
-        self._lasts.append(last)
+        self._closers.append(closer)
         if self._members:
             return
         self._is_closed = True
@@ -190,8 +190,8 @@ class WorldThread:
                 with _passing_time():
                     for informer in self._informers:
                         await informer.aclose()
-                    for one in self._lasts:
-                        await one()
+                    for close in self._closers:
+                        await close()
             finally:
                 stopping.set()
 
@@ -207,19 +207,19 @@ class WorldThread:
         watches = sum(one.open_watches for one in self.connections)
         return watches >= expected and all(one.is_idle for one in self.connections)
 
-    def _begin(self) -> asyncio.AbstractEventLoop:
-        begun: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
+    def _start(self) -> asyncio.AbstractEventLoop:
+        started: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
         self._thread = threading.Thread(
-            target=partial(self._live, begun), name="pyinformer world", daemon=True
+            target=partial(self._run_loop, started), name="pyinformer world", daemon=True
         )
         self._thread.start()
-        self._loop = begun.result()
+        self._loop = started.result()
         return self._loop
 
-    def _live(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+    def _run_loop(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
         with asyncio.Runner(loop_factory=VirtualLoop if self.virtual_time else None) as runner:
             try:
-                runner.run(self._main(begun))
+                runner.run(self._main(started))
             except BaseException as error:  # noqa: BLE001 - raised in call(), where a thread waits
                 self._crash = error  # before the runner cancels its tasks
                 self._is_closed = True
@@ -233,10 +233,10 @@ class WorldThread:
             )
             raise InvalidArgumentError("controller", reason)
 
-    async def _main(self, begun: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+    async def _main(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
         self._stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
-        begun.set_result(loop)
+        started.set_result(loop)
         try:
             await self._stopping.wait()
         finally:

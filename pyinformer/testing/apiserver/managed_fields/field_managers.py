@@ -35,7 +35,7 @@ _METADATA: Path = (field_sets.field("metadata"),)  # always there, never owned
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Author:
-    """A field manager and its operation; all its writes share one entry of managedFields.
+    """A field manager with its operation: the owner of one entry of managedFields.
 
     Attributes:
         name: the field manager.
