@@ -43,8 +43,8 @@ class ReportForm(StrEnum):
 
 
 DOCTOR_EPILOG: Final = (
-    "Exit status: 0 nothing is in trouble, 1 something is, 2 something could not be asked, or wrong"
-    " usage; 129, 130, 141, 143 as for the other commands."
+    "Exit status: 0 no trouble was found, 1 trouble was found, 2 a check could not be made, or"
+    " wrong usage; 129, 130, 141, 143 as for the other commands."
 )
 
 TOP_EPILOG: Final = (

@@ -1,9 +1,9 @@
 """Audits: comparing a cache with what the server had at the cache's own resource version.
 
-While the watch runs, the cache and its position are read in one step, and the server is asked for
-the identities of exactly that version, in pages. Differences are named, counted and repaired by one
-complete list. An audit that the server cannot answer has no verdict and repairs nothing, and
-repairs that do not help are not repeated.
+While the watch runs, the cache and its position are read in one step. Then the server lists the
+identities of exactly that version, in pages. Differences are named, counted and repaired by one
+complete list. An audit without an answer has no verdict and repairs nothing. A repair that did not
+help is not repeated.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _PAGE_SIZE: Final = 500  # if loads have no pages (`page_size=0`): audits always have
-_SLICE: Final = 512  # records per read of the clock
+_SLICE: Final = 512  # objects in each step of a copy
 _LONGEST_SECONDS: Final = 600.0  # of a periodic audit: two lifetimes of a page's token
 _SETTLE_SECONDS: Final = 1.0  # objects can share a version: the rest of a batch arrives within that
-_LOOK_SECONDS: Final = 0.05  # between two checks whether the position has moved
+_POLL_SECONDS: Final = 0.05  # between two checks whether the position has moved
 _CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch first brings missed events
 _SPACING_SECONDS: Final = 30.0  # between audits that are forced
 _ATTEMPTS: Final = 5  # of a forced audit that is inconclusive
@@ -63,7 +63,7 @@ class Auditor:
         indexer: its cache.
         reflector: fills the cache.
         request_budget: the cluster's budget for lists.
-        options: has the page size and the source of chance.
+        options: have the page size and the random numbers.
         journal: records every audit that is not consistent.
         period_seconds: the mean time between periodic audits; 0 for none.
     """
@@ -125,7 +125,7 @@ class Auditor:
                 await self._audit_in_background("due")
 
     async def _wait_due(self) -> str:
-        """Wait until an audit is due; return the suspicion, or nothing if the period is over."""
+        """Wait until an audit is due; return the suspicion, empty if the period is over."""
         if self._period:
             with anyio.move_on_after(self._period * self._rng.uniform(0.5, 1.5)) as due:
                 await self._suspected.wait()
@@ -223,7 +223,7 @@ class Auditor:
         return await Identities(self._list_watch, take, listing, page_size=page_size).read()
 
     async def _wait_watching(self, *, is_patient: bool) -> str:
-        """Wait until the watch runs; return why it does not if the caller is not patient."""
+        """Wait until the watch runs, or return why it cannot, unless the caller is patient."""
         while self._reflector.state is not ReflectorState.WATCHING:
             if self._reflector.state in _HOPELESS and not is_patient:
                 status = self._reflector.status()
@@ -250,7 +250,9 @@ class Auditor:
         except InformerError as error:
             if isinstance(error, ResourceVersionTooLargeError):
                 # The server is behind the cache: it lags, or its history has changed.
-                self._reflector.request_proof(f"an audit was answered: {error}")
+                self._reflector.request_proof(
+                    f"the server cannot list the audited version: {error}"
+                )
             return self._inconclusive(cause, str(error), position)
         return None
 
@@ -284,11 +286,11 @@ class Auditor:
         with anyio.move_on_after(_SETTLE_SECONDS):
             # A notification would cost every event a call.
             while self._reflector.position == position:  # noqa: ASYNC110
-                await anyio.sleep(_LOOK_SECONDS)
+                await anyio.sleep(_POLL_SECONDS)
         await spread(comparison.settle(self._indexer.get))
 
     def _judge(self, report: AuditReport, comparison: Comparison) -> AuditReport:
-        """Log the differences, and repair them unless that has not helped before."""
+        """Log the differences, and repair them unless an earlier repair did not help."""
         found = set(comparison.named)
         if comparison.names_all and found <= self._uncured:
             reason = "a complete list has not cured these before"

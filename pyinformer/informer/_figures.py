@@ -37,13 +37,13 @@ _ZEROS: Final[dict[tuple[str, ...], int]] = dict.fromkeys(
     ),
     0,
 )
-"""Troubles that exist at 0 from the start: of one that appears at 1, a query sees no increase."""
+"""Counters that exist at 0 from the start: a query sees no increase of one that begins at 1."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class InformerFigures(Generic[V]):
-    """Reads the parts of one informer."""
+    """Reads the figures of a metrics system from the parts of one informer."""
 
     introspection: Introspection[V]
     caches: NamespaceCaches[V]

@@ -1,6 +1,6 @@
 """What an informer says about itself: state, age, staleness and status.
 
-Nothing here changes anything or keeps anything, and all of it is callable from any thread.
+Reads only, from any thread; nothing is stored here.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class Introspection(Generic[V]):
-    """Reads the parts of one informer."""
+    """Reads state, age and status from the parts of one informer."""
 
     context: InformerContext[V]
     caches: NamespaceCaches[V]
     processor: SharedProcessor[V]
     selection: Introspection[Any] | None
-    """Of the informer of Namespaces that chooses them; None if they are named, or all followed."""
+    """That of the informer of Namespaces, if a selector chooses the namespaces; else None."""
 
     @property
     def _lifecycle(self) -> InformerLifecycle:

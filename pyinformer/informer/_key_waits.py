@@ -87,8 +87,8 @@ class KeyWaits(Generic[V]):
     """The callers that wait for a key of one informer; a receiver while there are any.
 
     Args:
-        caches: reports every change.
-        introspection: says how the informer is doing.
+        caches: report every change.
+        introspection: returns the state of the informer, for errors.
         lister: what readers see.
     """
 

@@ -1,7 +1,7 @@
 """The lifecycle of one informer: started once, closed once, crashed at most once.
 
-An informer counts as started from the moment it is asked to start, and as closed from the moment it
-is asked to close, so that callers in between get the right error.
+An informer counts as started when its start begins, and as closed when its close begins, so that
+callers in between get the right error.
 """
 
 from __future__ import annotations

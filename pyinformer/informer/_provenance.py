@@ -1,7 +1,7 @@
-"""Which list or watch brought an object of some version into a cache, for explanations.
+"""Finds the list or watch that brought an object into a cache, for explanations.
 
-A list brought what is newer than the position before it and not newer than its own; a list that
-went back, after a restore of the server, brought everything.
+A list brought every object that is newer than the position before it and not newer than its own. A
+list that went back, after a restore of the server, brought everything.
 """
 
 from __future__ import annotations

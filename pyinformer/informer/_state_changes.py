@@ -1,7 +1,7 @@
 """The state of an informer, reported once per change: to callbacks and as one log line.
 
-A change that needs attention is logged at INFO or WARNING: a cache that is followed, is loaded
-again, or is in trouble that lasts. What the next attempt ends, such as a reconnect, is logged at
+A change that needs attention is logged at INFO or WARNING: a cache is followed, is loaded again, or
+has a trouble that lasts. A trouble that the next attempt ends, such as a reconnect, is logged at
 DEBUG, because a thousand informers have one every second.
 """
 
@@ -81,7 +81,7 @@ class StateChangeReporter:
         self._state = ReflectorState.NEW
         self._logged = ReflectorState.NEW
         self._troubles: set[ReflectorState] = set()
-        """The troubles logged since all was well: alternating ones are not logged at each turn."""
+        """The troubles logged since all was well: each is logged once, even if they alternate."""
 
     def report(self, state: ReflectorState, reason: str, *, attempts: int = 0) -> None:
         """Record the state, and report it if it has changed.

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyinformer.store._decoded import DecodedObjects
     from pyinformer.store._index import IndexValue
     from pyinformer.store._joint_indexer import Cache
-    from pyinformer.store._overlay import Overlay
 
 
 _T = TypeVar("_T")
@@ -89,8 +88,7 @@ class Lister(Generic[V]):
         indexer: the cache.
         resource: the name of the objects in errors, such as `pods`.
         readiness: checks before each read whether the cache can be read.
-        overlay: own writes that the watch has not delivered yet; reads show them.
-        written: the entries of several overlays, instead of one.
+        written: own writes that the watch has not delivered yet; reads show them.
         decoded: the decoded objects that readers share; None if they share none.
     """
 
@@ -100,7 +98,6 @@ class Lister(Generic[V]):
         *,
         resource: str,
         readiness: Readiness | None = None,
-        overlay: Overlay[V] | None = None,
         written: OverlayEntries[V] | None = None,
         decoded: DecodedObjects[V] | None = None,
     ) -> None:
@@ -109,8 +106,7 @@ class Lister(Generic[V]):
         self._decoded = None if decoded is None else DecodedLister(self, decoded)
         self._get = indexer.get
         # Nearly always empty; then a read costs only this check more.
-        entries: OverlayEntries[V] = OverlayEntries() if overlay is None else overlay.entries
-        self._written = entries if written is None else written
+        self._written: OverlayEntries[V] = OverlayEntries() if written is None else written
         self._resource = resource
         self._readiness = readiness or AlwaysReady()
 

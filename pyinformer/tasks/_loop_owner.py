@@ -1,4 +1,4 @@
-"""Refuse calls from an event loop that an object does not belong to.
+"""The event loop that an object belongs to; calls from any other are refused.
 
 Events, futures and sockets of one loop never wake a task of another, and tasks cannot be created
 from another thread. The error for such a call names the right way.

@@ -1,4 +1,4 @@
-"""Let callers through at a steady rate, in the order in which they arrive."""
+"""A rate limit that callers wait for, in the order in which they arrive."""
 
 from __future__ import annotations
 

@@ -297,6 +297,6 @@ def test_an_invalid_stream_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="initial"):
         Source().events(initial="yes")  # type: ignore[arg-type]
     with pytest.raises(
-        InvalidArgumentError, match="delivery: must be every_event or coalesced, got 'latest'"
+        InvalidArgumentError, match="delivery: must be one of every_event, coalesced, got 'latest'"
     ):
         Source().events(delivery="latest")  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ class Cache:
             selective=selective,
             max_entries=max_entries,
         )
-        self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+        self.lister: Lister[Any] = Lister(self.store, resource="pods", written=self.overlay.entries)
 
     def hear(self, event: Added[Any] | Updated[Any] | Deleted[Any]) -> None:
         """Take an event as the sink and the guard do."""

@@ -30,7 +30,7 @@ class Cache:
             order=lambda: self.order,
             was_deleted=lambda key, uid: (key, uid) in self.buried,
         )
-        self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+        self.lister: Lister[Any] = Lister(self.store, resource="pods", written=self.overlay.entries)
         for obj in stored:
             self.store.apply_nowait(Added(obj))
 

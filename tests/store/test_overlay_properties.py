@@ -83,7 +83,7 @@ class Reads(RuleBasedStateMachine):
             on_missed_state=self.unheard,
             selective=selective,
         )
-        self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+        self.lister: Lister[Any] = Lister(self.store, resource="pods", written=self.overlay.entries)
 
     def unheard(self, was: KubeObject[Any], now: KubeObject[Any] | None) -> None:
         """Wake as a controller's sources do."""

@@ -41,7 +41,7 @@ class Process:
         self.store: Indexer[Any] = Indexer()
         self.store.add_index("node", node_of)
         self.overlay: Overlay[Any] = Overlay(self.store.get, lambda: str(self.position))
-        self.lister: Lister[Any] = Lister(self.store, resource="pods", overlay=self.overlay)
+        self.lister: Lister[Any] = Lister(self.store, resource="pods", written=self.overlay.entries)
         self.position = 1
         self.newest = {key: record(key, key, 1) for key in _KEYS}
         self._list()

@@ -32,7 +32,7 @@ class PlainScreen:
 
     def __init__(self, output: TextIO) -> None:
         self._output = output
-        self._told = 0
+        self._printed = 0
 
     def show(self, frame: Frame) -> None:
         """Print a frame and the changes since the last one."""
@@ -44,9 +44,9 @@ class PlainScreen:
         position = max((row.position for row in frame.rows), key=lambda text: (len(text), text))
         clock = f"{frame.elapsed_seconds:5.1f} s"
         self._print(f"{clock}  {counts}, position {position}, RSS {format_size(frame.rss_bytes)}")
-        for entry in frame.event_log.last_of_each(after=self._told):
+        for entry in frame.event_log.last_of_each(after=self._printed):
             self._print(f"{clock}  {entry.text}")
-        self._told = frame.event_log.count
+        self._printed = frame.event_log.count
 
     def close(self, last: Frame | None = None) -> None:
         """Do nothing: every line is complete."""

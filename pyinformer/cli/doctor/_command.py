@@ -8,7 +8,7 @@ from typing import TextIO
 
 from pyinformer._printable import printable
 from pyinformer.cli._shutdown import Shutdown, run, status_of_write_error
-from pyinformer.cli.doctor._report import NOT_ASKED, Report
+from pyinformer.cli.doctor._report import UNCHECKED, Report
 from pyinformer.cli.output import Output
 from pyinformer.errors import InformerError
 
@@ -39,7 +39,7 @@ def doctor(
             report = await examine()
         except InformerError as error:
             notes.line(f"pyinformer doctor: {printable(str(error))}")
-            return NOT_ASKED
+            return UNCHECKED
         try:
             if as_json:
                 printed.write(report.json())

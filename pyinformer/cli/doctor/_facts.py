@@ -1,4 +1,4 @@
-"""What the doctor has measured and read of a server, as records; the rules read them."""
+"""Records of what the doctor has measured and read of a server, for its rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LoginFacts:
     kind: str
     """Such as `a token file`."""
     error: str = ""
-    """Why there are no credentials."""
+    """Why there are no credentials; empty if there are."""
     has_token: bool = False
     is_renewed: bool = False
     token_expires_at: float | None = None
@@ -28,7 +28,7 @@ class LoginFacts:
     file_age_seconds: float | None = None
     """How long ago the token's file was written; None without one."""
     certificate: Certificate | None = None
-    """The client's."""
+    """The client certificate; None without one."""
 
 
 @final
@@ -93,7 +93,7 @@ class ResourceFacts:
     """How long a silent watch stayed open; None if that was not tried."""
     idle_wanted_seconds: float = 0.0
     idle_error: str = ""
-    """How it ended, if that was too early."""
+    """How it ended, if it ended too early; else empty."""
 
     @property
     def total(self) -> int | None:

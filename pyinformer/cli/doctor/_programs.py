@@ -42,7 +42,7 @@ def report_of(answers: Sequence[tuple[str, str, object]]) -> Report:
     """Return the report about programs.
 
     Args:
-        answers: for each its URL, why it could not be asked (empty if it could), and its page.
+        answers: for each its URL, why it did not answer (empty if it did), and its page.
     """
     parts = [
         ReportPart(source=url, error=error, findings=() if error else diagnose_status(page))

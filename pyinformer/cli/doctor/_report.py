@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 WELL: Final = 0
 TROUBLE: Final = 1
-NOT_ASKED: Final = 2
-"""Nothing is known to be wrong, but something could not be asked."""
+UNCHECKED: Final = 2
+"""No trouble was found, but a check could not be made."""
 
 _STYLES: Final[dict[Severity, Style]] = {
     Severity.OK: "green",
@@ -38,7 +38,7 @@ class ReportPart:
     """Its URL, or the resource."""
     findings: Sequence[Diagnosis] = ()
     error: str = ""
-    """Why it could not be asked; empty if it could."""
+    """Why it could not be checked; empty if it was."""
 
 
 @final
@@ -50,10 +50,10 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """0 if all is well, 1 if there is trouble, 2 if something could not be asked."""
+        """0 if no trouble was found, 1 if some was, 2 if a check could not be made."""
         if self.count(Severity.TROUBLE):
             return TROUBLE
-        return NOT_ASKED if any(part.error for part in self.parts) else WELL
+        return UNCHECKED if any(part.error for part in self.parts) else WELL
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""

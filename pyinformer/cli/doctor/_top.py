@@ -20,7 +20,7 @@ from rich.text import Text
 from pyinformer.cli._console import PipeConsole
 from pyinformer.cli._exit_status import OK
 from pyinformer.cli._shutdown import Shutdown, run, status_of_write_error
-from pyinformer.cli.doctor._report import NOT_ASKED
+from pyinformer.cli.doctor._report import UNCHECKED
 from pyinformer.cli.doctor._status_page import fetch_status
 from pyinformer.cli.doctor._top_rows import ProgramState, Row, heading, rows_of
 from pyinformer.cli.output import takes_control_codes
@@ -144,7 +144,7 @@ async def _print_once(programs: Programs, output: TextIO) -> int:
     for line in lines_of(states):
         print(line, file=output)
     output.flush()
-    return NOT_ASKED if any(state.error for state in states) else OK
+    return UNCHECKED if any(state.error for state in states) else OK
 
 
 def lines_of(states: Sequence[ProgramState]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar, final, 
 
 import anyio
 
-from pyinformer.apimachinery import Added, Event, KubeObject, V, View
+from pyinformer.apimachinery import Added, Event, KubeObject, V, View, check_choice
 from pyinformer.errors import (
     EventStreamOverflowError,
     InvalidArgumentError,
@@ -79,9 +79,7 @@ class EventStream(Generic[V]):
     ) -> None:
         if not isinstance(initial, bool):
             raise InvalidTypeError("initial", f"must be True or False, got {initial!r}")
-        if delivery not in get_args(Delivery):
-            choices = " or ".join(get_args(Delivery))
-            raise InvalidArgumentError("delivery", f"must be {choices}, got {delivery!r}")
+        check_choice("delivery", delivery, get_args(Delivery))
         if not isinstance(max_events, int) or isinstance(max_events, bool):
             raise InvalidTypeError("max_events", f"must be an integer, got {max_events!r}")
         if max_events < 1:

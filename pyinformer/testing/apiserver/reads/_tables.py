@@ -135,8 +135,8 @@ def _count(*paths: str) -> Cell:
     return lambda obj, _: sum(len(found) for path in paths for found in find_all(obj, path))
 
 
-def _joined(path: str, default: str = _NONE) -> Cell:
-    return lambda obj, _: ",".join(str(one) for one in find_all(obj, path)) or default
+def _joined(path: str) -> Cell:
+    return lambda obj, _: ",".join(str(one) for one in find_all(obj, path)) or _NONE
 
 
 def _of(one: str, other: str) -> Cell:
