@@ -193,14 +193,14 @@ def terminate_when_reader_closes(output: TextIO) -> Iterator[None]:
         raise BrokenPipeError
     is_over = threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         """Poll until the block is left."""
         while not is_over.wait(_POLL_SECONDS):
             if reader_has_closed(output):
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
-    thread = threading.Thread(target=look, name="pyinformer reader", daemon=True)
+    thread = threading.Thread(target=poll, name="pyinformer reader", daemon=True)
     thread.start()
     try:
         yield

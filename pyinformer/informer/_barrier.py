@@ -3,8 +3,8 @@
 A wait ends by one of three proofs. The cache's position has reached the version. The cache holds
 the key at that version or a newer one. Or, after a second, a list of this key alone in the
 informer's scope shows exactly what the cache holds, so no change of the key is outstanding: the
-selector does not select it, or it was deleted before the cache saw it. That the server answers at a
-newer version proves nothing, since the watch may still be behind it.
+selector does not select it, or it was deleted before the cache saw it. A newer version in an answer
+of the server proves nothing, since the watch may still be behind it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WriteTarget:
 
     @classmethod
     def of(cls, resource_version: str | None, key: str | None, uid: str | None) -> WriteTarget:
-        """Check what a user gave.
+        """Check the arguments of a user, and return the target of the wait.
 
         Raises:
             InvalidArgumentError: it names no write.
@@ -199,7 +199,7 @@ class Barrier(Generic[V]):
                 self._release(waiter)
             elif key is not None:
                 try:
-                    fresh = await self._cache.look(key, version)
+                    fresh = await self._cache.read_live(key, version)
                 except InformerError as error:
                     waiter.reason = f"the key could not be listed: {error}"
                     continue

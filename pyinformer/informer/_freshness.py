@@ -1,8 +1,8 @@
 """How far one cache has caught up with the writes of its own process.
 
-Own writes are shown to readers (the overlay) and can be waited for (the barrier) until the cache
-has them. What belongs to an epoch of the server's history is dropped when that epoch ends, because
-resource versions of two epochs do not compare.
+Until the cache has a write, the overlay shows it to readers, and the barrier lets callers wait for
+it. Both are cleared when an epoch of the server's history ends, because resource versions of
+two epochs do not compare.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Freshness(Generic[V]):
         self._scope = scope
         self._indexer = indexer
         self._epoch = 0
-        self._has_begun_epoch = False  # before the reflector knows: its list is being announced
+        self._has_begun_epoch = (
+            False  # before the reflector reports it: its list is being announced
+        )
         self._end = ""
         self.name: str = str(scope)
         self.get: Callable[[str], KubeObject[V] | None] = indexer.get
@@ -77,7 +79,12 @@ class Freshness(Generic[V]):
         *,
         on_missed_state: Callable[[KubeObject[V], KubeObject[V] | None], None],
     ) -> None:
-        """Take what fills the cache, and what reports a state that no event will report."""
+        """Set the parts that are made later; called before anything else.
+
+        Args:
+            reflector: fills the cache.
+            on_missed_state: reports a state that readers saw and that no event reports.
+        """
         self._reflector = reflector
         self._report_missed_state = on_missed_state
 
@@ -203,7 +210,7 @@ class Freshness(Generic[V]):
         status = self._reflector.status()
         return status.state.value, status.last_error
 
-    async def look(self, key: str, resource_version: str) -> LiveIdentity:
+    async def read_live(self, key: str, resource_version: str) -> LiveIdentity:
         """List one key in the cache's scope, no older than a resource version if versions compare.
 
         Raises:

@@ -1,8 +1,7 @@
-"""The writes of this process: what the cluster's responses mean for the reads of an informer.
+"""Shows the writes of this process to the readers of an informer, from the server's responses.
 
-An object that a write's response holds is shown as the informer would cache it, if it is in the
-informer's scope; a write that takes an object out of the scope hides it. Nothing that arrives here
-ever fails the write itself.
+The object in a write's response is shown as the informer would cache it, if it is in the informer's
+scope; a write that takes an object out of the scope hides it. An error here never fails the write.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_REMEMBERED = 1_024  # writes whose key is found by their version alone
+_REMEMBERED = 1_024  # writes whose key can be found by the version alone
 # What a field selector reads from an absent field; "" for every other field.
 _ABSENT: Final = {
     "spec.hostNetwork": "false",
@@ -135,7 +134,7 @@ class OwnWrites(Generic[V]):
         self._on_shown(key)
 
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
-        """Hide an object of which a write's response says that it is gone."""
+        """Hide an object that is gone according to a write's response."""
         overlay = self._overlay_of(key)
         if uid and overlay is not None:
             overlay.put_tombstone(key, uid, resource_version)

@@ -1,7 +1,7 @@
 """Requests for objects whose namespace is not followed any more.
 
-Such an object may exist, so its reconcile must not be called with None: it would clean up. When the
-namespace is followed again, or is known to be gone, the keys that are missing are requested.
+Such an object may still exist, so its reconcile must not be called with None: it would clean up.
+When the namespace is followed again, or is known to be gone, the missing keys are requested.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LeftKeys:
         namespace = next(iter(self._by_namespace))
         _log.warning(
             "%s: more than %d keys are in namespaces that are not followed any more; the %d keys of"
-            " %s are forgotten, and objects of them that are deleted will not be reconciled",
+            " %s are forgotten, so deletions of their objects will not be reconciled",
             self._source,
             self._limit,
             len(self.take(namespace)),

@@ -130,7 +130,7 @@ class Followed:
         """Say that it watches."""
         return "watching", None
 
-    async def look(self, key: str, version: str) -> LiveIdentity:
+    async def read_live(self, key: str, version: str) -> LiveIdentity:
         """Fail: no test but one waits long enough."""
         raise AssertionError(key, version)
 
@@ -162,7 +162,7 @@ async def test_live_reads_happen_at_growing_intervals() -> None:
     began_at, looks = now(), list[float]()
 
     class Listed(Followed):
-        async def look(self, key: str, version: str) -> LiveIdentity:
+        async def read_live(self, key: str, version: str) -> LiveIdentity:
             """Return an object that is there, and not in the cache."""
             looks.append(round(now() - began_at, 3))
             return LiveIdentity("12", "a", "11")
