@@ -56,9 +56,7 @@ class Freshness(Generic[V]):
         self._scope = scope
         self._indexer = indexer
         self._epoch = 0
-        self._has_begun_epoch = (
-            False  # before the reflector reports it: its list is being announced
-        )
+        self._has_begun_epoch = False  # set before the reflector reports the new epoch
         self._end = ""
         self.name: str = str(scope)
         self.get: Callable[[str], KubeObject[V] | None] = indexer.get

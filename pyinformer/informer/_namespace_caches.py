@@ -82,9 +82,7 @@ class NamespaceCaches(Generic[V]):
         self._context = context
         self._is_known_gone = is_known_gone
         self._observer: CachesObserver | None = None
-        self._gone: set[str | None] = (
-            set()
-        )  # namespaces that did not exist when they ceased to be wanted
+        self._gone: set[str | None] = set()  # no longer wanted, and known not to exist
         self._announced_namespaces: set[str | None] = set()
         self._on_settled: tuple[Callable[[str], None], ...] = ()
         self._receivers: tuple[Receiver[V], ...] = ()

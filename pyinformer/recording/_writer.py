@@ -137,11 +137,8 @@ class RecordingWriter:
         self._fd = -1
         self._file_bytes = self._written_bytes = self._lines = self._files = 0
         self._dropped_file_bytes = self._dropped_bytes = self._dropped_loop_bytes = self._gaps = 0
-        self._put_file_bytes, self._files_put, self._is_asked = (
-            0,
-            1,
-            False,
-        )  # they belong to the loop
+        self._put_file_bytes, self._files_put = 0, 1  # these two and the next belong to the loop
+        self._is_asked = False
         self._has_overflowed = False
         self._error = ""
         self._bodies: dict[int, _Splitter] = {}
