@@ -91,7 +91,7 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
 
     @property
     def journal(self) -> Journal:
-        """What happened lately, in words; of several namespaces, each has a journal of its own."""
+        """What happened lately, in sentences; each of several namespaces has its own journal."""
         return self.asynchronous.journal
 
     @property

@@ -167,7 +167,7 @@ class Reflector(Generic[V]):
         self.list_watch: ListWatch = list_watch
         """The resource and the scope that it follows."""
         self.journal: Journal = journal or Journal()
-        """What happened lately, in words."""
+        """What happened lately, in sentences."""
         self._sink = sink
         self._read_options = options if callable(options) else None
         options = options() if callable(options) else options or ReflectorOptions()
