@@ -9,6 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyinformer.errors import TooManyRequestsError
+from pyinformer.testing._polling import poll
 from tests.integration.history import History, check_same, content, contents, positions
 from tests.waiting import until
 
@@ -43,16 +45,20 @@ class Followed:
         return sorted(obj.metadata.name for obj in self.informer.lister.list())
 
     def truth(self, server: Server) -> dict[str, JSONObject]:
-        """Ask the server."""
-        return contents(
-            server.api.list(
-                self.api_version,
-                self.plural,
-                self.namespace,
-                self.label_selector,
-                self.field_selector,
-            )
-        )
+        """Ask the server, which refuses custom resources (429) for a while after a restart."""
+        selectors = (self.label_selector, self.field_selector)
+        answers: list[list[JSONObject]] = []
+
+        def is_answered() -> bool:
+            try:
+                listed = server.api.list(self.api_version, self.plural, self.namespace, *selectors)
+            except TooManyRequestsError:
+                return False
+            answers.append(listed)
+            return True
+
+        assert poll(is_answered, timeout_seconds=100), f"{self.plural} are not served"
+        return contents(answers[0])
 
     async def knows(self, count: int, *, timeout_seconds: float = 100.0) -> None:
         """Wait until the handler knows so many objects."""
