@@ -20,6 +20,7 @@ _PATH = re.compile(r"[^\s\\,=!]+")
 _UNESCAPED = re.compile(r"[,=]|\\(?![\\,=])")
 _ESCAPE = re.compile(r"\\([\\,=])")
 _SPECIAL = re.compile(r"([\\,=])")
+_BACKSLASHED = r"\\\1"
 
 
 @final
@@ -39,9 +40,6 @@ class FieldRequirement:
 
     def __str__(self) -> str:
         return f"{self.path}{self.operator}{_SPECIAL.sub(_BACKSLASHED, self.value)}"
-
-
-_BACKSLASHED = r"\\\1"
 
 
 @final

@@ -29,9 +29,8 @@ METADATA_BYTES: Final = 1 << 20
 _SHALLOW_LEVELS: Final = 48
 _NAME_BYTES: Final = 16 << 20  # more than a server stores of a whole object
 _EVERYTHING: Final = 1 << 62
-_MAX_FIELDS: Final = (
-    10_000  # read one by one: each takes some 10 us of Python code; no normal object has so many
-)
+# Fields are read one by one, in some 10 us of Python code each; no normal object has so many.
+_MAX_FIELDS: Final = 10_000
 _QUOTE: Final = ord('"')
 _OPENING: Final = ord("{")
 _CLOSING: Final = ord("}")

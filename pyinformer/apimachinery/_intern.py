@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MAX_ENTRIES = (
-    65_536  # unique values cost memory here: a cluster of unique label sets stays bounded
-)
+# Unique values cost memory here, so a cluster of unique label sets has to stay bounded.
+_MAX_ENTRIES = 65_536
 MAX_TEXT_BYTES: Final = 2 << 10
 """A longer text is not kept: those of many objects that share one have some 300 bytes."""
 MAX_TABLE_BYTES: Final = 4 << 20

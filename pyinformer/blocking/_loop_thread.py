@@ -35,9 +35,8 @@ _log = get_logger(__name__)
 R = TypeVar("R")
 
 _ABANDON_SECONDS: Final = 15.0  # twice what informers need to stop; a second Ctrl-C ends the wait
-_LOOP_END_SECONDS: Final = (
-    1.0  # for the loop itself, after everything in it has ended or was abandoned
-)
+# For the loop itself, after everything in it has ended or was abandoned.
+_LOOP_END_SECONDS: Final = 1.0
 _CLOSED: Final = "the runner is closed: make a new one"
 _CUT_OFF: Final = "the deadline of the timeout() block has passed"
 
@@ -65,9 +64,8 @@ class LoopThread:
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
-        self._interrupt: BaseException | None = (
-            None  # the Ctrl-C that ended a wait for the end of work
-        )
+        # The Ctrl-C that ended a wait for the end of work.
+        self._interrupt: BaseException | None = None
         self._is_closed = False
 
     @property

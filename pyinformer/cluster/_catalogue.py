@@ -84,7 +84,7 @@ def _readings(name: str) -> Iterator[tuple[str, str | None, str | None]]:
         yield plain, None, None
         return
     version, _, group = rest.partition(".")
-    yield plain, group, version  # as kubectl: the longest reading first, `pods.v1` for the core's
+    yield plain, group, version  # first, as kubectl does; `pods.v1` has the empty group
     yield plain, rest, None
 
 

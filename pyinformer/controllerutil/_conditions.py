@@ -30,6 +30,7 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_TYPE: Final = 316
 _MAX_REASON: Final = 1024
 _MAX_MESSAGE: Final = 32_768
+_SHOWN: Final = 64  # characters of an invalid word
 
 
 def set_condition(
@@ -140,6 +141,3 @@ def _check(argument: str, text: str, pattern: re.Pattern[str], longest: int) -> 
             f" characters, got {shown!r}"
         )
         raise InvalidArgumentError(argument, reason)
-
-
-_SHOWN: Final = 64

@@ -79,7 +79,7 @@ async def _send(
         refusal = errors.APIUnauthorizedError(str(error), status=_UNAUTHORIZED, headers={})
         raise refusal from error
     except network_errors() as error:
-        if _CLOSED_TLS in str(error):  # its connections are of no use any more, as kopf found
+        if _CLOSED_TLS in str(error):  # kopf also gives up a session after this error
             raise errors.APISessionClosed("SSL data stream is closed.") from error
         raise
     except RuntimeError as error:

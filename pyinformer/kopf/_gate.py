@@ -38,8 +38,8 @@ class Gate:
         self.paused: ToggleSet | None = None
         """On while the operator is paused by its peers; then the gate is closed on purpose."""
         self._streams = streams
-        self._before: frozenset[Toggle] = frozenset()
-        self._lasting: frozenset[Toggle] = frozenset()
+        self._before: frozenset[Toggle] = frozenset()  # what blocked it at the last check
+        self._lasting: frozenset[Toggle] = frozenset()  # what blocked it at the last two checks
         self._blocked_seconds = 0.0
 
     @property

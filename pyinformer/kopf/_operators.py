@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from pyinformer.kopf._stream import Stream
 
-# High limits: kopf lists and watches everything at once, and no request may be later than its.
+# High limits: kopf lists and watches everything at once, and no request may be sent later than kopf
+# would send it.
 _BUDGET: Final = RequestBudgetOptions(max_lists=32, attempts_per_second=1000.0, burst=1000)
 
 
@@ -48,7 +49,7 @@ class KopfOperator:
         self.settings: OperatorSettings = settings
         """Its settings."""
         self.registry: OperatorRegistry | None = registry
-        """Its handlers; None if they are not known, as in tests of kopf's own."""
+        """Its handlers; None if they are not known, as in kopf's own tests."""
         self.connection: SessionConnection = SessionConnection(VaultSession(settings))
         self.request_budget: RequestBudget = RequestBudget(_BUDGET)
         self.lineage: Lineage = Lineage(attempt=self.request_budget.attempt)
@@ -106,7 +107,7 @@ _lock: Final = threading.Lock()  # operators may run in several threads
 def register(settings: OperatorSettings, registry: OperatorRegistry) -> KopfOperator:
     """Record the operator that begins in this context, and return it.
 
-    A vault may be used again by an operator in another event loop, which shares nothing.
+    It replaces an earlier operator with the same vault, in another event loop: they share nothing.
 
     Raises:
         LookupError: no operator begins in this context.

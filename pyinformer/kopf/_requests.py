@@ -227,5 +227,5 @@ class _Repeated:
 
 
 def _transient() -> tuple[type[Exception], ...]:
-    """Return the errors that the next attempt may not have: all but the loss of all credentials."""
+    """Return the errors after which a request is repeated: all but the loss of all credentials."""
     return (errors.APIError, *network_errors())

@@ -151,7 +151,8 @@ def _new_stream(
         return None
     reflector_options(settings, operator.rng)  # raises before the stream has begun
     warn_of_replaced(settings, operator.warned)
-    # The observers of CRDs need the body of each; of peerings and namespaces there are few.
+    # A stream that is never paused observes CRDs, whose bodies kopf needs, or namespaces and
+    # peerings, of which there are few.
     wanted = operator.needs_bodies(resource) if options.bodies is None else options.bodies
     return Stream(
         operator,

@@ -58,7 +58,7 @@ class Announcements:
         self._record("became leader", "BecomeLeader", uid)
 
     def on_last_number(self) -> None:
-        """Announce that the term has the greatest number, so that no later one can have another."""
+        """Announce that the term has the greatest possible number, which later terms keep."""
         _log.warning(
             "the Lease %s: leaseTransitions is at its maximum, so all later terms have the number"
             " %d, and replicas with client-go cannot lead; delete the Lease while no replica runs",

@@ -27,9 +27,8 @@ MARGIN_SECONDS: Final = 1.0
 
 _POLL_SECONDS: Final = 0.1
 _LEAST_POLLS: Final = 10  # one second of running time, in which it can end its work
-_LOG_SECONDS: Final = (
-    0.5  # then the process ends without the log line: whatever reads it may be blocked
-)
+# Then the process ends without the log line: whatever reads the log may be blocked.
+_LOG_SECONDS: Final = 0.5
 EXIT_STATUS: Final = 70
 """The exit status of a process that the thread ends: EX_SOFTWARE of sysexits.h."""
 

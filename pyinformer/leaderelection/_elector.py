@@ -539,25 +539,25 @@ class _Run:
             election.on_conflict(self._clock())
         except NotFoundError as error:
             if isinstance(request, Write) and request.creates:
-                self._failed(error)
+                self._request_failed(error)
             else:
                 election.on_absent(self._clock())
         except (InformerError, TimeoutError, msgspec.DecodeError) as error:
-            self._failed(error)
+            self._request_failed(error)
         else:
-            self._succeeded()
+            self._request_succeeded()
             try:
                 election.on_lease(lease, self._clock())
             except InformerError as error:
                 self._fail(error)
 
-    def _succeeded(self) -> None:
+    def _request_succeeded(self) -> None:
         """Record a request that succeeded."""
         if self.last_error:
             _log.info("the Lease %s can be read and written again", self.lease)
         self.last_error, self._forbidden_at = "", None
 
-    def _failed(self, error: Exception) -> None:
+    def _request_failed(self, error: Exception) -> None:
         """Record a request that failed; give up if the right to send it is missing for long."""
         now = self._clock()
         self.election.on_failure(now)

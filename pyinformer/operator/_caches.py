@@ -26,7 +26,7 @@ _SECRETS: Final = GroupVersionResource.of("v1", "secrets")
 @final
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One part of an operator needs a cache."""
+    """A cache that one part of an operator needs."""
 
     by: str
     """The part, for errors: `owns= of 'databases'`."""

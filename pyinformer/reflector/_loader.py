@@ -76,9 +76,8 @@ class Loader(Generic[V]):
         self._journal = journal
         self._audits = audits
         self._had_nameless = self._has_loaded = False
-        self._checked_kind = (
-            f"{PARTIAL_OBJECT_METADATA.kind}List"  # any resource may be sent as this
-        )
+        # Any resource may be sent as this.
+        self._checked_kind = f"{PARTIAL_OBJECT_METADATA.kind}List"
         self.pages = 0
         """How many pages of the current list were read completely."""
         self.distrust = False

@@ -55,7 +55,7 @@ CURRENT_GUARD: Final = ContextVar[WriteGuard | None]("pyinformer write guard", d
 
 
 def check_guard() -> None:
-    """Refuse a write or a dispatch of this context if nothing may leave it now.
+    """Refuse a write of this context if none may leave now.
 
     Raises:
         FencedError: nothing may.

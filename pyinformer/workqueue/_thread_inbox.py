@@ -20,7 +20,7 @@ Call: TypeAlias = Callable[[], object]
 
 
 class Host(Protocol):
-    """What has the id of the thread in which an event loop runs, and None while it does not."""
+    """Has the id of the thread in which an event loop runs; None while the loop does not run."""
 
     @property
     def _thread_id(self) -> int | None: ...
@@ -64,7 +64,7 @@ class ThreadInbox:
         return self.thread if self.loop is not None and self.loop.is_running() else None
 
     def host(self) -> Host:
-        """Return what has the id of the loop's thread as its `_thread_id` while the loop runs.
+        """Return the object whose `_thread_id` is that of the loop's thread while the loop runs.
 
         asyncio's own loops have it as an attribute, whose reading calls nothing.
         """

@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from pyinformer.cluster import APIResource
 
 _POLL_SECONDS: Final = 0.05
-_GRACE_SECONDS: Final = (
-    0.2  # for the write in progress; the documentation promises one second in total
-)
+# For the write in progress; the documentation promises one second in total.
+_GRACE_SECONDS: Final = 0.2
 _FIRST_LINE_SECONDS: Final = 2.0
 _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 1.0, 8.0
 _CLUSTER_SCOPED: Final = frozenset(
