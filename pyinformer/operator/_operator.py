@@ -203,8 +203,8 @@ class Operator:
         Raises:
             InvalidArgumentError: an argument is invalid, or the name is taken, or `owns` or
                 `watches` contradict what another reconcile or `follow` declares of that cache.
-            InvalidTypeError: an object cannot be decoded into the model; or the predicate, a mapping
-                or the function cannot be called so.
+            InvalidTypeError: an object cannot be decoded into the model, or a function or mapping
+                cannot be called so.
             InvalidSelectorError: a selector cannot be parsed.
             LifecycleError: the operator runs in another event loop, or is being closed.
         """
