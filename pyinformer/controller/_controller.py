@@ -71,12 +71,11 @@ class Controller(Startable, Generic[V]):
         predicate: drops changes of the primary that do not matter.
         options: how it behaves.
         metrics: where its metrics go, under controller-runtime's names, from its start to its end;
-            None for those of the cluster of its first primary.
-        metrics_label: the value of their label `controller`; a second controller with one value
-            gets a number, `databases#2`, and a WARNING. None for the name, after that of the
-            cluster of its primaries if that has one: `east:databases`.
-        tracing: traces its reconciles; None for what traces the cluster of its primary, if
-            anything does.
+            None uses the metrics of its first primary's cluster.
+        metrics_label: the value of their label `controller`. If another controller has the same
+            value, a number is appended, `databases#2`, and a WARNING is logged. None uses the name,
+            preceded by the name of the primaries' cluster if it has one: `east:databases`.
+        tracing: traces its reconciles; None uses the tracing of its primaries' clusters, if any.
 
     Raises:
         InvalidArgumentError: an argument is invalid.
@@ -120,7 +119,7 @@ class Controller(Startable, Generic[V]):
             tracing=FencedTracing.of(tracing or self._tracing_of_primaries()),
             label=metrics_label,
         )
-        """Its inside; for ControllerGroup."""
+        """What runs the controller; a ControllerGroup starts it."""
         self._lifecycle = Lifecycle(f"controller {name}", (self.engine,))
         self._primary_sources: list[PrimarySource[V]] = []
         for informer in self._primaries:

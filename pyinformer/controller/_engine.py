@@ -86,7 +86,7 @@ class EngineOwner(Protocol):
 
 @final
 class Engine(Generic[V]):
-    """What a Controller is made of. Constructing it starts nothing.
+    """Runs one controller: its sources, queue and workers. Constructing it starts nothing.
 
     Args:
         name: the controller's name in logs and status.
@@ -387,7 +387,7 @@ class Engine(Generic[V]):
         return outcome
 
     def decide(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
-        """Decide what follows from the end of a reconcile; count and log it."""
+        """Decide what follows from the end of a reconcile; count it and log it."""
         if ended is None or isinstance(ended, Result):
             outcome = self._outcomes.succeeded(request, ended)
             if _log.isEnabledFor(logging.DEBUG):
@@ -451,7 +451,7 @@ class Engine(Generic[V]):
         )
 
     def _measure(self) -> None:
-        """Show its metrics from now on, all of them, most at 0."""
+        """Register all metrics of the controller, so that each is shown before it first changes."""
         if self._scope is NO_METRICS:
             return
         self._metrics = metrics = ControllerMetrics(self.label, self._scope)

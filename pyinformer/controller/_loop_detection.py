@@ -64,7 +64,7 @@ class ReconcileWrites:
 
 @final
 class LoopDetector:
-    """Detects the loops of one controller.
+    """Detects the hot loops and the no-op write storms of one controller, and logs them.
 
     Args:
         name: the controller's name in logs.
@@ -88,7 +88,7 @@ class LoopDetector:
         )
         self._is_breaker_logged = False
         self.held: Mapping[RequestId, int] = self.breaker.held
-        """What the breaker holds; always the same mapping, which costs nothing to test."""
+        """What the breaker holds; always the same mapping, so a caller may keep it."""
 
     def holds(self, request_id: RequestId, priority: int, now: float) -> bool:
         """Return whether the breaker holds a request that may wait; it is released later."""

@@ -35,8 +35,8 @@ _PANICS: Final = (
     TypeError,
     ZeroDivisionError,
 )
-"""What would be a panic in Go, where it would compile at all: None or another type in place of an
-object, an index out of range, a division by zero, an assertion, an endless recursion."""
+"""Errors that are counted as panics. Their counterparts in Go are panics or do not compile: None or
+another type in place of an object, an index out of range, a division by zero, endless recursion."""
 
 
 def is_panic(error: BaseException) -> bool:

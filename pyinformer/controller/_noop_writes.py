@@ -34,7 +34,7 @@ class Storm(NamedTuple):
 
 @final
 class NoopWrites:
-    """The writes of one controller.
+    """Counts the writes of one controller, and decides when a storm of no-ops begins and ends.
 
     Args:
         ratio: a greater share of no-ops is a storm; 1 turns this off.
@@ -59,9 +59,8 @@ class NoopWrites:
         self._ratio = ratio
         self._recent: deque[tuple[float, bool]] = deque()  # when, and whether it changed anything
         self._recent_noops = 0
-        self._times: deque[float] = deque(maxlen=math.ceil(per_second * _RATE_SECONDS) + 1)
-        if not per_second:
-            self._times = deque(maxlen=0)
+        times = math.ceil(per_second * _RATE_SECONDS) + 1 if per_second else 0
+        self._times: deque[float] = deque(maxlen=times)  # of the newest no-ops
         self._last_at = -math.inf
         self._began_at = 0.0
         self.is_storm: bool = False

@@ -57,7 +57,7 @@ class Outcome:
 
 @final
 class Failing(NamedTuple):
-    """What is remembered of a key whose last reconcile failed."""
+    """The retry state of a key whose last reconcile failed."""
 
     failures: int
     """Counted failures in a row."""
@@ -74,8 +74,8 @@ class Outcomes:
     Args:
         initial_seconds: the delay after the first failure; it doubles with each.
         max_seconds: the longest delay.
-        jitter: a share of each delay that chance may take off.
-        rng: the source of chance.
+        jitter: the largest share by which a delay is shortened at random.
+        rng: the random number generator.
 
     Source:
         controller-runtime pkg/internal/controller/controller.go, reconcileHandler; the rule for a

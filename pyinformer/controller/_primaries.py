@@ -83,7 +83,7 @@ class Clusters:
 
 
 def the_only_cluster(primaries: Sequence[SharedInformer[V]]) -> str | None:
-    """Return the name of the cluster of plain keys; None if there are several clusters."""
+    """Return the cluster that a key without one belongs to; None if there are several clusters."""
     names = {informer.cluster.name for informer in primaries}
     if not names or "" in names:
         return ""
@@ -118,7 +118,7 @@ def watched_owners(
 
     Args:
         primaries: of the owners, in one cluster.
-        controller_only: only owners that control an object are asked for; there is one at most.
+        controller_only: only owners that control an object count; there is one at most.
 
     Returns:
         The function, or None if every owner is requested.

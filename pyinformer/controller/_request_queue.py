@@ -33,7 +33,7 @@ class DueTimes:
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] | None = None
-        """The loop's, once there is one; what is enqueued before has no time."""
+        """The loop's clock, once a loop runs; requests that were put earlier have no due time."""
         self._due_at: dict[RequestId, float] = {}
 
     def put(self, request_id: RequestId, after_seconds: float) -> None:
@@ -155,7 +155,7 @@ class RequestQueue:
 
 
 def _newest(known: tuple[Reason, ...]) -> tuple[Reason, ...]:
-    """Make room for one more; a change is not forgotten for resyncs and timers that follow it."""
+    """Make room for one more reason; resyncs and timers do not displace the last change."""
     if len(known) < MAX_REASONS:
         return known
     left = known[1 - MAX_REASONS :]

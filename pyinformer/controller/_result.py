@@ -40,7 +40,6 @@ class Result:
             raise InvalidTypeError("priority", reason)
 
 
-Returned: TypeAlias = Result | None
 Reconcile: TypeAlias = Callable[
     [Request, KubeObject[V] | None], Awaitable[Result | None] | Result | None
 ]

@@ -147,10 +147,9 @@ class HotLoops:
 
     def _roll(self, now: float) -> None:
         for request_id in list(self._hot):
-            rests_since = (
-                self._hot[request_id] + self._delay_seconds
-            )  # it did not use its last start
-            if self._starts_of(request_id) < self._cool_below and rests_since <= now:
+            # It could start again, but has not started for a whole delay since.
+            is_idle = self._hot[request_id] + self._delay_seconds <= now
+            if is_idle and self._starts_of(request_id) < self._cool_below:
                 del self._hot[request_id]
                 del self._found[request_id]
         self._counts = {}
@@ -175,9 +174,8 @@ class KeyLimit:
     def __init__(self, *, limit: int, period_seconds: float) -> None:
         self._limit = limit
         self._period_seconds = period_seconds
-        self._periods: dict[
-            RequestId, tuple[float, int]
-        ] = {}  # its end and its starts; oldest first
+        # The end of each key's period and the starts in it; the oldest period first.
+        self._periods: dict[RequestId, tuple[float, int]] = {}
 
     def __len__(self) -> int:
         """Count the keys that are remembered."""

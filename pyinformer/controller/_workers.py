@@ -50,13 +50,13 @@ class Decisions(Protocol):
         ...
 
     def conclude(self, request: Request, ended: Ended, now: float, seconds: float) -> Outcome:
-        """Decide it, and enqueue the request again if it has to come again."""
+        """Decide what follows, and enqueue the request again if it has to come again."""
         ...
 
 
 @final
 class Worker:
-    """One task, and the request that it reconciles.
+    """The state of one worker: its task, and the request that it reconciles.
 
     Args:
         name: the name of the task while it is idle.
@@ -145,7 +145,7 @@ class Deadlines:
             self._arm(now + self._timeout_seconds)
 
     def stop_nowait(self) -> None:
-        """Cancel nothing any more."""
+        """Stop the timer: no reconcile is cancelled from now on."""
         self._timeout_seconds = None
         if self._timer is not None:
             self._timer.cancel()
@@ -235,7 +235,7 @@ class WorkerPool:
         """Reconciles that closing has cancelled."""
 
     def start_nowait(self, workers: int) -> None:
-        """Start so many workers on the running loop."""
+        """Start this number of workers on the running loop."""
         for _ in range(workers):
             self._spawn()
 
