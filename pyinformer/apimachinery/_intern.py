@@ -30,7 +30,9 @@ class InternStatistics(Struct, frozen=True, gc=False):
 
     entries: int
     misses: int
+    """How often a text was not in the table."""
     clears: int
+    """How often a full table was emptied."""
     held_bytes: int = 0
     """The size of the texts; the values take as much again, or a few times as much."""
 

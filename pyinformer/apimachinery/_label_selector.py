@@ -70,7 +70,7 @@ class LabelSelector:
     Equal selectors have equal text: requirements are sorted, without repetitions, and `==` is `=`.
 
     Attributes:
-        requirements: what all has to hold; none selects everything.
+        requirements: the conditions, all of which must hold; without any, everything is selected.
         matches: returns whether labels satisfy all of them; a closure, compiled once.
     """
 
@@ -84,16 +84,16 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, selector: str | Mapping[str, JSONValue] | LabelSelector | None) -> LabelSelector:
-        """Read a selector in any form users have it in.
+        """Return the selector for a text or a mapping.
 
         Args:
-            selector: text (`app=web,tier in (a,b),!canary,weight>5`); a mapping of labels that all
-                have to be there (`{"app": "web"}`); a mapping with `matchLabels` and
-                `matchExpressions`, as in manifests; None or nothing, which selects everything.
+            selector: text (`app=web,tier in (a,b),!canary,weight>5`); a mapping of labels that an
+                object must have (`{"app": "web"}`); a mapping with `matchLabels` and
+                `matchExpressions`, as in manifests; None or an empty text selects everything.
 
         Raises:
-            InvalidSelectorError: it says what is wrong, and at which position, counted from 0.
-            InvalidTypeError: it is none of these forms.
+            InvalidSelectorError: names the problem and its position, counted from 0.
+            InvalidTypeError: it is not one of these forms.
 
         Source:
             apimachinery pkg/labels/selector.go, Parse; pkg/apis/meta/v1/helpers.go,
@@ -108,7 +108,7 @@ class LabelSelector:
                 return cls(_TextParser(selector).requirements())
             case Mapping():
                 return cls(_MappingReader(selector).requirements())
-        reason = f"is text, a mapping or None, not {type(selector).__name__}"
+        reason = f"must be a text, a mapping or None, not {type(selector).__name__}"
         raise InvalidTypeError("label_selector", reason)
 
     @property

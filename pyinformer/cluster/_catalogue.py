@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.json import Decoder
 
 from pyinformer.apimachinery import GroupVersionResource, near_names
-from pyinformer.transport import APIResource, Group, check_count
+from pyinformer.transport import APIResource, Group, check_resource_count
 
 _AGGREGATED: Final = "APIGroupDiscoveryList"
 _STALE: Final = "Stale"
@@ -174,7 +174,8 @@ def _in_order(group: Group) -> GroupVersions:
 def _aggregated(items: list[_GroupResources]) -> Catalogue:
     tables: dict[str, list[APIResource]] = {}
     unavailable: list[str] = []
-    check_count(sum(len(one.resources or ()) for item in items for one in item.versions or ()))
+    resources = (one.resources or () for item in items for one in item.versions or ())
+    check_resource_count(sum(map(len, resources)))
     for item in items:
         group = item.metadata.name
         for one in item.versions or []:

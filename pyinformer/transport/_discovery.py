@@ -131,7 +131,7 @@ def table_of(api_version: str, found: ResourceList) -> list[APIResource]:
     """
     group, _, version = api_version.rpartition("/")
     entries = found.resources or []
-    check_count(len(entries))
+    check_resource_count(len(entries))
     subresources: dict[str, set[str]] = {}
     for entry in entries:
         plural, _, subresource = entry.name.partition("/")
@@ -151,7 +151,7 @@ def table_of(api_version: str, found: ResourceList) -> list[APIResource]:
     ]
 
 
-def check_count(entries: int) -> None:
+def check_resource_count(entries: int) -> None:
     """Refuse a document with too many resources: each of them costs time.
 
     Raises:

@@ -212,7 +212,9 @@ def test_malformed_mappings_are_refused_with_the_place(
 
 @pytest.mark.parametrize("selector", [5, ["app=web"], b"app=web"])
 def test_other_types_are_refused(selector: object) -> None:
-    with pytest.raises(InvalidTypeError, match=r"^label_selector: is text, a mapping or None"):
+    with pytest.raises(
+        InvalidTypeError, match=r"^label_selector: must be a text, a mapping or None"
+    ):
         LabelSelector.parse(selector)  # type: ignore[arg-type]  # a user without a type checker
 
 
