@@ -45,7 +45,7 @@ from pyinformer.cluster._targets import (
     target_of,
 )
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteOptions, WriteStatistics
-from pyinformer.cluster._unstored import dropped_paths, unstored_fields
+from pyinformer.cluster._unstored import dropped_paths, is_status_stored, unstored_fields
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import WritePath, WriteResponse, delete_options, query_of
 from pyinformer.errors import (
@@ -389,6 +389,8 @@ class Cluster(Closable):
         selection = self._selection(api_version, plural, namespace, label_selector, field_selector)
         api = await self.discovery.resource(selection.resource)
         if api.namespaced != bool(namespace):
+            api = await self.discovery.current(api)
+        if api.namespaced != bool(namespace):
             what = "needs a namespace" if api.namespaced else "has no namespaces"
             raise InvalidArgumentError("namespace", f"{selection.resource} {what}")
         return await self._writes.delete_collection(
@@ -645,11 +647,11 @@ class Cluster(Closable):
         """
         target, before = await self._original(obj, subresource, of)
         patch = patch_of(before, edited)
-        if "status" in patch and target.api.has_status and not subresource:
-            reason = f"the status of {target.resource} is written by status(), not by patch()"
-            raise InvalidArgumentError("edited", reason)
+        has_status_edits = "status" in patch and not subresource
+        if has_status_edits and target.api.has_status:
+            _check_patched_status(await self.discovery.current(target.api))
         query = query_of(field_manager, dry_run=dry_run)
-        return await self._patch(
+        found = await self._patch(
             target,
             before,
             patch,
@@ -657,6 +659,9 @@ class Cluster(Closable):
             check_uid=check_uid,
             check_version=check_version,
         )
+        if has_status_edits and not is_status_stored(patch, found):
+            _check_patched_status(await self.discovery.current(target.api))
+        return found
 
     async def status(
         self,
@@ -703,9 +708,9 @@ class Cluster(Closable):
         patch = status_patch_of(before, status)
         query = query_of(field_manager, dry_run=dry_run)
 
-        async def send(target: Target) -> tuple[KubeObject, tuple[str, ...]]:
-            """Write the status; return what is stored, and the fields that are not."""
-            found = await self._patch(
+        async def send(target: Target) -> KubeObject:
+            """Write the status where the kind has it."""
+            return await self._patch(
                 target.of_status,
                 before,
                 patch,
@@ -713,18 +718,25 @@ class Cluster(Closable):
                 check_uid=check_uid,
                 check_version=check_version,
             )
-            has_status = target.api.has_status
-            return found, (patch and unstored_fields(patch, found, has_status=has_status)) or ()
 
-        found, missing = await send(target)
-        if missing and not target.api.has_status:
+        try:
+            found = await send(target)
+        except NotFoundError:
+            now = self.discovery.known(target.resource)  # the 404 made the write path read it again
+            if now is None or now.has_status or not target.api.has_status:
+                raise
+            target = replace(target, api=now)
+            found = await send(target)
+        if not patch:
+            return found
+        if not (target.api.has_status or is_status_stored(patch, found)):
             target = replace(target, api=await self.discovery.read_again(target.resource))
             if target.api.has_status:  # it has one by now: nothing was stored without it
-                found, missing = await send(target)
+                found = await send(target)
+        missing = unstored_fields(patch, found, has_status=target.api.has_status)
         if missing:
             raise _not_stored(target, missing)
-        if patch:
-            self._writes.unstored.record(target.resource, dropped_paths(patch, found))
+        self._writes.unstored.record(target.resource, dropped_paths(patch, found))
         return found
 
     async def apply(
@@ -1189,6 +1201,20 @@ def _check_request(method: str, path: str, content_type: str) -> None:
             "content_type", f"must be one such as 'application/json', got {content_type!r}"
         )
     check_no_stream(path)
+
+
+def _check_patched_status(api: APIResource) -> None:
+    """Refuse a patch that edits a status which servers ignore in it.
+
+    Raises:
+        InvalidArgumentError: the kind has a status subresource.
+    """
+    if api.has_status:
+        reason = (
+            f"the status of {api.resource} is written by status(), not by patch(): it was not"
+            " stored"
+        )
+        raise InvalidArgumentError("edited", reason)
 
 
 def _owned(body: JSONObject, target: Target) -> JSONObject:

@@ -205,6 +205,27 @@ class Discovery:
         await self._newer(resource.api_version, self._tables.get(resource.api_version))
         return await self.resource(resource)
 
+    async def current(self, api: APIResource) -> APIResource:
+        """Describe a kind as the server serves it now, for an argument that does not fit.
+
+        Args:
+            api: the kept description.
+
+        Returns:
+            The new description; the kept one if none can be read.
+
+        Cancellation:
+            Safe; other callers that wait for the same response send the request again.
+        """
+        try:
+            try:
+                return await self.read_again(api.resource)
+            except NotFoundError:  # the kind may have another plural by now
+                return await self.kind(api.resource.api_version, api.kind)
+        except InformerError as failure:
+            _log.debug("%s: discovery failed: %s", api.resource, failure)
+            return api
+
     async def check_served(self, resource: GroupVersionResource, error: NotFoundError) -> None:
         """Raise an error with similar names if a 404 came because a resource is not served.
 
@@ -222,7 +243,12 @@ class Discovery:
             await self._served_now(resource, error)
 
     async def check_subresource(
-        self, resource: GroupVersionResource, subresource: str, error: NotFoundError
+        self,
+        resource: GroupVersionResource,
+        subresource: str,
+        error: NotFoundError,
+        *,
+        again: bool = False,
     ) -> None:
         """Raise an error with the existing names if a 404 came because of a subresource's name.
 
@@ -230,7 +256,8 @@ class Discovery:
             resource: the resource of the request.
             subresource: the subresource of the request.
             error: the answer. Servers name the object in it also where only the subresource is
-                unknown; nothing is read if that is known.
+                unknown.
+            again: read discovery although it had the subresource, which may be gone by now.
 
         Raises:
             NotFoundError: the server does not serve the resource, or not this subresource of it.
@@ -239,7 +266,7 @@ class Discovery:
             Safe.
         """
         known = self.known(resource)
-        if known is None or subresource not in known.subresources:
+        if again or known is None or subresource not in known.subresources:
             known = await self._served_now(resource, error)
         if known is not None and subresource not in known.subresources:
             raise _no_subresource(known, subresource) from error
@@ -298,6 +325,8 @@ class Discovery:
         asking = self._asking[api_version] = _PendingRequest()
         try:
             table = self._tables[api_version] = await self._ask(api_version)
+            if than is not None and than != table:
+                self._catalogue = None  # it has the same old description
         except InformerError as error:
             asking.error = error
             raise

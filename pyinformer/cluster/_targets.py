@@ -145,16 +145,19 @@ async def target_of(
         raise InvalidArgumentError("obj", f"a {kind} must have a name in its metadata")
     own = _text(metadata, "namespace")
     _quoted("metadata.name", name)
-    _quoted("namespace", own or namespace or "")
-    if api.namespaced and not (own or namespace):
+    given = own or namespace or ""
+    _quoted("namespace", given)
+    if api.namespaced != bool(given):
+        api = await discovery.current(api)
+    if api.namespaced and not given:
         raise InvalidArgumentError(
             "namespace", f"{what} must have one, in its metadata or in this argument"
         )
     if namespace and own and own != namespace:
         raise InvalidArgumentError("namespace", f"{what} has another one in its metadata: {own!r}")
-    if not api.namespaced and (own or namespace):
+    if not api.namespaced and given:
         raise InvalidArgumentError("namespace", f"{what} is cluster-scoped and must not have one")
-    return Target(api=api, namespace=own or namespace or "", name=name)
+    return Target(api=api, namespace=given, name=name)
 
 
 async def subresource_of(
@@ -195,8 +198,7 @@ async def _target_at(discovery: Discovery, api_version: str, plural: str, key: s
         api = await discovery.resource(resource)
     except ForbiddenError:  # the server decides
         api = APIResource(resource=resource, kind="", namespaced=bool(namespace))
-    check_scope(api, key)
-    return Target(api=api, namespace=namespace, name=name)
+    return Target(api=await check_scope(discovery, api, key), namespace=namespace, name=name)
 
 
 def check_namespace(namespace: str | None) -> None:
@@ -256,17 +258,26 @@ def identified(obj: KubeObject[View | None], body: JSONObject) -> JSONObject:
     return {**named, "metadata": body.get("metadata")}
 
 
-def check_scope(api: APIResource, key: str) -> None:
+async def check_scope(discovery: Discovery, api: APIResource, key: str) -> APIResource:
     """Refuse a key of the wrong scope, for which servers answer that the object does not exist.
+
+    Returns:
+        The description of the resource; a newer one if the kept one does not fit the key.
 
     Raises:
         InvalidArgumentError: it lacks a namespace, or has one where the resource has none.
+
+    Cancellation:
+        Safe.
     """
+    if api.namespaced != ("/" in key):
+        api = await discovery.current(api)
     if api.namespaced and "/" not in key:
         raise InvalidArgumentError("key", f"{key!r} must have a namespace: write 'namespace/name'")
     if not api.namespaced and "/" in key:
         reason = f"{key!r} has a namespace, but {api.kind} is cluster-scoped"
         raise InvalidArgumentError("key", reason)
+    return api
 
 
 def object_path(resource: GroupVersionResource, key: str, subresource: str = "") -> str:

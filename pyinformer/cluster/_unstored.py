@@ -11,6 +11,7 @@ from typing import Final, final
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, KubeObject, View
+from pyinformer.cluster._patches import same
 
 _MAX_REPORTED: Final = 256  # a schema lacks a few; names in maps must not add up
 _MAX_PATHS: Final = 20
@@ -50,6 +51,22 @@ class UnstoredFields:
             facts,
             extra=facts,
         )
+
+
+def is_status_stored(patch: JSONObject, answer: KubeObject[View | None]) -> bool:
+    """Return whether the answer to a patch of a status has each of its values.
+
+    A server that ignored the patch answers with the status from before, which may have the same
+    fields. A server that normalised a value answers with another one, so False proves nothing.
+    """
+    return _is_stored(patch["status"], answer.at("status", default=None))
+
+
+def _is_stored(sent: JSONValue, stored: JSONValue) -> bool:
+    if isinstance(sent, dict):
+        found = stored if isinstance(stored, dict) else {}
+        return all(_is_stored(value, found.get(name)) for name, value in sent.items())
+    return same(sent, stored)
 
 
 def unstored_fields(

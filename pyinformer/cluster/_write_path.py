@@ -204,7 +204,8 @@ class WritePath:
                 if not dry_run:
                     self.observers.deleted(resource, key, uid, version)
                 # A wrong key would look like success.
-                check_scope(await self._discovery.resource(resource), key)
+                api = await self._discovery.resource(resource)
+                await check_scope(self._discovery, api, key)
                 return None
             with _carried_out("DELETE", resource):
                 named = deleted_uid(resource, raw)
@@ -296,7 +297,7 @@ class WritePath:
                 )
         except NotFoundError as error:
             if subresource:
-                await self._discovery.check_subresource(resource, subresource, error)
+                await self._discovery.check_subresource(resource, subresource, error, again=True)
             await self._discovery.check_served(resource, error)
             raise
 

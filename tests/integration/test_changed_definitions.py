@@ -1,0 +1,230 @@
+"""What writes do when a definition has changed since discovery was read."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from pyinformer.errors import InvalidArgumentError, NotFoundError
+from tests.integration.definitions import DEFINITIONS, is_created, is_gone
+from tests.integration.objects import unique
+from tests.integration.servers import RealServer
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer import Cluster
+    from pyinformer.apimachinery import JSONObject
+    from tests.integration.servers import Server
+
+_OPEN: Final[JSONObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class Defined:
+    """A kind of a test's own, whose definition the test changes behind a cluster's back."""
+
+    def __init__(self, server: Server, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.kind = f"K{unique('x').partition('-')[2]}"
+        self.plural = f"{self.kind.lower()}s"
+        self.api_version = f"{self.kind.lower()}.example.com/v1"
+        self._server = server
+        self.namespace = server.namespace()
+
+    @property
+    def _name(self) -> str:
+        return f"{self.plural}.{self.api_version.partition('/')[0]}"
+
+    def body(self, *, namespaced: bool = True, **fields: JSONObject) -> JSONObject:
+        """Return an object."""
+        place = {"namespace": self.namespace} if namespaced else {}
+        metadata = {"name": "a", **place}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
+
+    async def define(self, *, namespaced: bool = True, has_status: bool = False) -> None:
+        """Create the definition, or change what it says about the status."""
+        version = {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": _OPEN},
+            "subresources": {"status": {}} if has_status else {},
+        }
+        names = {"plural": self.plural, "singular": self.kind.lower(), "kind": self.kind}
+        definition: JSONObject = {
+            "apiVersion": DEFINITIONS[0],
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self._name},
+            "spec": {
+                "group": self.api_version.partition("/")[0],
+                "names": names,
+                "scope": "Namespaced" if namespaced else "Cluster",
+                "versions": [version],
+            },
+        }
+        async with self._server.connect() as other:
+            try:
+                found = await other.get(*DEFINITIONS, self._name)
+            except NotFoundError:
+                await until(lambda: is_created(self._server, definition))
+            else:
+                await other.patch(found, {**found.to_dict(), "spec": definition["spec"]})
+        await until(
+            lambda: self._is_described(namespaced, has_status), what="discovery has the change"
+        )
+
+    def _is_described(self, *wanted: bool | None) -> bool:
+        if not isinstance(self._server, RealServer):
+            return True  # the embedded server changes both in one step
+        try:
+            answer = self._server.api.request("GET", f"/apis/{self.api_version}")
+        except NotFoundError:
+            answer = {"resources": []}
+        found = {one["name"]: one["namespaced"] for one in answer["resources"] or ()}
+        return (found.get(self.plural), f"{self.plural}/status" in found) == wanted
+
+    async def remove(self) -> None:
+        """Delete the definition."""
+        await asyncio.to_thread(self._server.api.delete, *DEFINITIONS, self._name)
+        await until(lambda: is_gone(self._server, *DEFINITIONS, self._name))
+        await until(lambda: self._is_described(None, False), what="discovery has the removal")
+
+
+@asynccontextmanager
+async def defined(
+    server: Server, *, namespaced: bool = True, has_status: bool = False
+) -> AsyncIterator[tuple[Cluster, Defined]]:
+    """Define a kind in the block."""
+    async with server.connect() as cluster:
+        kind = Defined(server, cluster)
+        await kind.define(namespaced=namespaced, has_status=has_status)
+        try:
+            yield cluster, kind
+        finally:
+            await kind.remove()
+
+
+async def test_a_status_is_stored_after_the_kind_has_got_its_subresource(server: Server) -> None:
+    """The old status in the answer is not taken for the new one: values are compared."""
+    async with defined(server) as (cluster, kind):
+        made = await cluster.create(kind.body(status={"ready": False, "note": "x"}))
+        assert made.at("status.ready", bool) is False
+        await kind.define(has_status=True)
+
+        stored = await cluster.status(made, {"ready": True})
+
+        assert stored.to_dict()["status"] == {"ready": True}
+        now = await cluster.get(kind.api_version, kind.plural, made.key)
+        assert now.to_dict()["status"] == {"ready": True}
+
+
+async def test_a_removal_from_a_status_is_stored_after_the_kind_has_got_its_subresource(
+    server: Server,
+) -> None:
+    async with defined(server) as (cluster, kind):
+        made = await cluster.create(kind.body(status={"ready": True, "note": "x"}))
+        await kind.define(has_status=True)
+        stored = await cluster.status(made, {"ready": True})
+        assert stored.to_dict()["status"] == {"ready": True}
+
+
+async def test_a_status_is_stored_after_the_kind_has_lost_its_subresource(server: Server) -> None:
+    async with defined(server, has_status=True) as (cluster, kind):
+        made = await cluster.create(kind.body())
+        made = await cluster.status(made, {"ready": False})
+        await kind.define(has_status=False)
+
+        stored = await cluster.status(made, {"ready": True})
+
+        assert stored.at("status.ready", bool)
+        patched = await cluster.patch(stored, {**stored.to_dict(), "status": {"ready": False}})
+        assert patched.at("status.ready", bool) is False
+
+
+async def test_a_patch_of_a_status_is_written_after_the_kind_has_lost_its_subresource(
+    server: Server,
+) -> None:
+    async with defined(server, has_status=True) as (cluster, kind):
+        made = await cluster.create(kind.body())
+        made = await cluster.status(made, {"ready": False})
+        await kind.define(has_status=False)
+        patched = await cluster.patch(made, {**made.to_dict(), "status": {"ready": True}})
+        assert patched.at("status.ready", bool)
+
+
+async def test_a_patch_of_a_status_that_got_its_subresource_is_refused(server: Server) -> None:
+    async with defined(server) as (cluster, kind):
+        made = await cluster.create(kind.body(status={"ready": False}))
+        await kind.define(has_status=True)
+        with pytest.raises(InvalidArgumentError, match=r"written by status\(\), not by patch\(\)"):
+            await cluster.patch(made, {**made.to_dict(), "status": {"ready": True}})
+
+
+async def test_an_absent_object_is_not_taken_for_a_lost_subresource(server: Server) -> None:
+    async with defined(server, has_status=True) as (cluster, kind):
+        made = await cluster.create(kind.body())
+        await cluster.delete(made)
+        with pytest.raises(NotFoundError) as caught:
+            await cluster.status(made, {"ready": True})
+        assert caught.value.names_object
+
+
+async def test_a_lost_subresource_is_named(server: Server) -> None:
+    async with defined(server, has_status=True) as (cluster, kind):
+        made = await cluster.create(kind.body())
+        await kind.define(has_status=False)
+        with pytest.raises(NotFoundError, match="does not serve the subresource 'status'"):
+            await cluster.replace(made, subresource="status")
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+async def test_writes_continue_after_a_kind_has_come_back_with_another_scope(
+    server: Server, *, namespaced: bool
+) -> None:
+    async with defined(server, namespaced=namespaced) as (cluster, kind):
+        await cluster.create(kind.body(namespaced=namespaced))
+        await kind.remove()
+        await kind.define(namespaced=not namespaced)
+        body = kind.body(namespaced=not namespaced)
+
+        made = await cluster.create(body)
+
+        applied = await cluster.apply(body, field_manager="test")
+        assert applied.metadata.uid == made.metadata.uid
+        with pytest.raises(InvalidArgumentError, match="namespace"):
+            await cluster.create(kind.body(namespaced=namespaced))
+        assert await cluster.delete(kind.api_version, kind.plural, made.key) is None
+        assert await cluster.delete(kind.api_version, kind.plural, made.key) is None
+
+
+async def test_deletions_follow_another_scope(server: Server) -> None:
+    """The first write after the change is each time one that no earlier call has corrected."""
+    async with defined(server, namespaced=False) as (cluster, kind):
+        await cluster.create(kind.body(namespaced=False))
+        await kind.remove()
+        await kind.define(namespaced=True)
+        key = f"{kind.namespace}/a"
+        assert await cluster.delete(kind.api_version, kind.plural, key) is None
+
+    async with defined(server, namespaced=False) as (cluster, kind):
+        await cluster.create(kind.body(namespaced=False))
+        await kind.remove()
+        await kind.define(namespaced=True)
+        found = await cluster.delete_collection(
+            kind.api_version, kind.plural, namespace=kind.namespace
+        )
+        assert found == ()
+
+
+async def test_a_name_finds_the_version_that_is_served_now(server: Server) -> None:
+    """A write that reads discovery again corrects what `find_resource` answers, too."""
+    async with defined(server) as (cluster, kind):
+        assert not (await cluster.find_resource(kind.kind)).has_status
+        made = await cluster.create(kind.body(status={"ready": False}))
+        await kind.define(has_status=True)
+        await cluster.status(made, {"ready": True})
+        assert (await cluster.find_resource(kind.kind)).has_status
