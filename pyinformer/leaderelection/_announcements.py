@@ -66,6 +66,16 @@ class Announcements:
             MAX_TRANSITIONS,
         )
 
+    def on_forbidden(self, reason: str) -> None:
+        """Announce that this replica has not had the right to the Lease for a whole term."""
+        _log.error(
+            "%s cannot lead, and waits as a standby until the server allows it to read and write"
+            " the Lease %s: %s",
+            self._identity,
+            self._lease,
+            reason,
+        )
+
     def on_watch_refused(self, error: InformerError) -> None:
         """Announce that the right to watch the Lease is missing."""
         _log.warning(

@@ -238,7 +238,8 @@ class Election:
         self._check_expiry(now)
         self._is_unsure = False
         if isinstance(step, Write):
-            self._retry_at = self._next_period()
+            # A renewal that was under way when the work ended does not delay the release.
+            self._retry_at = now if self.is_releasing else self._next_period()
             self._on_written(step, lease, now)
         else:
             self._retry_at = now

@@ -1,6 +1,7 @@
 """The elector: it competes for a Lease, and runs the leader's work while it holds it.
 
 The Election decides; the elector sends its requests, one at a time, and starts and ends the work.
+The loop that follows the work never waits for the network: a request is a task of its own.
 The order of an end: the work drains while the Lease is renewed, is cancelled, and has ended; then
 the Lease is released.
 """
@@ -256,7 +257,6 @@ class LeaderElector:
         Raises:
             LifecycleError: `lead` returned, or did not end in time after it was cancelled; or the
                 elector runs already.
-            ForbiddenError: the right to read or to write the Lease is missing; names the verbs.
             InvalidArgumentError: another living replica has the same identity.
             InvalidTypeError: `lead` is not a coroutine function.
             Exception: what else `lead` raised. The Lease is released before.
@@ -371,9 +371,11 @@ class _Run:
         self._wake = anyio.Event()
         self._ended = anyio.Event()
         self._abort_scope = anyio.CancelScope()
+        self._is_requesting = False
         self._is_stopping = False
         self._failure: BaseException | None = None
         self._forbidden_at: float | None = None
+        """When the server began to refuse the requests for the Lease; infinite once logged."""
 
     @property
     def is_leading(self) -> bool:
@@ -506,13 +508,35 @@ class _Run:
             self.watch_refusal = str(error)
 
     async def _elect(self) -> None:
-        """Do what the election says, until the Lease is released."""
+        """Do what the election says, until the Lease is released.
+
+        Raises:
+            InformerError: the work did not end in time, for example.
+        """
+        failure: InformerError | None = None
+        async with anyio.create_task_group() as requests:
+            try:
+                await self._follow(requests)
+            except InformerError as error:  # not in a group
+                failure = error
+            requests.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _follow(self, requests: TaskGroup) -> None:
+        """Follow the term and the work, and send what the election says, in a task of its own.
+
+        The end of the work is noticed while a request hangs, too.
+        """
         while True:
             self._wake = anyio.Event()
             # The work may have noticed the end of its term before this loop does.
             self.election.check_expiry(self._clock())
             self._follow_term()
             self._follow_work()
+            if self._is_requesting:
+                await self._wait(math.inf)
+                continue
             step = self.election.next_step(self._clock(), self._wall())
             self._follow_term()
             match step:
@@ -520,9 +544,10 @@ class _Run:
                     return
                 case Wait(until):
                     await self._wait(until)
+                    self._changed()
                 case request:
-                    await self._send(request)
-            self._changed()
+                    self._is_requesting = True
+                    requests.start_soon(self._send, request)
 
     async def _wait(self, until: float) -> None:
         give_up_at = math.inf if self._work is None else self._work.give_up_at
@@ -532,6 +557,11 @@ class _Run:
 
     async def _send(self, request: Read | Write) -> None:
         """Send one request for the Lease, and report how it ended."""
+        await self._send_one(request)
+        self._is_requesting = False
+        self._changed()
+
+    async def _send_one(self, request: Read | Write) -> None:
         election = self.election
         try:
             lease = await self._requests.send(request)
@@ -558,20 +588,24 @@ class _Run:
         self.last_error, self._forbidden_at = "", None
 
     def _request_failed(self, error: Exception) -> None:
-        """Record a request that failed; give up if the right to send it is missing for long."""
+        """Record a request that failed; a replica without the right to send it waits for it."""
         now = self._clock()
         self.election.on_failure(now)
+        is_forbidden = isinstance(error, ForbiddenError)
+        if isinstance(error, ForbiddenError):
+            error = error.with_hint(f"leader election needs {_VERBS}")
         text = str(error) if isinstance(error, InformerError) else error_text(error)
         if text != self.last_error:
             self.last_error = text
             _log.warning("could not read or write the Lease %s, retrying: %s", self.lease, text)
-        if not isinstance(error, ForbiddenError):
+        if not is_forbidden:
             self._forbidden_at = None
             return
         if self._forbidden_at is None:
             self._forbidden_at = now  # a server that starts refuses what it grants a bit later
         elif now - self._forbidden_at >= self._options.renew_deadline_seconds:
-            self._fail(error.with_hint(f"leader election needs {_VERBS}"))
+            self._forbidden_at = math.inf
+            self._announcements.on_forbidden(text)
 
     def _fail(self, error: BaseException) -> None:
         """End with an error, after the work has ended and the Lease is released."""

@@ -17,7 +17,7 @@ from pyinformer.cluster import connect
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
 from pyinformer.leaderelection._deadline_thread import EXIT_STATUS, Deadline, DeadlineThread
-from pyinformer.testing import APIServer, World
+from pyinformer.testing import APIServer, Fault, World
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -170,6 +170,48 @@ async def test_an_abandoned_thread_acts_once_and_ends() -> None:
         clock.now = 14.0
         await until(lambda: not thread.is_alive)
         assert thread.reports == 1
+
+
+async def test_work_that_ended_during_a_hanging_request_is_not_due(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options = LeaderElectionOptions(
+        renew_deadline_seconds=1000.0, lease_duration_seconds=1500.0, retry_period_seconds=1.0
+    )
+    clock, leads, has_ended = _Clock(), asyncio.Event(), asyncio.Event()
+
+    async def lead(_term: Term) -> None:
+        leads.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            has_ended.set()
+
+    with APIServer() as server:
+        async with connect(server=server.url) as cluster:
+            elector = LeaderElector(
+                cluster,
+                "db",
+                namespace="default",
+                options=options,
+                clock=clock,
+                wall_clock=lambda: clock.now,
+            )
+            running = asyncio.create_task(elector.run(lead))
+            await leads.wait()
+            server.faults.add(
+                Fault(verb="update", resource="leases.coordination.k8s.io", hang=True)
+            )
+            clock.now = 999.0
+            await asyncio.to_thread(server.faults.wait_for_held, timeout_seconds=100.0)
+            clock.now = 1001.0
+            await has_ended.wait()
+            clock.now = 1499.5
+            await _polled(clock, 20)
+            assert "still runs" not in caplog.text
+            server.faults.release()
+            running.cancel()
+            await asyncio.wait([running])
 
 
 async def test_abandoned_work_is_monitored_until_it_ends() -> None:

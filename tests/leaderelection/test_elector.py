@@ -10,7 +10,6 @@ import pytest
 
 from pyinformer.errors import (
     FencedError,
-    ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
     LifecycleError,
@@ -504,13 +503,93 @@ def test_a_restarted_process_of_the_same_identity_waits_for_the_lease(world: Wor
     world.run(scenario)
 
 
-def test_a_missing_right_ends_the_elector_and_names_the_verbs(world: World) -> None:
+def test_replicas_without_the_right_wait_until_it_is_granted(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(5)
+        renewed_at = max(call[0] for call in one.line.calls if call[1] in {"PUT", "POST"})
+        one.line.is_forbidden = two.line.is_forbidden = True
+        await pause(600)
+        assert one.ended_at == [renewed_at + 10.0]  # the leader works until its term ends
+        for replica in (one, two):
+            assert replica.task is not None
+            assert not replica.task.done()
+            status = replica.elector.status()
+            assert not status.is_leading
+            assert "get, create and update on leases" in status.last_error
+        one.line.is_forbidden = two.line.is_forbidden = False
+        await pause(5)
+        assert len(one.terms) + len(two.terms) == 2
+        assert one.leads.is_set() is not two.leads.is_set()
+        await one.stop()
+        await two.stop()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("ends_by", ["the end of its term", "a stop"])
+def test_work_ends_while_a_request_for_the_lease_hangs(world: World, ends_by: str) -> None:
+    """The end is noticed where it happens: a loop that waits for the network notices it late."""
+
     async def scenario() -> None:
         one = Replica(world, "one")
-        one.line.is_forbidden = True
-        with pytest.raises(ForbiddenError, match="get, create and update on leases"):
-            await one.elector.run(one.lead)
-        assert now() >= 10.0  # a server that starts refuses for a while
+        one.start()
+        await one.leads.wait()
+        await pause(5)
+        renewed_at = max(call[0] for call in one.line.calls if call[1] in {"PUT", "POST"})
+        hangs = asyncio.Event()
+
+        async def hang(method: str) -> None:
+            if method == "PUT":
+                hangs.set()
+                await asyncio.Event().wait()
+
+        one.line.before = hang
+        await hangs.wait()
+        assert one.task is not None
+        if ends_by == "a stop":
+            stopped_at = now()
+            one.task.cancel()
+            await pause(0.01)
+            assert one.ended_at == [stopped_at]
+        else:
+            await pause(renewed_at + 10.01 - now())
+            assert one.ended_at == [renewed_at + 10.0]
+            assert now() < one.line.calls[-1][0] + 5.0  # the request still hangs
+        assert one.elector.status().renewed_seconds is None  # no work runs any more
+        one.line.before = None
+        await one.stop()
+
+    world.run(scenario)
+
+
+def test_a_renewal_that_is_under_way_at_a_stop_does_not_delay_the_release(world: World) -> None:
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        renews, may_renew = asyncio.Event(), asyncio.Event()
+
+        async def hold(method: str) -> None:
+            if method == "PUT":
+                renews.set()
+                await may_renew.wait()
+
+        one.line.before = hold
+        await renews.wait()
+        assert one.task is not None
+        one.task.cancel()
+        await pause(0.1)
+        began_at = now()
+        may_renew.set()
+        await two.leads.wait()
+        assert now() - began_at < 0.1
+        await one.stop()
+        await two.stop()
 
     world.run(scenario)
 

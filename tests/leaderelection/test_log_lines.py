@@ -65,6 +65,27 @@ def test_an_outage_is_two_lines(world: World, caplog: pytest.LogCaptureFixture) 
     world.run(scenario)
 
 
+def test_a_missing_right_to_the_lease_is_a_warning_and_an_error(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.line.is_forbidden = True
+        one.start()
+        await pause(3600)
+        first, later = lines(caplog)
+        assert first.startswith("could not read or write the Lease default/db-operator, retrying: ")
+        assert later.startswith("one cannot lead, and waits as a standby until the server allows")
+        assert "get, create and update on leases" in first
+        assert "get, create and update on leases" in later
+        one.line.is_forbidden = False
+        await one.leads.wait()
+        await one.stop()
+
+    caplog.set_level("INFO", _ELECTION)
+    world.run(scenario)
+
+
 def test_a_term_of_the_greatest_number_is_one_warning(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

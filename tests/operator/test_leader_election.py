@@ -13,7 +13,7 @@ import yaml
 
 import pyinformer
 from pyinformer.cluster import Cluster, WriteOptions
-from pyinformer.errors import ForbiddenError, InvalidArgumentError, StaleCacheError
+from pyinformer.errors import InvalidArgumentError, StaleCacheError
 from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.operator import OperatorRun
 from pyinformer.operator._health_server import Document
@@ -398,14 +398,31 @@ def test_an_error_of_the_election_is_raised_and_is_not_a_crash(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        one = _Replica(world, "one")
-        one.line.is_forbidden = True
+        one, same = _Replica(world, "one"), _Replica(world, "one")
         await one.run.start()
-        elected = one.run._elected
+        await until(lambda: one.leads)
+        await same.run.start()
+        elected = same.run._elected
         assert elected is not None
         await elected.wait_ended()
-        with pytest.raises(ForbiddenError, match="leader election needs get, create and update"):
-            await one.run.aclose()
+        with pytest.raises(InvalidArgumentError, match="each replica needs an identity of its own"):
+            await same.run.aclose()
+        await one.run.aclose()
 
     world.run(scenario)
     assert "crashed" not in caplog.text
+
+
+def test_a_standby_without_the_right_to_the_lease_waits(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        one.line.is_forbidden = True
+        await one.run.start()
+        await pause(600)
+        assert not one.leads
+        one.line.is_forbidden = False
+        await until(lambda: bool(one.reconciled))
+        assert one.leads
+        await one.run.aclose()
+
+    world.run(scenario)
