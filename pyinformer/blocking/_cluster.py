@@ -92,6 +92,11 @@ class BlockingCluster(SyncProxy[Cluster]):
         """How the server is reached."""
         return self.asynchronous.config
 
+    @property
+    def field_manager(self) -> str | None:
+        """The owner of the fields that it writes, where a write does not name one."""
+        return self.asynchronous.field_manager
+
     informer_factory: Final = _making_factories(SharedInformerFactory)
     """Return a new factory of informers of this cluster, as SharedInformerFactory(cluster)."""
 

@@ -4,6 +4,7 @@ from pyinformer.cluster._bodies import Body
 from pyinformer.cluster._cluster import Cluster, Propagation, claim_loop, state_of
 from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
+from pyinformer.cluster._field_manager import writing_as
 from pyinformer.cluster._log_stream import LogStream
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
@@ -38,4 +39,5 @@ __all__ = [
     "create_or_update",
     "retry_on_conflict",
     "state_of",
+    "writing_as",
 ]

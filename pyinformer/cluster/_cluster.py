@@ -27,6 +27,11 @@ from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._edits import patch_of, status_patch_of
+from pyinformer.cluster._field_manager import (
+    apply_manager_of,
+    checked_field_manager,
+    field_manager_of,
+)
 from pyinformer.cluster._log_stream import LogStream, log_query
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._request_spans import RequestSpans
@@ -60,7 +65,6 @@ from pyinformer.metrics import NO_METRICS, Metrics, UniqueLabel, fenced
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.tasks import Closable
 from pyinformer.transport import (
-    USER_AGENT_NAME,
     APIResource,
     Connection,
     ConnectionProtocol,
@@ -131,9 +135,12 @@ class Cluster(Closable):
         connection: replaces the one over HTTP, in tests for example; it is closed with the cluster.
         tracing: traces reconciles of its objects, and the requests that they send; None for no
             traces.
+        field_manager: the owner of the fields that it writes, where a write does not name one; None
+            for the name of the Operator in whose function the write is made.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
+        InvalidArgumentError: `field_manager` is empty or too long.
         InvalidTypeError: `tracing` is not a tracing system.
     """
 
@@ -148,8 +155,11 @@ class Cluster(Closable):
         metrics: Metrics = NO_METRICS,
         connection: ConnectionProtocol | None = None,
         tracing: Tracing | None = None,
+        field_manager: str | None = None,
     ) -> None:
         self.name: str = name
+        self.field_manager: str | None = checked_field_manager(field_manager)
+        """The owner of the fields that it writes, where a write does not name one."""
         self.metrics: Metrics = metrics
         """Where informers, factories and operators of this cluster record their figures, unless
         they are given others."""
@@ -517,7 +527,8 @@ class Cluster(Closable):
             obj: with apiVersion, kind, and a name or generateName; one for a subresource has the
                 name of its object.
             namespace: where to create it, if the object has no namespace in its metadata.
-            field_manager: the owner of its fields; None for this program's name.
+            field_manager: the owner of its fields; None for the cluster's `field_manager`, else the
+                name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
             subresource: what to create of an object: `eviction`, `binding` or `token`, for example;
                 empty for an object of its own.
@@ -550,7 +561,7 @@ class Cluster(Closable):
             target = await target_of(self.discovery, body, namespace=namespace, named=False)
             if target.namespace:
                 body["metadata"] = {**(body.get("metadata") or {}), "namespace": target.namespace}
-        query = query_of(field_manager, dry_run=dry_run)
+        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
         return (await self._writes.write("POST", target, body, query=query)).object
 
     async def replace(
@@ -569,7 +580,8 @@ class Cluster(Closable):
         Args:
             obj: the whole object, so not one that an informer's transform has cut. With a
                 resourceVersion in it, only that version is replaced.
-            field_manager: the owner of its fields; None for this program's name.
+            field_manager: the owner of its fields; None for the cluster's `field_manager`, else the
+                name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
             subresource: the part of the object that is written, such as `scale`; empty for the
                 object itself.
@@ -590,7 +602,7 @@ class Cluster(Closable):
             Unless it still waits for the rate limit, it may have been replaced or not.
         """
         body, target = await self._part(obj, subresource, of)
-        query = query_of(field_manager, dry_run=dry_run)
+        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
         version = body["metadata"].get("resourceVersion")
         written = await self._writes.write("PUT", target, body, query=query, version=version)
         return written.object
@@ -623,7 +635,8 @@ class Cluster(Closable):
                 changed. What is missing in it is removed. Resource version and uid do not count.
             check_uid: fail if the name belongs to another object by now.
             check_version: fail if the object has changed since `obj`.
-            field_manager: the owner of the fields; None for this program's name.
+            field_manager: the owner of the fields; None for the cluster's `field_manager`, else the
+                name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
             subresource: the part of the object that is written, such as `scale`; empty for the
                 object itself.
@@ -650,7 +663,7 @@ class Cluster(Closable):
         has_status_edits = "status" in patch and not subresource
         if has_status_edits and target.api.has_status:
             _check_patched_status(await self.discovery.current(target.api))
-        query = query_of(field_manager, dry_run=dry_run)
+        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
         found = await self._patch(
             target,
             before,
@@ -684,7 +697,8 @@ class Cluster(Closable):
                 not know is kept.
             check_uid: fail if the name belongs to another object by now.
             check_version: fail if the object has changed since `obj`.
-            field_manager: the owner of the fields; None for this program's name.
+            field_manager: the owner of the fields; None for the cluster's `field_manager`, else the
+                name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
 
         Returns:
@@ -706,7 +720,7 @@ class Cluster(Closable):
         target, before = await self._original(obj)
         refuse_metadata_alone(before.to_dict())
         patch = status_patch_of(before, status)
-        query = query_of(field_manager, dry_run=dry_run)
+        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
 
         async def send(target: Target) -> KubeObject:
             """Write the status where the kind has it."""
@@ -754,8 +768,9 @@ class Cluster(Closable):
         Args:
             desired: the fields that this manager wants and no others. Fields that it applied
                 before and are missing now are removed.
-            field_manager: the owner of these fields; None for this program's name, as in the other
-                writes. Programs that apply to the same objects need different names.
+            field_manager: the owner of these fields; None for the cluster's `field_manager`, else
+                the name of the Operator in whose function this is called. Programs that apply to
+                the same objects need different names.
             force: take over fields that other managers own.
             dry_run: the server checks the write and stores nothing.
             subresource: the part of the object that is written, such as `status`; empty for the
@@ -769,7 +784,7 @@ class Cluster(Closable):
         Raises:
             ApplyConflictError: other managers own some of the fields with other values.
             InvalidArgumentError: `desired` lacks apiVersion, kind, a name or a namespace, or
-                `field_manager` is empty.
+                there is no field manager; then nothing is sent.
             NotFoundError: the object of the subresource does not exist, or the server does not
                 serve the subresource.
             APIStatusError: the server refused.
@@ -781,7 +796,7 @@ class Cluster(Closable):
         Source:
             KEP-555.
         """
-        manager = _manager(field_manager)
+        manager = apply_manager_of(field_manager, self.field_manager)
         body, target = await self._desired(desired, subresource, of)
         return await self._apply(body, target, manager, force=force, dry_run=dry_run)
 
@@ -803,7 +818,7 @@ class Cluster(Closable):
         Args:
             desired: as for `apply`.
             current: the object as it is known now, from a cache for example; None if there is none.
-            field_manager: the owner of these fields; None for this program's name.
+            field_manager: the owner of these fields; None as for `apply`.
             force: take over fields that other managers own.
 
         Returns:
@@ -818,7 +833,7 @@ class Cluster(Closable):
         Cancellation:
             As for `apply`; the next call then applies the object again.
         """
-        manager = _manager(field_manager)
+        manager = apply_manager_of(field_manager, self.field_manager)
         body, target = await self._desired(desired)
         if current is None:
             return await self._apply(body, target, manager, force=force)
@@ -1031,6 +1046,9 @@ class Cluster(Closable):
             field_selector=FieldSelector.parse(field_selector),
         )
 
+    def _field_manager_of(self, given: str | None) -> str | None:
+        return field_manager_of(given, self.field_manager)
+
     async def _part(
         self, obj: Body, subresource: str, of: Parent | None, argument: str = "obj"
     ) -> tuple[JSONObject, Target]:
@@ -1167,19 +1185,6 @@ def claim_loop(cluster: Cluster) -> None:
     cluster._requests.loop.claim()  # noqa: SLF001 - as above
     if isinstance(cluster.connection, Connection):
         cluster.connection.claim_loop()
-
-
-def _manager(field_manager: str | None) -> str:
-    """Return the owner of applied fields: without a name, the one that servers give other writes.
-
-    Raises:
-        InvalidArgumentError: the name is empty.
-    """
-    if field_manager is None:
-        return USER_AGENT_NAME
-    if not field_manager:
-        raise InvalidArgumentError("field_manager", "must not be empty: it owns these fields")
-    return field_manager
 
 
 def _check_request(method: str, path: str, content_type: str) -> None:

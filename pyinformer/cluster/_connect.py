@@ -44,6 +44,7 @@ async def connect(
     request_budget_options: RequestBudgetOptions | None = None,
     metrics: Metrics = NO_METRICS,
     tracing: Tracing | None = None,
+    field_manager: str | None = None,
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
 
@@ -75,13 +76,17 @@ async def connect(
             and operators of this cluster record their figures, unless they are given others.
         tracing: traces reconciles of the cluster's objects, and the requests that they send, such
             as `pyinformer.adapters.opentelemetry.OpenTelemetryTracing()`; None for no traces.
+        field_manager: the program's name, which owns the fields that its writes set, where a write
+            does not name another; programs that apply to the same objects need different names.
+            None for the name of the Operator in whose function a write is made.
 
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
         ConfigurationError: what was found cannot be used; or the environment names a proxy that
             is not an HTTP proxy.
         InvalidArgumentError: more than one of kubeconfig, server and config was given, or groups
-            to impersonate without a user, or the policy `data-only` without a kubeconfig.
+            to impersonate without a user, or the policy `data-only` without a kubeconfig; or
+            `field_manager` is empty or too long.
         InvalidTypeError: `config` is neither a configuration nor a client that has one, or
             `tracing` is not a tracing system.
         LifecycleError: the ApiClient is closed, or belongs to another event loop.
@@ -110,6 +115,7 @@ async def connect(
         request_budget_options=request_budget_options,
         metrics=metrics,
         tracing=tracing,
+        field_manager=field_manager,
     ) as cluster:
         yield cluster
 

@@ -104,7 +104,7 @@ async def create_or_update(
         desired: the object to create; if it exists, only its name and kind are used.
         mutate: changes an object's dict in place into what it should be: the new one, or a fresh
             copy of the one that exists. It may be called several times. None changes nothing.
-        field_manager: the owner of the fields; None for this program's name.
+        field_manager: the owner of the fields; None as for `Cluster.create`.
 
     Returns:
         The object and what was done. One that `mutate` does not change is not written.

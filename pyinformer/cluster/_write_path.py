@@ -16,7 +16,7 @@ from pyinformer.apimachinery import (
     JSONObject,
     KubeObject,
 )
-from pyinformer.cluster._bodies import NO_UNICODE, encode_body
+from pyinformer.cluster._bodies import encode_body
 from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
 from pyinformer.cluster._targets import Target, check_scope, object_path, resource_of
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
@@ -26,7 +26,6 @@ from pyinformer.cluster._write_observer import WriteObservers
 from pyinformer.errors import (
     APIStatusError,
     FencedError,
-    InvalidArgumentError,
     InvalidObjectError,
     NotFoundError,
     ProtocolError,
@@ -382,9 +381,5 @@ def _encode_options(options: JSONObject) -> bytes:
 
 def query_of(field_manager: str | None, *, dry_run: bool, force: bool = False) -> Query:
     """Return the query of a write."""
-    try:
-        (field_manager or "").encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError("field_manager", NO_UNICODE) from error
     manager = (("fieldManager", field_manager),) if field_manager else ()
     return (*manager, *((_DRY_RUN,) if dry_run else ()), *((("force", "true"),) if force else ()))

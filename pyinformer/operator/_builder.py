@@ -30,7 +30,7 @@ class ControllerBuilder:
     """Makes the controllers of an operator on one cluster.
 
     Args:
-        operator: the name under which Events are recorded.
+        operator: its name, under which Events are recorded and fields are owned.
         cluster: the cluster. Resources that its discovery knows as cluster-scoped are followed as a
             whole; all others are taken to be namespaced.
         factory: makes and shares the informers.
@@ -52,6 +52,7 @@ class ControllerBuilder:
     ) -> None:
         self.event_recorder: EventRecorder = EventRecorder(cluster, _reporter(operator))
         """Records the operator's Events; its run starts and closes it."""
+        self._operator = operator
         self.cluster: Cluster = cluster
         self.factory: SharedInformerFactory = factory
         self.namespaces: frozenset[str] | None = checked_namespaces(namespaces)
@@ -118,7 +119,7 @@ class ControllerBuilder:
         return (*map(self.controller_of, self.reconcilers), *map(self._timer, self.timers))
 
     def _timer(self, timer: Timer) -> Controller[None]:
-        controller = timer.controller(self.cluster, self._metrics)
+        controller = timer.controller(self.cluster, self._metrics, field_manager=self._operator)
         for informer in self.informers.values():
             controller.engine.add_informer(informer)
         return controller
@@ -137,7 +138,7 @@ class ControllerBuilder:
             informers: those of all that it reconciles, owns and watches, and others that must have
                 synced before.
         """
-        reconcile = each.bound_to(self.cluster)
+        reconcile = each.bound_to(self.cluster, field_manager=self._operator)
         beats = None if each.every_seconds is None else Beats(each.every_seconds, is_spread=True)
         controller: Controller[None] = Controller(
             each.name,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, final
 
 from pyinformer.blocking import run_with_cluster
-from pyinformer.cluster import Cluster
+from pyinformer.cluster import Cluster, writing_as
 from pyinformer.controller import Result
 from pyinformer.errors import InvalidTypeError
 from pyinformer.tasks import WorkerThreads, name_of
@@ -43,11 +43,15 @@ class ClusterFunction:
     Args:
         function: the function.
         cluster: the cluster, on the loop of the calls.
+        field_manager: the owner of the fields that it writes, unless the cluster has one.
     """
 
-    def __init__(self, function: Callable[..., Any], cluster: Cluster) -> None:
+    def __init__(
+        self, function: Callable[..., Any], cluster: Cluster, *, field_manager: str
+    ) -> None:
         self._name = name_of(function)
         self._cluster = cluster
+        self._field_manager = field_manager
         self._threads = None if is_async(function) else WorkerThreads(self._name)
 
     async def __call__(self, call: Callable[[Any], object]) -> Result | None:
@@ -64,6 +68,10 @@ class ClusterFunction:
             Reaches an async function. The blocking calls of a plain one are cancelled, and it is
             waited for.
         """
+        with writing_as(self._field_manager):
+            return await self._call(call)
+
+    async def _call(self, call: Callable[[Any], object]) -> Result | None:
         if self._threads is None:
             return await cast("Awaitable[Result | None]", call(self._cluster))
         returned = await run_with_cluster(self._threads, call, self._cluster)

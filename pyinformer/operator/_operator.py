@@ -103,7 +103,8 @@ class Operator:
         app.run()
 
     Args:
-        name: its name in logs and errors.
+        name: its name in logs and errors; its functions own under it the fields that they write,
+            unless a write or the cluster names another `field_manager`.
         metrics: where metrics go, also those of the cluster that `run` connects to; None for those
             of the cluster that it runs on. The health endpoint shows those of PrometheusMetrics on
             `/metrics`.
@@ -402,7 +403,7 @@ class Operator:
         """Return the lister of a resource that the operator follows, for reads without requests.
 
             current = app.lister("apps/v1", "statefulsets").get(request.key)
-            await cluster.apply_if_changed(child, current, field_manager=app.name)
+            await cluster.apply_if_changed(child, current)
 
         It shows own writes at once. All caches have synced before the first reconcile. Call it in
         reconciles, async or plain, in mappings, or anywhere else while the operator runs.

@@ -97,11 +97,13 @@ class Reconciler:
             return declared
         return CustomResource(resource=self.resource, kind=self.model.__name__)
 
-    def bound_to(self, cluster: Cluster) -> TimedReconcile:
+    def bound_to(self, cluster: Cluster, *, field_manager: str) -> TimedReconcile:
         """Return the function for a Controller, async or plain as the registered one."""
         function, unreadable = self.function, self.on_unreadable
-        calling = ClusterFunction(function, cluster)
-        calling_unreadable = ClusterFunction(unreadable or function, cluster)
+        calling = ClusterFunction(function, cluster, field_manager=field_manager)
+        calling_unreadable = ClusterFunction(
+            unreadable or function, cluster, field_manager=field_manager
+        )
 
         @shown_as(function)
         async def reconcile(request: Request, obj: KubeObject | None) -> Result | None:

@@ -132,12 +132,14 @@ class Timer:
     function: TimerFunction
     options: ControllerOptions
 
-    def controller(self, cluster: Cluster, metrics: Metrics) -> Controller[None]:
+    def controller(
+        self, cluster: Cluster, metrics: Metrics, *, field_manager: str
+    ) -> Controller[None]:
         """Return a new controller that calls the function when it starts, and at each beat."""
         beats = Beats(self.period_seconds, is_spread=False)
         controller: Controller[None] = Controller(
             self.name,
-            beats.timed(self._bound_to(cluster)),
+            beats.timed(self._bound_to(cluster, field_manager)),
             options=self.options,
             metrics=metrics,
             metrics_label=qualified(self.name, cluster.name),
@@ -147,9 +149,9 @@ class Timer:
         controller.engine.requests.put(Request(self.name), beats.reason, priority=0)
         return controller
 
-    def _bound_to(self, cluster: Cluster) -> TimedReconcile:
+    def _bound_to(self, cluster: Cluster, field_manager: str) -> TimedReconcile:
         function: Callable[[Any], object] = self.function
-        calling = ClusterFunction(function, cluster)
+        calling = ClusterFunction(function, cluster, field_manager=field_manager)
 
         @shown_as(function)
         async def call(_request: Request, _obj: KubeObject | None) -> Result | None:

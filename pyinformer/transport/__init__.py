@@ -50,7 +50,6 @@ from pyinformer.transport.config import (
 )
 from pyinformer.transport.http import (
     LEAST_BYTES_PER_SECOND,
-    USER_AGENT_NAME,
     Body,
     Connection,
     ConnectionOptions,
@@ -77,7 +76,6 @@ __all__ = [
     "MODIFIED",
     "MODIFIED_PREFIX",
     "NO_SERVER_BEHIND",
-    "USER_AGENT_NAME",
     "APIResource",
     "Body",
     "ClientConfiguration",

@@ -170,7 +170,7 @@ async def test_arguments_that_do_not_fit_are_refused(apiserver: APIServer) -> No
             await cluster.create(_EVICTION, subresource="eviction", of=("v1", "pods", "a"))
         with pytest.raises(InvalidArgumentError, match="cannot be a name"):
             await cluster.get(*_WEB, subresource="..")
-        with pytest.raises(InvalidArgumentError, match="must not be empty"):
+        with pytest.raises(InvalidArgumentError, match="must have 1 to 128"):
             await cluster.apply(web.to_dict(), field_manager="")
 
 

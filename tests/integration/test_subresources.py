@@ -19,7 +19,7 @@ from pyinformer.errors import (
     TooManyRequestsError,
 )
 from tests.cluster.observing import RecordedWrites
-from tests.integration.objects import CONFIG_MAPS, PODS, pod_on, unique
+from tests.integration.objects import PODS, pod_on, unique
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -147,24 +147,11 @@ async def test_a_status_is_replaced_and_applied(server: Server, cluster: Cluster
         "metadata": {"name": "web", "namespace": web.metadata.namespace},
         "status": {"readyReplicas": 1, "replicas": 2},
     }
-    applied = await cluster.apply(desired, subresource="status")
+    applied = await cluster.apply(desired, subresource="status", field_manager="suite")
     assert applied.at("status.readyReplicas", int) == 1
     assert applied.at("spec.replicas", int) == 2
     assert [(name, key) for name, key, _ in heard.events] == [("wrote", web.key)] * 2
     assert heard.objects[-1].at("status.readyReplicas", int) == 1
-
-
-@pytest.mark.parametrize("write", ["create", "apply", "apply_if_changed"])
-async def test_all_writes_have_one_default_field_manager(
-    server: Server, cluster: Cluster, write: str
-) -> None:
-    wanted = CONFIG_MAPS.make("a", server.namespace())
-    if write == "apply_if_changed":
-        made = await cluster.apply_if_changed(wanted, None)
-    else:
-        made = await (cluster.create(wanted) if write == "create" else cluster.apply(wanted))
-    operation = "Update" if write == "create" else "Apply"
-    assert authors(server, "v1", "configmaps", made.key) == {("pyinformer", operation, "")}
 
 
 async def test_an_eviction_deletes_a_pod(server: Server, cluster: Cluster) -> None:

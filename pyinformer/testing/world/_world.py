@@ -75,10 +75,13 @@ class World(ObjectTestAPI):
             and while a method waits, and stands still otherwise. Wall time, as in
             `creationTimestamp`, stays real.
         seed: the seed of uids and generated names.
+        field_manager: as for `pyinformer.connect`: for functions of an Operator that a test calls
+            itself, and not through a controller.
 
     Raises:
         APIStatusError: an API server would refuse one of the objects.
-        InvalidArgumentError: virtual time is requested `beside` a World with real time.
+        InvalidArgumentError: virtual time is requested `beside` a World with real time; or
+            `field_manager` is empty or too long.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class World(ObjectTestAPI):
         beside: World | None = None,
         virtual_time: bool = False,
         seed: int = 0,
+        field_manager: str | None = None,
     ) -> None:
         self._storage = Storage(window_size=_HISTORY, history_size=_HISTORY)
         self._registry = Registry()
@@ -118,6 +122,7 @@ class World(ObjectTestAPI):
             name=name,
             write_options=WriteOptions(writes_per_second=None, retry_limit=0),
             connection=self._connection,
+            field_manager=field_manager,
         )
         """The cluster for the program under test, as from `pyinformer.connect()`. It does not retry
         after 429: the reconcile gets the error at once."""

@@ -5,7 +5,6 @@ from pyinformer.transport.http._connection import Connection, Query
 from pyinformer.transport.http._errors import network_errors
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._request_metrics import RequestMetrics, as_retry
-from pyinformer.transport.http._session import USER_AGENT_NAME
 from pyinformer.transport.http._session_connection import (
     SessionConnection,
     SessionSource,
@@ -14,7 +13,6 @@ from pyinformer.transport.http._session_connection import (
 
 __all__ = [
     "LEAST_BYTES_PER_SECOND",
-    "USER_AGENT_NAME",
     "Body",
     "Connection",
     "ConnectionOptions",

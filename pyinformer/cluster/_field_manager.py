@@ -1,0 +1,88 @@
+"""The name under which a write owns fields: the argument, the cluster's, or the Operator's.
+
+A server-side apply removes fields that the same manager applied before, so two programs under one
+name would delete each other's fields: an apply without any name is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from pyinformer.cluster._bodies import NO_UNICODE
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+
+_ARGUMENT: Final = "field_manager"
+_LONGEST: Final = 128  # apimachinery meta/v1/validation, FieldManagerMaxLength
+
+_CURRENT: Final = ContextVar[str | None]("pyinformer field manager", default=None)
+
+
+@contextmanager
+def writing_as(field_manager: str) -> Iterator[None]:
+    """Let writes of this context own fields under a name, unless their cluster has one.
+
+    The name follows the work of the block into tasks and worker threads. It is cut to the length
+    that servers accept.
+    """
+    token = _CURRENT.set(field_manager[:_LONGEST])
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def checked_field_manager(name: str | None) -> str | None:
+    """Return the name of a field manager, if servers accept it; None stays None.
+
+    Raises:
+        InvalidTypeError: it is not a text.
+        InvalidArgumentError: it is empty or too long, or not Unicode.
+    """
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise InvalidTypeError(_ARGUMENT, f"must be a text, not {type(name).__name__}")
+    if not 0 < len(name) <= _LONGEST:
+        reason = f"must have 1 to {_LONGEST} characters, got {len(name)}: it is a program's name"
+        raise InvalidArgumentError(_ARGUMENT, reason)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(_ARGUMENT, NO_UNICODE) from error
+    return name
+
+
+def field_manager_of(given: str | None, of_cluster: str | None) -> str | None:
+    """Return the name that a write has; None if it has none, then servers take the User-Agent's.
+
+    Args:
+        given: the argument of the write.
+        of_cluster: the name that the cluster was made with.
+
+    Raises:
+        InvalidTypeError: the name is not a text.
+        InvalidArgumentError: it is empty or too long, or not Unicode.
+    """
+    return checked_field_manager(given) or of_cluster or checked_field_manager(_CURRENT.get())
+
+
+def apply_manager_of(given: str | None, of_cluster: str | None) -> str:
+    """Return the name that an apply has.
+
+    Raises:
+        InvalidTypeError: the name is not a text.
+        InvalidArgumentError: there is none, or it is empty or too long, or not Unicode.
+    """
+    name = field_manager_of(given, of_cluster)
+    if name is None:
+        reason = (
+            "must be given for an apply: pass the program's name here, or once as"
+            " connect(field_manager=...); in the functions of an Operator its name is used. Two"
+            " programs under one name would remove each other's fields, so there is no other"
+            " default; nothing was sent"
+        )
+        raise InvalidArgumentError(_ARGUMENT, reason)
+    return name
