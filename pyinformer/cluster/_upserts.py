@@ -14,7 +14,9 @@ import anyio
 
 from pyinformer.apimachinery import JSONObject, KubeObject, check_integer, check_seconds
 from pyinformer.cluster._bodies import Body, body_of
+from pyinformer.cluster._patches import same
 from pyinformer.cluster._targets import target_of
+from pyinformer.cluster._unstored import is_status_stored
 from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,
@@ -103,7 +105,9 @@ async def create_or_update(
         cluster: where.
         desired: the object to create; if it exists, only its name and kind are used.
         mutate: changes an object's dict in place into what it should be: the new one, or a fresh
-            copy of the one that exists. It may be called several times. None changes nothing.
+            copy of the one that exists. It may be called several times. None changes nothing. A
+            status that it changes is written after the rest, in a request of its own where the
+            kind has a status subresource.
         field_manager: the owner of the fields; None as for `Cluster.create`.
 
     Returns:
@@ -112,7 +116,7 @@ async def create_or_update(
     Raises:
         ConflictError: other clients changed it before each attempt.
         InvalidArgumentError: the object lacks apiVersion, kind, a name or a namespace, or `mutate`
-            changed its name or kind.
+            changed its name or kind; or the server stored nothing of a status.
         InvalidTypeError: `mutate` is a coroutine function, or returns a dict of its own.
         APIStatusError: the server refused.
         TransportError: no response arrived; it may have been written or not.
@@ -137,11 +141,25 @@ async def create_or_update(
                 reason = f"must not change the name, namespace or kind of {target.key!r}"
                 raise InvalidArgumentError("mutate", reason) from None
             created = await cluster.create(body, field_manager=field_manager)
-            return Upserted(created, "created")
-        edited = _mutated(found.to_dict(), mutate)
+            status = _status_of(body)
+            if same(status, _status_of(skeleton)) or is_status_stored({"status": status}, created):
+                return Upserted(created, "created")
+            return Upserted(
+                await cluster.status(created, status, field_manager=field_manager), "created"
+            )
+        before = found.to_dict()
+        edited = _mutated(deepcopy(before), mutate)
+        status = _status_of(edited)
+        is_apart = target.api.has_status and not same(status, _status_of(before))
+        if is_apart:
+            edited = {**edited, "status": before.get("status")}
         written = await cluster.patch(
             found, edited, check_version=True, field_manager=field_manager
         )
+        if is_apart:
+            written = await cluster.status(
+                written, status, check_version=True, field_manager=field_manager
+            )
         is_same = written.metadata.resource_version == found.metadata.resource_version
         return Upserted(written, "unchanged" if is_same else "updated")
 
@@ -155,6 +173,11 @@ async def create_or_update(
             return await attempt()
 
     return await retry_on_conflict(attempt_again_if_created)
+
+
+def _status_of(body: JSONObject) -> JSONObject:
+    status = body.get("status")
+    return status if isinstance(status, dict) else {}
 
 
 def _mutated(body: JSONObject, mutate: Callable[[JSONObject], None] | None) -> JSONObject:

@@ -9,6 +9,7 @@ import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
+from pyinformer.cluster import create_or_update
 from tests.integration.objects import CONFIG_MAPS, unique
 
 if TYPE_CHECKING:
@@ -180,3 +181,70 @@ async def test_a_removal_alone_is_not_an_error(server: Server) -> None:
         stored = await cluster.status(made, {"ready": True, "note": "x"})
         left = await cluster.status(stored, {"ready": True})
         assert left.to_dict()["status"] == {"ready": True}
+
+
+@pytest.mark.parametrize("has_status", [True, False])
+async def test_create_or_update_stores_a_status_that_mutate_sets(
+    server: Server, *, has_status: bool
+) -> None:
+    async with server.connect() as cluster:
+        made = await served(
+            server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=has_status
+        )
+        await cluster.delete(made)
+
+        def mutate(body: JSONObject) -> None:
+            body["spec"] = {"size": 2}
+            body["status"] = {**wanted}
+
+        metadata = {"name": "a", "namespace": made.metadata.namespace}
+        kind = {"apiVersion": made.gvk.api_version, "kind": made.gvk.kind, "metadata": metadata}
+
+        wanted: JSONObject = {"ready": False, "note": "x"}
+        new, operation = await create_or_update(cluster, kind, mutate)
+        assert (operation, new.at("status", dict)) == ("created", wanted)
+        same, operation = await create_or_update(cluster, kind, mutate)
+        assert (operation, same.metadata.resource_version) == (
+            "unchanged",
+            new.metadata.resource_version,
+        )
+        wanted = {"ready": True}
+        after, operation = await create_or_update(cluster, kind, mutate)
+        assert (operation, after.at("status", dict)) == ("updated", wanted)
+        wanted = {}
+        after, operation = await create_or_update(cluster, kind, mutate)
+        assert (operation, after.at("status", dict, default={})) == ("updated", {})
+        plural = f"{made.gvk.kind.lower()}s"
+        now = await cluster.get(made.gvk.api_version, plural, made.key)
+        assert now.at("spec.size", int) == 2
+
+
+async def test_create_or_update_does_not_write_the_status_of_what_it_creates_from(
+    server: Server,
+) -> None:
+    """A status that only stands in `desired` is dropped, as servers drop it at a creation."""
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        made = await cluster.status(made, {"ready": True})
+        await cluster.delete(made)
+        body = made.to_dict()
+        del body["metadata"]["resourceVersion"], body["metadata"]["uid"]
+        new, operation = await create_or_update(cluster, body)
+        assert operation == "created"
+        assert not new.at("status", dict, default={})
+
+
+async def test_create_or_update_says_that_a_status_was_not_stored(server: Server) -> None:
+    def mutate(body: JSONObject) -> None:
+        body["status"] = {"typo": 1}
+
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        await cluster.delete(made)
+        body = {name: made.to_dict()[name] for name in ("apiVersion", "kind")}
+        body["metadata"] = {"name": "b", "namespace": made.metadata.namespace}
+        for _ in range(2):
+            with pytest.raises(
+                pyinformer.errors.InvalidArgumentError, match=r"none of status\.typo"
+            ):
+                await create_or_update(cluster, body, mutate)
