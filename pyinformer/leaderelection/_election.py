@@ -80,11 +80,19 @@ class Tenure:
     Args:
         transitions: the number of the term.
         predecessor: what the last leader wrote, if it released the Lease cleanly.
+        predecessor_seen_at: when a leader before it was last seen alive; None if never.
     """
 
-    def __init__(self, transitions: int, predecessor: WrittenVersions | None) -> None:
+    def __init__(
+        self,
+        transitions: int,
+        predecessor: WrittenVersions | None,
+        *,
+        predecessor_seen_at: float | None = None,
+    ) -> None:
         self.transitions: int = transitions
         self.predecessor: WrittenVersions | None = predecessor
+        self.predecessor_seen_at: float | None = predecessor_seen_at
         self.renewed_at: float = -math.inf
         """When the last good renewal was sent."""
         self.valid_until: float = -math.inf
@@ -156,6 +164,7 @@ class Election:
         self._options = options
         self._rng = rng
         self._seen_at = -math.inf
+        self._leader_seen_at: float | None = None  # the last sign of life of any leader
         self._free_at = -math.inf  # when the term of a holder that did not release is over
         self._must_read = True
         self._is_unsure = False  # whether a failed write was carried out
@@ -401,7 +410,10 @@ class Election:
             if now < self._free_at:
                 return  # while the request was under way, a holder was seen that did not release
             predecessor = None if before is None else written_in(before)
-            self._tenure = Tenure(lease.transitions, predecessor)
+            self._tenure = Tenure(
+                lease.transitions, predecessor, predecessor_seen_at=self._leader_seen_at
+            )
+        self._leader_seen_at = now
         self._tenure.renew(
             sent_at=self._sent_at, wall_offset_seconds=self._sent_wall_offset, until=valid_until
         )
@@ -430,6 +442,7 @@ class Election:
         if self._is_ours(lease):
             return
         if not is_same:
+            self._leader_seen_at = now
             self._markers.clear()  # no write that is under way fits this version
         if lease.holder:
             self._conflicts = 0

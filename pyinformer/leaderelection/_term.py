@@ -75,6 +75,16 @@ class Term:
         return self._tenure.predecessor
 
     @property
+    def predecessor_seen_seconds(self) -> float | None:
+        """How long ago this replica saw the last sign of life of a leader before this term.
+
+        That is a change of the Lease by another replica, or a renewal in an earlier term of this
+        one. None if it has seen none.
+        """
+        seen_at = self._tenure.predecessor_seen_at
+        return None if seen_at is None else max(0.0, self._clock() - seen_at)
+
+    @property
     def has_ended(self) -> bool:
         """Whether it is over: another replica may lead."""
         return bool(self._tenure.ended) or self._clock() >= self._tenure.valid_until

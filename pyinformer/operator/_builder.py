@@ -7,7 +7,7 @@ all caches of the operator have synced, since each may read any of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
 from pyinformer.cluster import Cluster
@@ -21,6 +21,7 @@ from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._listers import Listers
 from pyinformer.operator._reconciler import Reconciler
 from pyinformer.operator._timers import Beats, Timer
+from pyinformer.sources import PrimarySource, SourceOptions, WatchedSource
 
 _LONGEST_REPORTER: Final = 63  # the name in an Event's reportingController
 
@@ -162,6 +163,28 @@ class ControllerBuilder:
         for informer in informers.values():
             controller.engine.add_informer(informer)
         return controller
+
+    def sources_of_deletions(
+        self, each: Reconciler
+    ) -> Iterator[PrimarySource[Any] | WatchedSource[Any]]:
+        """Make the sources of a function that show what a deletion requests.
+
+        Those of owned objects are not among them: an owner that exists is reconciled anyway when a
+        controller starts, and one that was deleted is itself a deletion.
+        """
+        options = SourceOptions(
+            cluster=self.cluster.name,
+            controller=each.name,
+            log_exceptions=each.options.log_exceptions,
+        )
+        yield PrimarySource(self.informers[each.scope], predicate=each.predicate, options=options)
+        for watched in each.watches:
+            yield WatchedSource(
+                self.informers[scope_of(watched)],
+                watched.mapping_with(self.listers),
+                predicate=watched.predicate,
+                options=options,
+            )
 
     def _informer(
         self, cache: DeclaredCache, factory: SharedInformerFactory

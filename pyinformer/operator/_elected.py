@@ -1,6 +1,7 @@
 """The controllers of an operator with leader election: new ones for each term, the same caches.
 
-A term begins when the caches hold what earlier leaders wrote. At its end the sources are detached,
+A term begins when the caches hold what earlier leaders wrote, with the objects that exist and those
+that were deleted lately. At its end the sources are detached,
 reconciles drain while the Lease is renewed, and what is left is cancelled. When the term is lost,
 nothing drains: what has not left by then does not leave.
 """
@@ -20,6 +21,7 @@ from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import InformerError, InternalError
 from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, catch_up
 from pyinformer.leaderelection import LeaderElector
+from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS, RecentDeletions
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import Host, Startable, Watchdog
 
@@ -72,6 +74,7 @@ class ElectedControllers(Startable):
         """Those of the current term; empty for a standby."""
         self._builder = builder
         self._factories: tuple[SharedInformerFactory, ...] = (builder.factory,)
+        self._deletions = RecentDeletions()
         self._group: ControllerGroup | None = None
         self._term: Term | None = None
         self._joined: set[str] = set()
@@ -155,7 +158,22 @@ class ElectedControllers(Startable):
             self._factories = tuple(one for one in self._factories if one is not factory)
             raise
         self._builder.include((*self._builder.reconcilers, reconciler), informers)
+        self._follow_deletions(reconciler)
         self._join_soon()
+
+    def _follow_deletions(self, each: Reconciler) -> None:
+        self._deletions.follow(each.name, self._builder.sources_of_deletions(each))
+
+    def _enqueue_deletions(self, controllers: Iterable[Controller[None]], term: Term) -> None:
+        """Enqueue what was deleted while no leader was there, or just before."""
+        seen = term.predecessor_seen_seconds
+        since_at = None if seen is None else anyio.current_time() - seen - UNFINISHED_SECONDS
+        primaries = {one.name: one.scope for one in self._builder.reconcilers}
+        for controller in controllers:
+            scope = primaries.get(controller.name)
+            if scope is not None:  # a function that is called at an interval has no objects
+                primary = self._builder.informers[scope]
+                self._deletions.enqueue(controller, primary, since_at=since_at)
 
     def _join_soon(self) -> None:
         """Start the controllers that were added since the current term began."""
@@ -173,7 +191,7 @@ class ElectedControllers(Startable):
             controller = self._builder.controller_of(each)
             try:
                 await self._catch_up(term.written(), controller.engine.informers)
-                await group.run_one(controller, (), partial(self._add_to_term, controller))
+                await group.run_one(controller, (), partial(self._add_to_term, controller, term))
             except InternalError:
                 raise
             except InformerError as error:
@@ -188,8 +206,9 @@ class ElectedControllers(Startable):
                 return
             await anyio.sleep(_JOIN_AGAIN_SECONDS)
 
-    def _add_to_term(self, controller: Controller[None]) -> None:
+    def _add_to_term(self, controller: Controller[None], term: Term) -> None:
         self.controllers = (*self.controllers, controller)
+        self._enqueue_deletions((controller,), term)
 
     async def start(self) -> None:
         """Start the caches, wait until they have synced, and begin to compete for the Lease.
@@ -201,6 +220,8 @@ class ElectedControllers(Startable):
             aclose() stops what was started.
         """
         factory = self._builder.factory
+        for each in self._builder.reconcilers:
+            self._follow_deletions(each)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
         await self._recorder.start()
@@ -226,6 +247,7 @@ class ElectedControllers(Startable):
         try:
             await self._host.aclose()
         finally:
+            self._deletions.close()
             try:
                 await self._recorder.aclose()
             finally:
@@ -267,6 +289,7 @@ class ElectedControllers(Startable):
         try:
             self._term, self._group, self.controllers = term, group, controllers
             await group.start()
+            self._enqueue_deletions(controllers, term)
             self._join_soon()
             await group.wait_ended()
         finally:

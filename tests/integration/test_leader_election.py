@@ -157,6 +157,39 @@ async def test_a_restart_of_the_server_ends_no_term(server: Server) -> None:
         one.terms[0].check()
 
 
+async def test_an_object_deleted_while_no_leader_is_there_is_reconciled_by_the_next(
+    server: Server,
+) -> None:
+    """It has no finalizer, so nothing but the memory of a standby knows of it."""
+    namespace = server.namespace()
+    gone: list[str] = []
+    election = pyinformer.LeaderElection(namespace=namespace, options=_QUICK)
+    app = pyinformer.Operator("db-operator", leader_election=election)
+
+    @app.reconcile("v1", "configmaps")
+    async def reconcile(request: pyinformer.Request, obj: Any, _cluster: Cluster) -> None:
+        if obj is None:
+            gone.append(request.key)
+
+    async with server.connect() as cluster:
+        await cluster.create(
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": "db-operator", "namespace": namespace},
+                "spec": {"holderIdentity": "crashed", "leaseDurationSeconds": 5},
+            }
+        )
+        await cluster.create(_map("a", namespace))
+        async with app.running(cluster, namespaces=namespace) as run:
+            elector = run.elector
+            assert elector is not None
+            await until(lambda: elector.status().holder == "crashed")
+            await cluster.delete("v1", "configmaps", f"{namespace}/a")
+            await until(lambda: elector.is_leading, timeout_seconds=100)
+            await until(lambda: gone == [f"{namespace}/a"], timeout_seconds=100)
+
+
 async def test_a_deleted_lease_ends_the_term_and_is_created_again(server: Server) -> None:
     namespace, leases = server.namespace(), ("coordination.k8s.io/v1", "leases")
     options = LeaderElectionOptions(

@@ -426,3 +426,125 @@ def test_a_standby_without_the_right_to_the_lease_waits(world: World) -> None:
         await one.run.aclose()
 
     world.run(scenario)
+
+
+class _Standby(_Replica):
+    """A replica that also records which keys it reconciled with None."""
+
+    def __init__(self, world: World, identity: str, **settings: Any) -> None:
+        super().__init__(world, identity, **settings)
+        self.gone: list[str] = []
+
+    async def _reconcile(self, request: pyinformer.Request, obj: Any, cluster: Cluster) -> None:
+        await super()._reconcile(request, obj, cluster)
+        if obj is None:
+            self.gone.append(request.key)
+
+
+async def _crash(one: _Replica) -> asyncio.Task[None]:
+    one.line.is_down = True
+    return asyncio.create_task(one.run.aclose())
+
+
+async def _delete(world: World, key: str) -> None:
+    await world.cluster.delete("v1", "configmaps", key)
+
+
+def test_what_is_deleted_after_a_crash_is_reconciled_by_the_next_leader(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Standby(world, "two")
+        await world.cluster.create(_map("old"))
+        await world.cluster.create(_map("back"))
+        await one.run.start()
+        await until(lambda: one.leads)
+        async with two.run:
+            await pause(5)
+            await _delete(world, "default/old")
+            await pause(3600)  # the leader has had time for that one
+            closing = await _crash(one)
+            await pause(1)
+            await _delete(world, "default/a")
+            await _delete(world, "default/back")
+            await world.cluster.create(_map("back"))
+            await until(lambda: two.leads)
+            await closing
+            await pause(5)
+            assert two.gone == ["default/a"]
+            assert [key for _, key in two.reconciled].count("default/back") == 1
+
+    world.run(scenario)
+
+
+def test_what_a_replica_did_not_see_between_two_of_its_terms_is_reconciled(world: World) -> None:
+    async def scenario() -> None:
+        one = _Standby(world, "one")
+        await one.run.start()
+        await until(lambda: one.leads)
+        await pause(3600)
+        one.line.before = lambda method: _pass(asyncio.Event() if method == "PUT" else None)
+        await until(lambda: not one.leads)
+        await _delete(world, "default/a")
+        await pause(600)
+        assert one.gone == []
+        one.line.before = None
+        await until(lambda: one.leads)
+        await until(lambda: one.gone == ["default/a"])
+        await one.run.aclose()
+
+    world.run(scenario)
+
+
+def test_a_deletion_shortly_before_the_leaders_last_sign_of_life_is_reconciled(
+    world: World,
+) -> None:
+    """Its reconcile may still have been waiting in the old leader's queue."""
+
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Standby(world, "two")
+        await one.run.start()
+        await until(lambda: one.leads)
+        async with two.run:
+            await pause(5)
+            one.go_on = asyncio.Event()
+            await _delete(world, "default/a")
+            await pause(20)  # the leader renews its Lease, and reconciles
+            closing = await _crash(one)
+            await until(lambda: two.leads)
+            await until(lambda: two.gone == ["default/a"])
+            await closing
+
+    world.run(scenario)
+
+
+def _name(obj: pyinformer.KubeObject[Any] | None) -> str:
+    return "" if obj is None else obj.metadata.name
+
+
+def test_predicates_and_mappings_apply_to_deletions_between_two_leaders(world: World) -> None:
+    async def scenario() -> None:
+        one, two = _Replica(world, "one"), _Standby(world, "two")
+        for replica in (one, two):
+            replica.app.reconcile(
+                "v1",
+                "services",
+                name="services",
+                predicate=lambda old, new: _name(new or old) != "ignored",
+                watches=[("v1", "secrets", lambda secret: f"default/of-{secret.metadata.name}")],
+                options=_OPTIONS,
+            )(replica._reconcile)
+        for kind, name in (("Service", "a"), ("Service", "ignored"), ("Secret", "s")):
+            await world.cluster.create({**_map(name), "kind": kind, "data": None})
+        await one.run.start()
+        await until(lambda: one.leads)
+        async with two.run:
+            await pause(5)
+            closing = await _crash(one)
+            await world.cluster.delete("v1", "services", "default/a")
+            await world.cluster.delete("v1", "services", "default/ignored")
+            await world.cluster.delete("v1", "secrets", "default/s")
+            await until(lambda: two.leads)
+            await closing
+            await pause(5)
+            assert sorted(two.gone) == ["default/a", "default/of-s"]
+
+    world.run(scenario)
