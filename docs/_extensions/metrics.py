@@ -20,8 +20,8 @@ that no two share series. client-go's three metrics have no `scope`: informers o
 up, and the version is of the one furthest behind. Figures are of running informers. Counts of a
 namespace that is left remain.
 
-- `state`: `new`, `loading`, `watching`, `proving`, `waiting`, `forbidden`, `absent`, `failed`,
-  `stopped`, `crashed`.
+- `state`: `new`, `loading`, `watching`, `proving`, `waiting`, `polling` (watches are
+  refused, lists are answered), `forbidden`, `absent`, `failed`, `stopped`, `crashed`.
 - `mode` of loads: `watch_list`, `paged`, `whole`.
 - `reason` of loads: `initial`, `expired` (a 410), `history` (the server went back in time),
   `audit`, `outage`, `poll`, `absence`, `request`, `failure`.

@@ -208,6 +208,7 @@ _NAMED: Final = 3  # namespaces in one sentence
 _WORST_FIRST: Final = (
     ReflectorState.FAILED,
     ReflectorState.FORBIDDEN,
+    ReflectorState.POLLING,
     ReflectorState.ABSENT,
     ReflectorState.WAITING,
     ReflectorState.PROVING,

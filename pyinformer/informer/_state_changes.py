@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_LOUD = frozenset({ReflectorState.FORBIDDEN, ReflectorState.FAILED})
+_LOUD = frozenset({ReflectorState.POLLING, ReflectorState.FORBIDDEN, ReflectorState.FAILED})
 _LASTING_ATTEMPTS = 2  # one failed attempt is a reconnect; from the second on it is an outage
 
 

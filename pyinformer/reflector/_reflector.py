@@ -611,7 +611,7 @@ class Reflector(Generic[V]):
         machine = self._machine
         lost_at = self._now() if machine.lost_at is None else machine.lost_at
         try:
-            proof = await self._lineage.prove(lost_at, self, alone=machine.is_silent)
+            proof = await self._lineage.prove(lost_at, self, alone=machine.proves_alone)
         except (TransportError, APIStatusError) as error:
             return steps.ProofFailed(error)
         except Exception as error:  # noqa: BLE001 - the loop continues

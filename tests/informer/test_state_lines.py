@@ -155,14 +155,16 @@ async def test_a_server_that_refuses_every_watch_is_logged_once(
         apiserver.faults.add(Fault(verb="watch", status=500, times=8, message="no etcd"))
         apiserver.drop_connections()
         await until(lambda: informer.status().reflector.attempts >= 6)
-        await until(lambda: len(said(lines)) > 1)
+        await until(lambda: len(said(lines)) > 2)
         told = said(lines)
 
     assert [line.partition(":")[2].partition(":")[0] for line in told] == [
         " waiting, was watching",
-        " watching, was waiting",
+        " polling, was waiting",
+        " watching, was polling",
     ]
     assert "no etcd" in told[0]
+    assert "watches are refused" in told[1]
 
 
 async def test_a_relist_is_logged_with_its_reason(

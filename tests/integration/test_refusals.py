@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trustme
+import yaml
 
 import pyinformer
+from pyinformer.reflector import ReflectorState
+from tests.integration.accounts import ACCOUNT, apply, grant, token_of
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS, SECRETS
 from tests.integration.proxy import proxying
@@ -66,8 +69,8 @@ async def test_a_user_without_the_right_to_list_gets_an_error(server: Server) ->
     assert namespace in text
 
 
-async def test_a_user_without_watch_has_a_cache_that_ages(server: Server) -> None:
-    """The watch-list is refused, the list is not: the cache is filled, the status says the rest."""
+async def test_a_user_without_watch_has_a_cache_that_is_listed_again(server: Server) -> None:
+    """The watch-list and each watch are refused, the list is not; the status names the cause."""
     namespace = server.namespace()
     server.api.create(SECRETS.make("one", namespace))
     token = await asyncio.to_thread(server.user, namespace, "secrets", ["list"])
@@ -79,14 +82,44 @@ async def test_a_user_without_watch_has_a_cache_that_ages(server: Server) -> Non
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
         assert one.names() == ["one"]
+        informer = one.informer
+        await until(lambda: informer.state is ReflectorState.POLLING, what=informer.status())
+        server.api.create(SECRETS.make("two", namespace))
+        await until(lambda: one.names() == ["one", "two"], what=informer.status())
+        assert "403" in (informer.status().reflector.last_error or "")
+        assert "cannot watch resource" in informer.staleness
+        server.api.delete("v1", "secrets", "one", namespace)
+        await until(lambda: one.names() == ["two"], what=informer.status())
 
-        def error() -> str:
-            return one.informer.status().reflector.last_error or ""
 
-        await until(lambda: "403" in error(), what=one.informer.status())
-        assert "cannot watch resource" in error()
-        assert one.names() == ["one"]
-        assert one.loads == 1
+async def test_a_role_that_loses_watch_and_gets_it_again(strict: Server) -> None:
+    namespace = strict.namespace()
+    token = await asyncio.to_thread(token_of, strict, namespace)
+    async with (
+        proxying(strict.port) as proxy,
+        strict.connect(token=token, url=proxy.url) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        one = follow(factory, "v1", "configmaps", namespaces=namespace)
+        text = factory.required_rbac(name="watcher", service_account=f"{namespace}/{ACCOUNT}")
+        role, binding = yaml.safe_load_all(text)
+        await apply(strict, role, binding)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=100)
+        informer = one.informer
+        rules = role["rules"]
+        await asyncio.to_thread(
+            grant, strict, role, [{**each, "verbs": ["list"]} for each in rules]
+        )
+        proxy.cut_now()
+        await until(lambda: informer.state is ReflectorState.POLLING, what=informer.status())
+        strict.api.create(CONFIG_MAPS.make("one", namespace))
+        await until(lambda: "one" in one.names(), what=informer.status())
+        await asyncio.to_thread(grant, strict, role, rules)
+        await until(lambda: informer.state is ReflectorState.WATCHING, what=informer.status())
+        strict.api.create(CONFIG_MAPS.make("two", namespace))
+        await until(lambda: "two" in one.names(), what=informer.status())
+        assert informer.staleness == ""
 
 
 async def test_a_user_who_may_only_watch_needs_no_list_where_watch_lists_are(

@@ -222,6 +222,13 @@ def test_a_server_that_cannot_be_reached_is_found_before_the_cache_is_stale(
     assert _findings(diagnose_status(waiting)) == [("cache_retrying", "warn")]
 
 
+def test_a_cache_that_is_listed_again_since_its_watches_are_refused_is_found(
+    healthy: dict[str, Any],
+) -> None:
+    polling = _with(healthy, f"{_CACHE}state", "polling")
+    assert _findings(diagnose_status(polling)) == [("cache_polling", "warn")]
+
+
 @pytest.mark.parametrize("state", ["proving", "loading", "waiting"])
 def test_a_cache_that_does_not_recover_its_watch_is_found_before_it_is_stale(
     healthy: dict[str, Any], state: str

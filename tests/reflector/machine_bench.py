@@ -62,6 +62,8 @@ class Bench:
         self.memory = memory or WatchListMemory()
         self.suspicions: list[str] = []
         self.may_relax = False
+        self.lists_work = True
+        """Whether the server answers proofs; not during an outage, or they would look refused."""
         self.relaxed: list[str] = []
         self.now = 1000.0
         self.machine = ReflectorMachine(
@@ -104,8 +106,14 @@ class Bench:
         return self.proven(self.step(Woke()))
 
     def proven(self, command: Command) -> Command:
-        """Find the server's history intact, if that is asked first."""
-        return self.step(Proved(HistoryVerdict.INTACT)) if command == Prove() else command
+        """Find the server's history intact, or nothing during an outage, if that is asked first."""
+        verdict = HistoryVerdict.INTACT if self.lists_work else HistoryVerdict.UNDECIDED
+        return self.step(Proved(verdict)) if command == Prove() else command
+
+    def during_an_outage(self) -> Bench:
+        """Answer no list from now on."""
+        self.lists_work = False
+        return self
 
     def watching(self) -> Bench:
         """Load by pages and watch."""

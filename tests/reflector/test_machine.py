@@ -179,6 +179,7 @@ def test_a_watch_waits_as_long_as_the_server_asks_for_and_resumes_without_a_list
     for _ in range(5):
         failed = WatchFailed(status(429, 17), established=False)
         assert bench.after_delay(failed, at_least=17) == Watch()
+        bench.machine.progressed()
     assert bench.machine.loads == 1
 
 
@@ -196,6 +197,7 @@ def test_a_watch_that_fails_resumes_without_a_list(
 ) -> None:
     bench = Bench().watching()
     for failure in (error, status(code), error, status(code)):
+        bench.machine.progressed()  # a second refusal in a row is another promise
         assert bench.after_delay(WatchFailed(failure, established=established)) == Watch()
         assert bench.state() is not ReflectorState.WATCHING, "not before it is accepted"
         assert bench.machine.last_error is failure
@@ -447,7 +449,7 @@ def test_a_load_that_serves_for_30_seconds_ends_the_growth_of_delays_before_load
 def test_restarts_of_the_server_do_not_delay_the_loads_that_they_cause() -> None:
     """A restarted kube-apiserver answers 410, however short the time since the last load."""
     refused = TransportError("https://server", "cannot connect", is_unreachable=True)
-    bench = Bench(use_watch_list=False).watching()
+    bench = Bench(use_watch_list=False).watching().during_an_outage()
     for _ in range(8):
         pause(bench, WatchFailed(LOST, established=True))
         for _ in range(3):
@@ -469,7 +471,7 @@ def test_a_load_that_takes_long_is_not_taken_for_one_that_lasts() -> None:
 @pytest.mark.parametrize("success", ["load", "event", "quiet"])
 def test_a_success_ends_the_growth_of_an_outage(success: str) -> None:
     """Else a fault soon after an outage would cost half a minute."""
-    bench = Bench(use_watch_list=False).watching()
+    bench = Bench(use_watch_list=False).watching().during_an_outage()
     for _ in range(10):
         pause(bench, WatchFailed(LOST, established=False))
     match success:
@@ -501,7 +503,7 @@ def test_a_server_that_breaks_every_watch_is_retried_at_growing_intervals() -> N
 
 
 def test_only_a_server_that_may_be_away_is_probed() -> None:
-    bench = Bench().watching()
+    bench = Bench().watching().during_an_outage()
     probed, not_probed, until_seen_away = WakeCause.ANSWER, WakeCause.TIME, WakeCause.RECOVERY
     for error, wake_on in (
         (LOST, probed),
@@ -524,7 +526,7 @@ def test_only_a_server_that_may_be_away_is_probed() -> None:
 
 def test_an_answered_probe_ends_the_growth_of_an_outage() -> None:
     """A server that is starting refuses a few requests; that must not cost half a minute."""
-    bench = Bench().watching()
+    bench = Bench().watching().during_an_outage()
     for _ in range(10):
         pause(bench, WatchFailed(LOST, established=False))
     bench.step(WatchFailed(LOST, established=False))
@@ -533,7 +535,7 @@ def test_an_answered_probe_ends_the_growth_of_an_outage() -> None:
 
 
 def test_a_server_that_answers_only_probes_is_retried_at_growing_intervals() -> None:
-    bench = Bench().watching()
+    bench = Bench().watching().during_an_outage()
     began, attempts = bench.now, 0
     while bench.now - began < 600:
         command = bench.step(WatchFailed(LOST, established=False))
@@ -551,7 +553,7 @@ def test_a_server_that_answers_only_probes_is_retried_at_growing_intervals() -> 
 
 def test_a_server_that_fails_all_but_probes_is_retried_at_growing_intervals() -> None:
     """An aggregated API without its server: the kube-apiserver in front of it is well."""
-    bench = Bench().watching()
+    bench = Bench().watching().during_an_outage()
     began, attempts = bench.now, 0
     while bench.now - began < 600:
         command = bench.step(WatchFailed(status(503), established=False))

@@ -77,7 +77,7 @@ def test_a_watch_that_ends_at_its_time_needs_no_proof() -> None:
 
 
 def test_a_410_after_an_outage_does_not_wait_as_long_as_the_outage_has_made_it() -> None:
-    bench = Bench(use_watch_list=False).watching()
+    bench = Bench(use_watch_list=False).watching().during_an_outage()
     bench.step(WatchEnded(3, 200.0))
     for _ in range(12):
         bench.after_delay(WatchFailed(LOST, established=False))

@@ -189,6 +189,9 @@ def _currency(one: PageFields, subject: str, name: str, state: str) -> Found:
     elif state == "forbidden":
         cure = f"{_measure(one, resource)}, and grant the Role that it prints"
         yield trouble("cache_forbidden", subject, "is refused by the server", evidence, cure)
+    elif state == "polling":
+        cure = f"{_measure(one, resource)}; it checks the right to watch, and watches"
+        yield warn("cache_polling", subject, "lists again, as watches are refused", evidence, cure)
     elif state == "absent":
         cure = "install its CustomResourceDefinition, or do not follow it"
         yield warn("cache_absent", subject, "follows what the server lacks", evidence, cure)

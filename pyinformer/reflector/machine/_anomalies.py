@@ -11,6 +11,7 @@ from collections import deque
 from typing import Final, final
 
 _WINDOW_SECONDS: Final = 600.0
+_REFUSED_WATCHES: Final = 3  # a server that starts or a gateway that is replaced refuses fewer
 
 
 class Reaction(enum.Enum):
@@ -39,6 +40,38 @@ class SuspectStreams:
             return Reaction.AUDIT
         self._relisted_at = now
         return Reaction.RELIST
+
+
+@final
+class RefusedWatches:
+    """Counts the watches in a row that were refused although a list was answered just before."""
+
+    def __init__(self) -> None:
+        self.is_polling: bool = False
+        """Whether everything is listed again and again, until a watch is accepted."""
+        self._count = 0
+        self._lists_work = False
+
+    @property
+    def are_many(self) -> bool:
+        """Whether a list is better than another watch."""
+        return self._count >= _REFUSED_WATCHES
+
+    def listed(self) -> None:
+        """Record that a list was answered; what is refused next is refused to watches alone."""
+        self._lists_work = True
+
+    def watched(self) -> None:
+        """Record that a watch worked."""
+        self._count = 0
+        self._lists_work = False  # as far as is known when the next watch is refused
+
+    def refused(self) -> bool:
+        """Count a refused watch, and return whether to list everything next, after a delay."""
+        is_alone, self._lists_work = self._lists_work, False
+        was_enough = self.are_many  # a gateway may accept each watch, and then reset it
+        self._count += is_alone
+        return self.is_polling or (is_alone and was_enough)
 
 
 @final

@@ -27,6 +27,7 @@ from pyinformer.reflector.machine import steps
 from pyinformer.reflector.machine._anomalies import (
     MalformedVersions,
     Reaction,
+    RefusedWatches,
     SuspectStreams,
     UnreadableFrames,
 )
@@ -94,8 +95,8 @@ class ReflectorMachine:
         """What proves that, for people; kept while such a load is retried."""
         self.lost_at: float | None = None
         """When the watch was lost; None while nothing suggests another history."""
-        self.is_silent: bool = False
-        """The watch was lost because nothing came: only the resource itself proves its history."""
+        self.proves_alone: bool = False
+        """Only the resource itself proves its history: its watch was silent, or was refused."""
         self.delays_relist: bool = False
         """The history broke again within seconds: the load of the latest break is delayed."""
         self._requested = ""
@@ -106,8 +107,8 @@ class ReflectorMachine:
         self._proof_error: InformerError | None = None
         self._loaded_after_break = False
         self._next: steps.Command = steps.Watch()
-        self._expired_after_load = 0
-        self._watches_since_load = self._empty_watches = 0
+        self._refusals = RefusedWatches()
+        self._expired_after_load = self._watches_since_load = self._empty_watches = 0
         self._too_large = self._behind = self._unordered_lists = 0
         self._delay = RetryDelay(rng)
         self._modes = LoadModes(watch_list, use_watch_list=use_watch_list)
@@ -202,13 +203,16 @@ class ReflectorMachine:
         self._expired_after_load = 0
         self._too_large = 0
         self._empty_watches = 0
+        self._refusals.watched()
         self._delay.recovered()
+        self._delay.watched()
         return is_news
 
     def connected(self) -> None:
         """Record that the server accepted a watch."""
         self.state = ReflectorState.WATCHING
         self.reason = ""
+        self._refusals.is_polling = False
         if self.lost_at is not None:  # the server did not answer the proof
             self._on_suspicion("the connection was lost, and the server's history is unproven")
 
@@ -226,6 +230,8 @@ class ReflectorMachine:
             return "history"
         if self._requested:
             return self._requested_by
+        if self._refusals.is_polling:
+            return "poll"
         if isinstance(self.last_error, ResourceExpiredError):
             return "expired"
         return "absence" if isinstance(self.last_error, NotFoundError) else "failure"
@@ -233,9 +239,10 @@ class ReflectorMachine:
     def _on_loaded(self, happened: steps.Loaded, now: float) -> steps.Command:
         self.loads += 1
         self.load_cause = None
-        self.attempts = 0
-        self.last_error = None
-        self.reason = ""
+        if not self._refusals.is_polling:  # the watch that is refused stays the trouble
+            self.attempts = 0
+            self.last_error = None
+            self.reason = ""
         self._watches_since_load = 0
         self._modes.loaded()
         self._delay.loaded(now)
@@ -248,7 +255,11 @@ class ReflectorMachine:
         if not self._requested:
             self.lost_at = None
         self._touch(now)
-        self.state = ReflectorState.WATCHING  # nothing is as new as a load
+        self._refusals.listed()
+        # Nothing is as new as a load.
+        self.state = (
+            ReflectorState.POLLING if self._refusals.is_polling else ReflectorState.WATCHING
+        )
         if happened.mode is steps.LoadMode.WATCH_LIST:
             return steps.Follow()
         return self._perform(steps.Watch())
@@ -310,7 +321,7 @@ class ReflectorMachine:
                 return self._on_proved(HistoryVerdict.UNDECIDED, now)
             case steps.Verified(error):
                 return self._on_verified(error, now)
-        self.lost_at, self.is_silent = now, True
+        self.lost_at, self.proves_alone = now, True
         return self._perform(steps.Watch())
 
     def _on_proved(self, verdict: HistoryVerdict, now: float) -> steps.Command:
@@ -328,6 +339,10 @@ class ReflectorMachine:
                 return self._begin(self._due(planned))
         self._touch(now)
         self.lost_at = None
+        self._refusals.listed()
+        if self._refusals.are_many and isinstance(planned, steps.Watch):
+            self._report_polling(self.last_error)
+            planned = self._load(now)
         return self._perform(planned)
 
     def _repeats_proof(self, error: InformerError) -> bool:
@@ -340,7 +355,7 @@ class ReflectorMachine:
         """Record that the server's history is unchanged as of `now`."""
         self._in_touch_at = now
         self._failed_proofs = 0
-        self.is_silent = False
+        self.proves_alone = False
 
     def _doubt_if_out_of_touch(self, now: float) -> None:
         """Have the history proven before a watch that follows a long time without one."""
@@ -408,10 +423,41 @@ class ReflectorMachine:
             if self._too_large >= _TOO_LARGE:
                 self._too_large = 0
                 return self._retry_load(error, now)
+            return self._wait(error, now, steps.Watch())
+        if not was_good:
+            return self._on_watch_refused(error, now)
         # A network that breaks one stream after the other must not make the cache ever older.
-        was_useful = was_good and isinstance(error, TransportError)
+        was_useful = isinstance(error, TransportError)
         lasted = was_useful and happened.seconds >= _EMPTY_WATCH_SECONDS
         return self._wait(error, now, steps.Watch(), was_useful=was_useful, lasted=lasted)
+
+    def _on_watch_refused(self, error: InformerError, now: float) -> steps.Command:
+        """Watch again; list everything again if lists are answered while watches are refused.
+
+        A refused watch counts only if a list was answered just before it: of a server that is away
+        or overloaded the position stays good, and a list of everything would cost it more.
+
+        Source:
+            client-go tools/cache/reflector.go, which lists after every refused watch but those that
+            `isWatchErrorRetriable` names, at the delays of its backoff manager.
+        """
+        if self._refusals.refused():
+            return self._poll(error, now)
+        self.lost_at, self.proves_alone = now, isinstance(error, APIStatusError)
+        return self._wait(error, now, steps.Watch())
+
+    def _poll(self, error: InformerError, now: float) -> steps.Command:
+        """List everything, and try a watch again, after a delay."""
+        self.attempts += 1
+        self.last_error = error
+        self._report_polling(error)
+        self._next = self._load(now)
+        return steps.Sleep(self._delay.poll_seconds(error, now))
+
+    def _report_polling(self, error: InformerError | None) -> None:
+        self._refusals.is_polling = True
+        self.state = ReflectorState.POLLING
+        self.reason = f"watches are refused, so everything is listed again and again: {error}"
 
     def _on_expired(self, error: InformerError, now: float, *, first: bool) -> steps.Command:
         self._expired_after_load = self._expired_after_load + 1 if first else 0
@@ -465,7 +511,9 @@ class ReflectorMachine:
         return self._wait(happened.error, now, steps.Watch())
 
     def _load(self, now: float) -> steps.Load:
-        return self._modes.list() if self.distrust else self._modes.any(now)
+        if self.distrust or self._refusals.is_polling:
+            return self._modes.list()
+        return self._modes.any(now)
 
     def _perform(self, command: steps.Command) -> steps.Command:
         """Begin a command, or the one that has to come before it."""
@@ -535,5 +583,12 @@ class ReflectorMachine:
         return steps.Sleep(seconds, self._delay.wake_on(error))
 
 
-_PERSISTENT = frozenset({ReflectorState.FORBIDDEN, ReflectorState.ABSENT, ReflectorState.FAILED})
+_PERSISTENT = frozenset(
+    {
+        ReflectorState.POLLING,
+        ReflectorState.FORBIDDEN,
+        ReflectorState.ABSENT,
+        ReflectorState.FAILED,
+    }
+)
 """States that an attempt alone does not change, so each is reported once."""

@@ -43,6 +43,7 @@ class RetryDelay:
         """See `ReflectorOptions.max_retry_seconds`."""
         self._failures = ExponentialBackoff(rng=rng)
         self._relists = ExponentialBackoff(rng=rng, reset_after_seconds=math.inf)
+        self._polls = ExponentialBackoff(rng=rng, reset_after_seconds=math.inf)
         self._was_woken = False
         self._forbidden_since: float | None = None
         self._loaded_at: float | None = None
@@ -52,6 +53,18 @@ class RetryDelay:
         self._forbidden_since = None
         self._failures.reset()
         self._was_woken = False
+
+    def watched(self) -> None:
+        """Record that a watch works: the delays between polled lists start over."""
+        self._polls.reset()
+
+    def poll_seconds(self, error: InformerError, now: float) -> float:
+        """Return the delay before the next list of everything while watches are refused.
+
+        Lists are answered, so neither missing rights to watch nor the time since the last list make
+        it longer: it grows to 30 s, as client-go's, for as long as no watch is accepted.
+        """
+        return max(self._polls.next(now), _requested_seconds(error))
 
     def answered(self, *, was_away: bool) -> None:
         """Record that the server answers a probe: the delays of the outage are over.

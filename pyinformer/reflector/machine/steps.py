@@ -21,6 +21,8 @@ class ReflectorState(enum.StrEnum):
     """The connection was lost: the reflector checks whether the server's history is the same."""
     WAITING = "waiting"
     """An attempt failed; the next one follows after a delay."""
+    POLLING = "polling"
+    """Watches are refused while lists are answered: everything is listed again and again."""
     FORBIDDEN = "forbidden"
     """The server refuses: rights are missing. Attempts are rare; the cache is kept."""
     ABSENT = "absent"
@@ -43,7 +45,8 @@ LoadCause: TypeAlias = Literal[
 ]
 """Why everything is loaded: for the first time; the position expired; the server's history is
 another; an audit found differences; the server was away for long; a list has no version to watch
-from; the resource was not served; the program asked; a watch failed or could not be followed."""
+from, or watches are refused; the resource was not served; the program asked; a watch failed or
+could not be followed."""
 
 
 class WakeCause(enum.Enum):
