@@ -8,7 +8,7 @@ confirms or replaces it.
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, final
 
@@ -17,8 +17,8 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
 from pyinformer.errors import InformerError, ListInconsistentError, ProtocolError
-from pyinformer.reflector._body_reader import read_body
-from pyinformer.reflector._mass_delete import is_mass_delete
+from pyinformer.reflector._initial_events import InitialEvents, check_is_empty
+from pyinformer.reflector._mass_delete import MANY, is_mass_delete
 from pyinformer.reflector._object_kind import kind_of, wrong_kind_of
 from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._sink import keys_of
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 _SLICE = 2048  # keys per step; a step stays far below the time budget
-_RESCHEDULE_SHARE = 1 / 30  # moving a deadline costs more than an event: once a second at 30 s
 
 
 @final
@@ -281,39 +280,14 @@ class Loader(Generic[V]):
     async def _read_initial_events(
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter
     ) -> None:
-        with (
-            anyio.move_on_after(self.options.initial_events_total_seconds),
-            anyio.move_on_after(self.options.initial_events_idle_seconds) as idle,
-        ):
-            await self._read_to_bookmark(body, snapshot, splitter, idle)
-        version = snapshot.resource_version
-        if version is None:
-            what = f"watch-list {self._codec.resource}"
-            raise ListInconsistentError(what, "the server never said that it is complete")
+        on_progress = self._received
+        await InitialEvents(
+            self._list_watch, body, snapshot, splitter, self.options, on_progress=on_progress
+        ).read()
+        version = snapshot.resource_version or ""  # a complete one has a version, or is malformed
+        if not snapshot.objects and not snapshot.skipped:
+            await check_is_empty(self._list_watch, version)
         self._complete(snapshot, version)
-
-    async def _read_to_bookmark(
-        self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter, idle: anyio.CancelScope
-    ) -> None:
-        idle_seconds = self.options.initial_events_idle_seconds
-        clock = asyncio.get_running_loop().time
-        extended = clock()
-        received = 0
-
-        def on_turn() -> bool:
-            nonlocal extended, received
-            now = clock()
-            self._received(body.received_bytes - received)
-            received = body.received_bytes
-            if now - extended > idle_seconds * _RESCHEDULE_SHARE:
-                extended = now
-                idle.deadline = now + idle_seconds
-            return snapshot.resource_version is None
-
-        await read_body(body, splitter, on_turn, spacing_seconds=self.options.load_spacing_seconds)
-        if snapshot.resource_version is None:
-            what = f"watch-list {self._codec.resource}"
-            raise ProtocolError(what, "it ended before it was complete")
 
     async def apply_absence(self) -> None:
         """Pass an empty list to the sink: the resource was proven not to be served.
@@ -325,7 +299,7 @@ class Loader(Generic[V]):
         """
         cached = len(keys_of(self._sink))
         facts = {"resource": str(self._codec.resource), "gone": cached}
-        if is_mass_delete(cached, cached, self.options.mass_delete):
+        if cached >= MANY and is_mass_delete(cached, cached, self.options.mass_delete):
             self._guard.counts.add("mass_deletes", "confirmed")  # by discovery, twice
             _log.error(
                 "%(resource)s is gone, and %(gone)d cached objects with it", facts, extra=facts
@@ -341,18 +315,23 @@ class Loader(Generic[V]):
 
     async def _needs_confirmation(self, snapshot: Snapshot[V]) -> bool:
         cached, gone = await self._count_gone(snapshot)
-        if not is_mass_delete(cached, gone, self.options.mass_delete):
+        if not self._is_mass_delete(snapshot, cached, gone):
             return False
         facts = self._facts(snapshot, cached=cached, gone=gone)
         self._guard.counts.add("mass_deletes", "held")
         self._journal.note(f"a load would delete {gone} of {cached} cached objects: listing again")
-        _log.error(
+        _log.log(
+            logging.ERROR if cached >= MANY else logging.INFO,
             "%(resource)s: a list would delete %(gone)d of %(cached)d cached objects; it is held"
             " back until a second list on another connection confirms or replaces it",
             facts,
             extra=facts,
         )
         return True
+
+    def _is_mass_delete(self, snapshot: Snapshot[V], cached: int, gone: int) -> bool:
+        policy, is_empty = self.options.mass_delete, not snapshot.objects
+        return is_mass_delete(cached, gone, policy, is_empty=is_empty)
 
     async def _count_gone(self, snapshot: Snapshot[V]) -> tuple[int, int]:
         """Count the cached objects, and those that a load lacks or replaces."""
@@ -392,14 +371,15 @@ class Loader(Generic[V]):
             )
             raise
         cached, gone = await self._count_gone(found)
-        confirmed = is_mass_delete(cached, gone, self.options.mass_delete)
+        confirmed = self._is_mass_delete(found, cached, gone)
         action = "confirmed" if confirmed else "averted"
         facts = self._facts(found, cached=cached, gone=gone, action=action)
         self._guard.counts.add("mass_deletes", action)
         self._journal.note(
             f"the mass deletion is {action}: {gone} of {cached} cached objects are gone"
         )
-        _log.error(
+        _log.log(
+            logging.INFO if confirmed and cached < MANY else logging.ERROR,
             "%(resource)s: the mass deletion is %(action)s by the second list, which is applied:"
             " %(gone)d of %(cached)d cached objects are gone",
             facts,

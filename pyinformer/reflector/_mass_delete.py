@@ -13,9 +13,10 @@ from typing import Final, final
 from pyinformer.apimachinery import check_flag, check_integer
 from pyinformer.errors import InvalidArgumentError
 
-EVERYTHING_FROM: Final = 10
+MANY: Final = 10
 """From this number of objects on, losing all of them is suspicious. A scope with fewer objects is
-often emptied in normal operation."""
+often emptied in normal operation: that is confirmed too, since a list of nothing costs little, and
+it is an error only if the second list shows another state."""
 
 
 @final
@@ -34,7 +35,8 @@ class MassDeletePolicy:
     """The share counts only if at least this many objects are cached; 1 or more. In a smaller cache
     ordinary changes are large shares."""
     everything: bool = True
-    """Also confirm a list that lacks everything, if ten objects or more are cached."""
+    """Also confirm a list that is empty, or that lacks everything if ten objects or more are
+    cached."""
 
     def __post_init__(self) -> None:
         """Raise InvalidArgumentError for values that cannot work."""
@@ -45,7 +47,9 @@ class MassDeletePolicy:
         check_flag("everything", self.everything)
 
 
-def is_mass_delete(cached: int, gone: int, policy: MassDeletePolicy | None) -> bool:
+def is_mass_delete(
+    cached: int, gone: int, policy: MassDeletePolicy | None, *, is_empty: bool = False
+) -> bool:
     """Return whether a list has to be confirmed before it is applied.
 
     Args:
@@ -53,9 +57,10 @@ def is_mass_delete(cached: int, gone: int, policy: MassDeletePolicy | None) -> b
         gone: how many of them the list lacks. An object that was replaced under its name counts,
             since another cluster may have the same names.
         policy: None never requires a confirmation.
+        is_empty: the list has no object at all.
     """
     if policy is None or gone <= 0:
         return False
-    if policy.everything and gone >= cached >= EVERYTHING_FROM:
+    if policy.everything and gone >= cached and (is_empty or cached >= MANY):
         return True
     return cached >= policy.at_least and gone > policy.share * cached

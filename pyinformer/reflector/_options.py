@@ -43,10 +43,13 @@ class ReflectorOptions:
     watch_timeout_seconds: tuple[float, float] = (180.0, 230.0)
     """The timeout of a watch is drawn from this range: below the idle limits of common load
     balancers (240 s), and spread so that not all watches end together."""
-    initial_events_idle_seconds: float = 30.0
-    """A watch-list that is silent for this time before its end falls back to a list."""
-    initial_events_total_seconds: float = 300.0
-    """A watch-list that takes longer than this falls back to a list."""
+    initial_events_idle_seconds: float = 6.0
+    """A watch-list that brings no further object for this time before its end falls back to a list.
+    Changes, other bytes and keep-alives do not extend it. The default: a kube-apiserver sends the
+    end at once, its first versions within 1.25 s of etcd's progress notification every 5 s."""
+    initial_events_total_seconds: float = 150.0
+    """A watch-list that takes longer than this falls back to a list. It is less than
+    `watch_timeout_seconds`, after which the server ends the request."""
     list_total_seconds: float = 300.0
     """A list of several pages that takes longer than this, plus a second for each 16 KiB that
     arrived, is given up and started again. After five minutes most servers have forgotten the

@@ -192,7 +192,7 @@ class Reflector(Generic[V]):
         audits = AuditRequests(resource, guard, self.journal, on_suspicion)
         self._machine = machine = ReflectorMachine(
             rng=options.rng,
-            watch_list=watch_list_memory or WatchListMemory(),
+            watch_list=(watch_list_memory or WatchListMemory()).of(resource),
             use_watch_list=options.use_watch_list,
             on_suspicion=audits.request,
             relax=OrderPolicy(guard, resource, self.journal, may_relax=may_relax).relax,
@@ -536,6 +536,10 @@ class Reflector(Generic[V]):
                 AsyncExitStack() as stack,
                 self._request_budget.listing(str(self.list_watch.resource)) as slot,
             ):
+                if not self._machine.may_watch_list(self._now()):  # it waited for its turn
+                    raise steps.WatchListUnspokenError(
+                        f"watch-list {self.list_watch.resource}", "the server does not know any"
+                    )
                 self._begin_load()
                 self._loader.on_progress = slot.progress
                 await self._loader.learn_kind()
@@ -561,6 +565,7 @@ class Reflector(Generic[V]):
                 return steps.WatchFailed(self._as_informer_error(error), established=True)
             self._end_load()
             failure = self._as_informer_error(error)
+            self.journal.note(f"the watch-list failed: {failure}")
             return steps.LoadFailed(steps.LoadMode.WATCH_LIST, failure, established=opened)
 
     async def _watch(self) -> steps.Input:

@@ -16,7 +16,7 @@ from pyinformer.errors import (
     ListInconsistentError,
     ProtocolError,
 )
-from pyinformer.reflector.machine.steps import ListUnorderedError
+from pyinformer.reflector.machine.steps import ListUnorderedError, WatchListUnspokenError
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -85,6 +85,12 @@ class Snapshot(Generic[V]):
         """How many items could not be identified."""
         self.nameless = 0
         """How many of them had no readable name."""
+        self.initial = 0
+        """How many events of a watch-list brought an object that existed when it began."""
+        self.is_live = False
+        """Whether a watch-list brought a change: the initial events are over, or never were."""
+        self.present = ""
+        """A version that the server had after the watch-list began; empty if it is not known."""
         self.rest: list[bytes] = []
         """Lines behind the end bookmark; they belong to the watch that follows."""
 
@@ -149,6 +155,7 @@ class Snapshot(Generic[V]):
         Raises:
             APIStatusError: the server sent ERROR.
             ProtocolError: the line is not an event.
+            ListInconsistentError: a bookmark shows that the server knows no watch-lists.
         """
         if self.resource_version is not None:
             self.rest.append(bytes(memoryview(data)[start:end]))
@@ -163,18 +170,29 @@ class Snapshot(Generic[V]):
                 self._take(kind, obj)
         elif kind == BOOKMARK:
             bookmark = read_bookmark(body, first, last)
-            if bookmark.ends_initial_events:
-                self.resource_version = bookmark.resource_version
+            if not bookmark.ends_initial_events:
+                reason = "a bookmark arrived that does not end the initial events"
+                raise WatchListUnspokenError(f"watch-list {self._codec.resource}", reason)
+            self.resource_version = bookmark.resource_version
         elif kind == ERROR:
             raise read_error(body, first, last, request=f"watch-list {self._codec.resource}")
         else:
             raise ProtocolError("watch-list", f"an event of the unknown type {kind[:40]!r}")
 
     def _take(self, kind: str, obj: KubeObject[V]) -> None:
+        if kind == ADDED and not (self.present and self._is_change(obj)):
+            self.initial += obj._key not in self.objects
+        else:
+            self.is_live = True
         if kind == DELETED:
             self._remove(obj)
         else:
             self._add(obj)
+
+    def _is_change(self, obj: KubeObject[V]) -> bool:
+        version = obj.metadata.resource_version
+        is_ordered = self._guard.order != "opaque" and resource_version_is_well_formed(version)
+        return is_ordered and older(self.present, version)
 
     def _take_slowly(self, kind: str, line: bytes) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.apimachinery import JSONObject
+from pyinformer.errors import ListInconsistentError
 from pyinformer.reflector import Guard, Reflector, ReflectorOptions, ReflectorState
 from pyinformer.reflector._event_applier import EventApplier
 from pyinformer.reflector._snapshot import Snapshot
@@ -352,6 +353,7 @@ async def test_reflector_respect_store_transformer(
 
 async def test_new_reflector_with_disablement_watch_list(server: APIServer) -> None:
     """client-go TestNewReflectorWithDisablementWatchList: the option alone switches it off."""
+    put(server, "foo")  # a watch-list of nothing is compared with a list
     for is_used in (False, True):
         async with reflecting(server, with_options=options(use_watch_list=is_used)) as running:
             await running.until_watching()
@@ -363,7 +365,6 @@ async def test_new_reflector_with_disablement_watch_list(server: APIServer) -> N
     [
         pytest.param([], id="empty-stream"),
         pytest.param([line("ADDED", "foo", "10"), line("ADDED", "bar", "11")], id="added-only"),
-        pytest.param([bookmark("12")], id="bookmark-without-annotation"),
     ],
 )
 def test_watch_list_resource_version(lines: list[bytes]) -> None:
@@ -483,9 +484,22 @@ async def test_watch_list_expired_on_reestablishment(server: APIServer) -> None:
         assert running.sink.versions() == listed(server)
 
 
-def test_watch_list_annotation_false() -> None:
-    """client-go TestWatchList: the annotation "false" does not end the phase."""
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(
+            bookmark("20", ends_initial_events=True).replace(b'"true"', b'"false"'), id="false"
+        ),
+        pytest.param(bookmark("12"), id="none"),
+    ],
+)
+def test_watch_list_annotation_false(sent: bytes) -> None:
+    """client-go TestWatchList: the annotation "false" does not end the phase.
+
+    The difference: no server that knows watch-lists sends such a bookmark before the end, so the
+    load ends and a list follows.
+    """
     snapshot = Snapshot(codec(), DictSink(), Guard())
-    end = bookmark("20", ends_initial_events=True).replace(b'"true"', b'"false"')
-    snapshot.on_line(end, 0, len(end))
+    with pytest.raises(ListInconsistentError, match="does not end the initial events"):
+        snapshot.on_line(sent, 0, len(sent))
     assert snapshot.resource_version is None

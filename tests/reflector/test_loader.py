@@ -20,7 +20,7 @@ from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._reporting import AuditRequests
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.testing import APIServer, Fault
-from pyinformer.transport import ListSplitter
+from pyinformer.transport import ListSplitter, ListWatch
 from tests.reflector.running import is_load, put, reflecting
 from tests.reflector.samples import PODS, DictSink, codec, line
 from tests.virtual_time import work
@@ -62,7 +62,7 @@ def loader_without_a_server() -> Loader[None]:
     """Return a loader whose bodies come from the test."""
     guard, journal = Guard(), Journal()
     return Loader(
-        cast("Any", None),
+        ListWatch(cast("Any", None), PODS),
         codec(),
         guard,
         DictSink(),

@@ -33,6 +33,15 @@ def test_the_default_suspects_more_than_half_of_a_hundred_or_everything(
     assert is_mass_delete(cached, gone, DEFAULT) is expected
 
 
+@pytest.mark.parametrize("cached", [1, 9, 10])
+def test_the_default_suspects_every_list_of_nothing(cached: int) -> None:
+    assert is_mass_delete(cached, cached, DEFAULT, is_empty=True)
+
+
+def test_an_empty_cache_loses_nothing() -> None:
+    assert not is_mass_delete(0, 0, DEFAULT, is_empty=True)
+
+
 def test_without_a_policy_every_list_is_accepted() -> None:
     assert not is_mass_delete(1000, 1000, None)
 

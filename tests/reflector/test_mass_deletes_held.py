@@ -215,7 +215,7 @@ async def test_a_watch_list_of_nothing_gives_way_to_a_list(server: APIServer) ->
         await running.until_watching(loads=2)
         put(server, "late")
         await running.until_equal()
-        assert actions(running) == {"held": 1, "averted": 1}
+        assert actions(running) == {}  # a list was loaded before any deletion was considered
         assert {len(history) for history in running.sink.history.values()} == {1}
     assert asked(server) == ["watch-list", "watch", "watch-list", "list", "watch"]
 

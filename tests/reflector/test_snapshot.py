@@ -254,7 +254,7 @@ def test_an_endless_list_of_objects_without_a_name_ends_with_an_error() -> None:
 
 def test_a_watch_list_is_complete_at_its_end_bookmark_and_not_before() -> None:
     bench = Bench()
-    bench.lines(line("ADDED", "b", "150", "uid-b"), bookmark("150"), line("ADDED", "a", "95"))
+    bench.lines(line("ADDED", "b", "150", "uid-b"), line("ADDED", "a", "95"))
     assert bench.snapshot.resource_version is None
     bench.lines(END)
     assert bench.snapshot.resource_version == "200"
@@ -263,7 +263,8 @@ def test_a_watch_list_is_complete_at_its_end_bookmark_and_not_before() -> None:
 
 def test_only_the_annotation_true_ends_a_watch_list() -> None:
     bench = Bench()
-    bench.lines(END.replace(b'"true"', b'"false"'))
+    with pytest.raises(ListInconsistentError, match="does not end the initial events"):
+        bench.lines(END.replace(b'"true"', b'"false"'))
     assert bench.snapshot.resource_version is None
 
 

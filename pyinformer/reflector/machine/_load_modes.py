@@ -14,9 +14,16 @@ from pyinformer.errors import (
     RequestTimeoutError,
     ServerError,
 )
-from pyinformer.reflector.machine.steps import Load, LoadMode
+from pyinformer.reflector.history import is_built_in
+from pyinformer.reflector.machine.steps import (
+    Load,
+    LoadMode,
+    WatchListUnfinishedError,
+    WatchListUnspokenError,
+)
 
 if TYPE_CHECKING:
+    from pyinformer.apimachinery import GroupVersionResource
     from pyinformer.errors import InformerError
     from pyinformer.reflector.machine.steps import LoadFailed
 
@@ -24,29 +31,46 @@ _REFUSAL_SECONDS = 600.0  # an upgraded server is noticed within ten minutes
 _REFUSALS = frozenset({400, 403, 405, 415, 422})  # each has been seen from some server
 _REFUSALS_OF_ONE = frozenset({403, 405})  # missing rights or verbs of this resource, not the server
 _BROKEN_WATCH_LISTS = 2
+_SOON_SECONDS = 3.0  # half of the time after which a watch-list without progress is given up
 
 
 @final
 class WatchListMemory:
-    """Remembers for a while that a server refused a watch-list.
+    """Remembers for a while that a server does not support watch-lists.
 
     A server without that feature refuses each attempt, and an attempt for every load would double
-    the requests. A server can be upgraded, so watch-lists are tried again after ten minutes. All
-    informers of a cluster connection share one such memory.
+    the requests. A server can be upgraded, so watch-lists are tried again after ten minutes.
+
+    All informers of a cluster connection share one such memory. What kube-apiserver shows by one of
+    its own resources holds for every resource: all requests pass it, and whatever stands before it.
+    A group with a domain may be an aggregated API, whose server answers for one group and version
+    alone, so what its resources show holds for that version only.
     """
 
-    __slots__ = ("_refused_until",)
+    __slots__ = ("_by_api", "_refused_until", "_whole")
 
-    def __init__(self) -> None:
+    def __init__(self, whole: WatchListMemory | None = None) -> None:
+        self._whole = whole
+        self._by_api: dict[str, WatchListMemory] = {}
         self._refused_until = float("-inf")
+
+    def of(self, resource: GroupVersionResource) -> WatchListMemory:
+        """Return the memory of the server behind a resource."""
+        if is_built_in(resource.group):
+            return self
+        return self._by_api.setdefault(resource.api_version, WatchListMemory(self))
 
     def refused(self, now: float) -> None:
         """Record that the server does not support watch-lists."""
         self._refused_until = now + _REFUSAL_SECONDS
 
+    def doubted(self, now: float) -> None:
+        """Record that it may not, until a list shows whether the server is only slow."""
+        self._refused_until = max(self._refused_until, now + _SOON_SECONDS)
+
     def may_try(self, now: float) -> bool:
         """Return whether a watch-list is worth an attempt."""
-        return now >= self._refused_until
+        return now >= self._refused_until and (self._whole is None or self._whole.may_try(now))
 
 
 @final
@@ -54,7 +78,7 @@ class LoadModes:
     """Chooses the next load of one reflector.
 
     Args:
-        watch_list: shared by the cluster connection: whether its server supports watch-lists.
+        watch_list: shared by the resources of a server: whether it supports watch-lists.
         use_watch_list: whether watch-lists are tried at all.
     """
 
@@ -64,23 +88,32 @@ class LoadModes:
         self.use_watch_list: bool = use_watch_list
         """Whether watch-lists are tried at all."""
         self._broken = 0
+        self._unfinished_at = float("-inf")
         self.prefers_whole: bool = False
         """Paging takes longer than the server remembers a version."""
 
     def any(self, now: float) -> Load:
         """Return the best load."""
-        memories = (self._shared, self._own)
-        if self.use_watch_list and all(memory.may_try(now) for memory in memories):
-            return Load(LoadMode.WATCH_LIST)
-        return self.list()
+        return Load(LoadMode.WATCH_LIST) if self.may_watch_list(now) else self.list()
+
+    def may_watch_list(self, now: float) -> bool:
+        """Return whether a watch-list is worth an attempt."""
+        return self.use_watch_list and self._shared.may_try(now) and self._own.may_try(now)
 
     def list(self) -> Load:
         """Return the best load that is not a watch-list."""
         return Load(LoadMode.WHOLE if self.prefers_whole else LoadMode.PAGED)
 
-    def loaded(self) -> None:
-        """Record a complete load."""
+    def loaded(self, now: float) -> None:
+        """Record a complete load.
+
+        A list that is complete soon after a watch-list was given up shows that the server is not
+        slow: it does not know watch-lists.
+        """
         self._broken = 0
+        if now - self._unfinished_at <= _SOON_SECONDS:
+            self._shared.refused(now)
+        self._unfinished_at = float("-inf")
 
     def distrust_watch_list(self, now: float) -> None:
         """Record that the watch-lists of this resource are unreliable."""
@@ -90,9 +123,15 @@ class LoadModes:
         """Record a failed watch-list; return whether to list at once."""
         error = happened.error
         status = error.status if isinstance(error, APIStatusError) else 0
-        if status in _REFUSALS or isinstance(error, ListInconsistentError):
-            of_all = status in _REFUSALS - _REFUSALS_OF_ONE
-            (self._shared if of_all else self._own).refused(now)
+        is_unspoken = isinstance(error, WatchListUnspokenError)
+        if is_unspoken or status in _REFUSALS - _REFUSALS_OF_ONE:
+            self._shared.refused(now)
+            return True
+        if status in _REFUSALS_OF_ONE or isinstance(error, ListInconsistentError):
+            self._own.refused(now)
+            if isinstance(error, WatchListUnfinishedError):
+                self._unfinished_at = now
+                self._shared.doubted(now)
             return True
         self._broken += happened.established or _may_spare_lists(error)
         if self._broken >= _BROKEN_WATCH_LISTS:

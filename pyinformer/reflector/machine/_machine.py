@@ -61,7 +61,7 @@ class ReflectorMachine:
 
     Args:
         rng: the source of chance for delays.
-        watch_list: shared by the cluster connection: whether its server supports watch-lists.
+        watch_list: shared by the resources of a server: whether it supports watch-lists.
         use_watch_list: whether watch-lists are tried at all.
         on_suspicion: called with the reason when the cache should be compared with the server.
         relax: compares versions less strictly from now on, "per_object" or "opaque", and returns
@@ -162,6 +162,10 @@ class ReflectorMachine:
         if distrust:
             self.distrust_reason = reason
 
+    def may_watch_list(self, now: float) -> bool:
+        """Return whether a watch-list is worth an attempt; other reflectors may have shown it."""
+        return self._modes.may_watch_list(now)
+
     def start(self, now: float) -> steps.Command:
         """Return the first command."""
         return self._perform(self._load(now))
@@ -244,7 +248,7 @@ class ReflectorMachine:
             self.last_error = None
             self.reason = ""
         self._watches_since_load = 0
-        self._modes.loaded()
+        self._modes.loaded(now)
         self._delay.loaded(now)
         self._loaded_after_break = self.distrust
         self._malformed.loaded(now)

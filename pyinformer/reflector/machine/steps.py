@@ -82,6 +82,16 @@ class ListWithoutVersionError(ProtocolError):
 
 
 @final
+class WatchListUnfinishedError(ListInconsistentError):
+    """A watch-list brought nothing more and no end: the server is slow, or knows no watch-lists."""
+
+
+@final
+class WatchListUnspokenError(ListInconsistentError):
+    """A watch-list shows that the server behind the resource does not know watch-lists."""
+
+
+@final
 class Load(Struct, frozen=True):
     """Command: load everything that exists."""
 

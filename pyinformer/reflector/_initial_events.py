@@ -1,0 +1,175 @@
+"""Reading a watch-list up to its end bookmark, and giving it up where that bookmark does not come.
+
+A server that does not know the protocol may send anything without an end: nothing, events of a busy
+resource, single bytes. So only a new object that existed when the stream began counts as progress.
+A live event shows that the initial ones are over, and the end bookmark has to follow at once. The
+type shows it of MODIFIED and DELETED; of ADDED the version does, compared with that of a list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Generic, final
+
+import anyio
+
+from pyinformer.apimachinery import V, older, resource_version_is_well_formed
+from pyinformer.errors import (
+    APIStatusError,
+    InformerError,
+    ListInconsistentError,
+    ProtocolError,
+)
+from pyinformer.reflector._body_reader import read_body
+from pyinformer.reflector._silence import IdleTimer
+from pyinformer.reflector.history import read_live
+from pyinformer.reflector.machine.steps import WatchListUnfinishedError, WatchListUnspokenError
+from pyinformer.transport import LEAST_BYTES_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyinformer.reflector._options import ReflectorOptions
+    from pyinformer.reflector._snapshot import Snapshot
+    from pyinformer.transport import Body, LineSplitter, ListWatch
+
+_END_SECONDS: Final = 2.0  # after a live event; the first servers sent the bookmark within 1.25 s
+_LONG_LINE_SECONDS: Final = 60.0  # one object of etcd's limit, at 25 KiB/s
+_NO_LISTS: Final = frozenset({403, 404, 405})
+
+
+@final
+class InitialEvents(Generic[V]):
+    """Reads one watch-list up to its end bookmark.
+
+    Args:
+        list_watch: the resource and the scope.
+        body: the watch-list.
+        snapshot: receives the lines of the splitter.
+        splitter: splits the body.
+        options: how long the watch-list may be without progress, and take together.
+        on_progress: called with the number of bytes when some have arrived.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListWatch,
+        body: Body,
+        snapshot: Snapshot[V],
+        splitter: LineSplitter,
+        options: ReflectorOptions,
+        *,
+        on_progress: Callable[[int], None],
+    ) -> None:
+        self._list_watch = list_watch
+        self._body = body
+        self._snapshot = snapshot
+        self._splitter = splitter
+        self._options = options
+        self._on_progress = on_progress
+        self._what = f"watch-list {list_watch.resource}"
+
+    async def read(self) -> None:
+        """Read up to the end bookmark.
+
+        Raises:
+            InformerError: the stream cannot be read, ends early, or has no end bookmark.
+
+        Cancellation:
+            Safe.
+        """
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._learn_present)
+            try:
+                with anyio.move_on_after(self._options.initial_events_total_seconds) as scope:
+                    await self._read_to_bookmark(scope)
+            except Exception as error:  # noqa: BLE001 - the group would wrap it
+                failure = error
+            finally:
+                group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if self._snapshot.resource_version is None:
+            raise self._without_an_end()
+
+    async def _read_to_bookmark(self, scope: anyio.CancelScope) -> None:
+        clock, body, snapshot = asyncio.get_running_loop().time, self._body, self._snapshot
+        seconds = self._options.initial_events_idle_seconds
+        idle = IdleTimer(seconds, scope.cancel, grace=self._grace_seconds)
+        end: IdleTimer | None = None
+        received = found = 0
+
+        def on_turn() -> bool:
+            nonlocal received, found, end
+            self._on_progress(body.received_bytes - received)
+            received = body.received_bytes
+            if snapshot.initial != found:
+                found = snapshot.initial
+                idle.progressed_at = clock()
+            if snapshot.is_live and end is None:
+                end = IdleTimer(min(_END_SECONDS, seconds), scope.cancel)
+            return snapshot.resource_version is None
+
+        try:
+            spacing_seconds = self._options.load_spacing_seconds
+            await read_body(body, self._splitter, on_turn, spacing_seconds=spacing_seconds)
+        finally:
+            idle.cancel()
+            if end is not None:
+                end.cancel()
+        if snapshot.resource_version is None:
+            raise ProtocolError(self._what, "it ended before it was complete")
+
+    def _grace_seconds(self) -> float:
+        """Return how much longer a long object may take: a list would be as slow."""
+        return min(_LONG_LINE_SECONDS, self._splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND)
+
+    def _without_an_end(self) -> ProtocolError:
+        if self._snapshot.is_live:
+            reason = "events of changes arrive, and the end of the initial events was not sent"
+            return WatchListUnspokenError(self._what, reason)
+        return WatchListUnfinishedError(self._what, "the server never said that it is complete")
+
+    async def _learn_present(self) -> None:
+        """Learn the server's version, if the end does not come: later ones are those of changes.
+
+        A load that takes long because it is large costs one request for it.
+        """
+        await anyio.sleep(self._options.initial_events_idle_seconds / 2)
+        with suppress(InformerError):  # a server that does not answer gets no list either
+            present = (await read_live(self._list_watch)).resource_version
+            if resource_version_is_well_formed(present):
+                self._snapshot.present = present
+
+
+async def check_is_empty(list_watch: ListWatch, resource_version: str) -> None:
+    """Refuse a watch-list that brought nothing, unless a list finds nothing either.
+
+    An end bookmark alone proves nothing: some servers answer a watch that they cannot serve with
+    it. A server that lets this client watch and not list cannot be asked.
+
+    Args:
+        list_watch: the resource and the scope.
+        resource_version: the version of the end bookmark.
+
+    Raises:
+        ListInconsistentError: a list finds an object.
+        InformerError: the server could not be asked.
+
+    Cancellation:
+        Safe; the request is dropped.
+    """
+    try:
+        found = await read_live(list_watch)
+    except APIStatusError as error:
+        if error.status in _NO_LISTS:
+            return
+        raise
+    if not (found.uid or found.version):
+        return
+    versions = (resource_version, found.version)
+    is_later = all(map(resource_version_is_well_formed, versions)) and older(*versions)
+    kind = ListInconsistentError if is_later else WatchListUnspokenError
+    raise kind(f"watch-list {list_watch.resource}", "it brought nothing, and a list has objects")
