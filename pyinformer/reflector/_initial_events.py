@@ -105,8 +105,8 @@ class InitialEvents(Generic[V]):
             nonlocal received, found, end
             self._on_progress(body.received_bytes - received)
             received = body.received_bytes
-            if snapshot.initial != found:
-                found = snapshot.initial
+            if len(snapshot.objects) != found:
+                found = len(snapshot.objects)
                 idle.progressed_at = clock()
             if snapshot.is_live and end is None:
                 end = IdleTimer(min(_END_SECONDS, seconds), scope.cancel)

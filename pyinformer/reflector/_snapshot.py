@@ -85,10 +85,8 @@ class Snapshot(Generic[V]):
         """How many items could not be identified."""
         self.nameless = 0
         """How many of them had no readable name."""
-        self.initial = 0
-        """How many events of a watch-list brought an object that existed when it began."""
         self.is_live = False
-        """Whether a watch-list brought a change: the initial events are over, or never were."""
+        """Whether a watch-list brought a change: there are no more initial events."""
         self.present = ""
         """A version that the server had after the watch-list began; empty if it is not known."""
         self.rest: list[bytes] = []
@@ -180,9 +178,14 @@ class Snapshot(Generic[V]):
             raise ProtocolError("watch-list", f"an event of the unknown type {kind[:40]!r}")
 
     def _take(self, kind: str, obj: KubeObject[V]) -> None:
-        if kind == ADDED and not (self.present and self._is_change(obj)):
-            self.initial += obj._key not in self.objects
+        if kind == ADDED and not self.present:
+            self._add(obj)
         else:
+            self._take_late(kind, obj)
+
+    def _take_late(self, kind: str, obj: KubeObject[V]) -> None:
+        """Take what may be a change: before the server's version is known, an ADDED is not."""
+        if kind != ADDED or self._is_change(obj):
             self.is_live = True
         if kind == DELETED:
             self._remove(obj)
