@@ -497,7 +497,8 @@ class APIStatusError(InformerError):
         message: the server's message, shortened.
         request: the request, such as `list pods`, or its method and path.
         causes: the reasons in the Status's details.
-        retry_after_seconds: how long the server asks to wait, or None.
+        retry_after_seconds: how long the server asks to wait, at most 120; or None. A gateway's
+            page or a wrong clock may say an hour, and every delay follows this attribute.
         needed: of a 403, the missing right in the terms of RBAC; empty if it is unknown.
         conflicts: of a 409 to a server-side apply, the fields of other managers.
         names_object: whether the Status names the object that it is about. A 404 that names none
@@ -522,6 +523,8 @@ class APIStatusError(InformerError):
         self.message = message
         self.request = request
         self.causes: tuple[str, ...] = tuple(causes)
+        if retry_after_seconds is not None:
+            retry_after_seconds = min(retry_after_seconds, _MAX_RETRY_AFTER_SECONDS)
         self.retry_after_seconds = retry_after_seconds
         self.needed = needed
         self.conflicts: tuple[FieldConflict, ...] = tuple(conflicts)
@@ -1118,6 +1121,7 @@ def status_error_class(status: int, causes: Sequence[str] = ()) -> type[APIStatu
 
 
 _FIRST_SERVER_ERROR = 500
+_MAX_RETRY_AFTER_SECONDS = 120.0  # of a server that is healed within seconds, two minutes are lost
 _BY_STATUS: Mapping[int, type[APIStatusError]] = {
     400: BadRequestError,
     401: UnauthorizedError,

@@ -273,9 +273,23 @@ async def test_a_server_behind_a_load_balancer_is_watched_as_soon_as_it_is_back(
         assert verbs(server).count("list") == 1
 
 
-async def test_a_server_that_sent_retry_after_is_not_probed(server: APIServer) -> None:
+async def test_a_recovery_ends_the_wait_that_a_load_balancer_asked_for(server: APIServer) -> None:
+    """While the server is away, the probes are answered 503 as well."""
     request_budget = RequestBudget()
-    server.faults.add(Fault(verb="watch", status=503, retry_after_seconds=2, times=2))
+    async with reflecting(server, request_budget=request_budget) as running:
+        await running.until_watching()
+        server.faults.add(Fault(status=503, retry_after_seconds=86_400, times=None))
+        await asyncio.to_thread(server.drop_connections)
+        await until(lambda: running.reflector.state is ReflectorState.WAITING)
+        await until(lambda: request_budget.outage.probes >= 2)
+        await asyncio.to_thread(server.faults.clear)
+        put(server, "b")
+        await until(lambda: "default/b" in running.sink.objects, timeout_seconds=110)
+
+
+async def test_a_server_that_is_busy_is_not_probed(server: APIServer) -> None:
+    request_budget = RequestBudget()
+    server.faults.add(Fault(verb="watch", status=429, retry_after_seconds=2, times=2))
     async with reflecting(server, request_budget=request_budget) as running:
         await running.until_watching()
         assert request_budget.outage.probes == 0

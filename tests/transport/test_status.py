@@ -58,6 +58,23 @@ def test_retry_after_in_the_status_counts_without_a_header() -> None:
     assert error.retry_after_seconds == 3.0
 
 
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        pytest.param({"Retry-After": "86400"}, b"", id="header"),
+        pytest.param(
+            {"Retry-After": "Sat, 21 Nov 2099 07:00:00 GMT", "Date": DATE}, b"", id="date"
+        ),
+        pytest.param({}, b'{"details":{"retryAfterSeconds":86400}}', id="status"),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_no_server_stops_its_clients_for_more_than_two_minutes(
+    status: int, headers: dict[str, str], body: bytes
+) -> None:
+    assert status_error(status, headers, body).retry_after_seconds == 120.0
+
+
 @pytest.mark.parametrize("value", [b"1" + b"0" * 400, b"1e300", b"-1", b"0", b"true", b'"3"'])
 def test_an_invalid_retry_after_counts_as_absent(value: bytes) -> None:
     body = b'{"code":429,"details":{"retryAfterSeconds":%s}}' % value

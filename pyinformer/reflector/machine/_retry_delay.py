@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from pyinformer.errors import InformerError
 
-_MAX_RETRY_AFTER_SECONDS = 3600.0  # a longer one is a wrong clock, which would stop the reflector
 _FORBIDDEN_GRACE_SECONDS = 30.0  # rights are often granted a moment after a program's start
 _FORBIDDEN_SECONDS = 60.0  # then attempts are this rare
 _WORTHWHILE_SECONDS = 30.0  # a load that served for the longest delay was worth its cost
@@ -82,13 +81,13 @@ class RetryDelay:
 
         A load balancer answers 502, 503 or 504 for an absent server, and a healthy kube-apiserver
         does for an absent aggregated API. Only in the first case do probes stay unanswered, so only
-        a server that was seen to be away and answers again ends that delay.
+        a server that was seen to be away and answers again ends that delay, with `Retry-After` too:
+        the load balancer asked for it, and not the server.
         """
         if isinstance(error, TransportError):
             return WakeCause.RECOVERY if self._was_woken else WakeCause.ANSWER
-        if not isinstance(error, APIStatusError) or error.retry_after_seconds is not None:
-            return WakeCause.TIME
-        return WakeCause.RECOVERY if error.status in NO_SERVER_BEHIND else WakeCause.TIME
+        is_absent = isinstance(error, APIStatusError) and error.status in NO_SERVER_BEHIND
+        return WakeCause.RECOVERY if is_absent else WakeCause.TIME
 
     def loaded(self, now: float) -> None:
         """Record a complete load."""
@@ -145,4 +144,4 @@ class RetryDelay:
 
 def _requested_seconds(error: InformerError | None) -> float:
     requested = error.retry_after_seconds if isinstance(error, APIStatusError) else None
-    return min(requested or 0.0, _MAX_RETRY_AFTER_SECONDS)
+    return requested or 0.0
