@@ -269,8 +269,13 @@ class Cluster(Closable):
                     await self.discovery.check_subresource(resource, subresource, error)
                 await self.discovery.check_served(resource, error)
             known = self.discovery.known(resource)
-            if "/" in key or (known is not None and not known.namespaced):
+            is_namespaced = known is None or known.namespaced
+            if ("/" in key) == is_namespaced:
                 raise
+            if not is_namespaced:
+                name = key.rpartition("/")[2]
+                hint = f"{plural} is cluster-scoped: write {name!r} instead of {key!r}"
+                raise error.with_hint(hint) from error
             hint = f"the key {key!r} has no namespace: write 'namespace/name' if {plural} have one"
             raise error.with_hint(hint) from error
         return self._writes.responses.read(resource, raw, key=key, subresource=subresource)

@@ -107,7 +107,11 @@ class ObjectList(Generic[T]):
                         found, objects = await self._requests.until_served(self._read_page)
                 except NotFoundError as error:
                     await self._discovery.check_served(self._list_watch.resource, error)
-                    raise
+                    known = self._discovery.known(self._list_watch.resource)
+                    if known is None or known.namespaced or not self._list_watch.namespace:
+                        raise
+                    hint = f"{known.qualified_name} is cluster-scoped: leave out namespace="
+                    raise error.with_hint(hint) from error
                 except ResourceExpiredError as error:
                     raise (error.with_hint(_EXPIRED) if self._token else error) from error
                 self._take(found)

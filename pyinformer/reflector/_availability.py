@@ -86,6 +86,7 @@ class Availability:
         self._has_loaded = False
         self._near: tuple[str, ...] = ()
         self._is_near_logged = False
+        self._is_misplaced = False
         self._lacked_at: float | None = None
         self._asked = 0
 
@@ -96,12 +97,21 @@ class Availability:
 
     @property
     def fails_sync(self) -> bool:
-        """Whether the first list will not come: the resource is required and not served."""
-        return self.policy == "require" and self.is_confirmed and not self._has_loaded
+        """Whether the first list will not come.
+
+        The resource is required and not served, or it has no namespaces and is followed in one.
+        """
+        is_missing = self.policy == "require" and self.is_confirmed
+        return (is_missing or self._is_misplaced) and not self._has_loaded
 
     @property
     def remedy(self) -> str:
-        """What the user can do while `fails_sync`; empty otherwise."""
+        """What the user can do while `fails_sync`, or if the scope is wrong; empty otherwise."""
+        if self._is_misplaced:
+            return (
+                f"{self._resource} is cluster-scoped, but is followed in a namespace: leave out"
+                " namespaces="
+            )
         if not self.fails_sync:
             return ""
         return (
@@ -155,6 +165,7 @@ class Availability:
         """
         self._asked += 1
         self._near = () if self._has_loaded else answer.near
+        self._note_scope(is_misplaced=answer.is_misplaced)
         if answer.is_served:
             self._lacked_at = None
             return DiscoveryOutcome.SERVED
@@ -174,6 +185,14 @@ class Availability:
             return self.policy == "optional"
         return not first and apart_seconds >= self.confirm_seconds
 
+    def _note_scope(self, *, is_misplaced: bool) -> None:
+        if is_misplaced and not self._is_misplaced:
+            text = (
+                "%s is cluster-scoped and cannot be followed in a namespace: leave out namespaces="
+            )
+            _log.warning(text, self._resource, extra={"resource": self._resource})
+        self._is_misplaced = is_misplaced
+
     def _log_near(self) -> None:
         if self._near and not self._is_near_logged:
             self._is_near_logged = True
@@ -184,7 +203,7 @@ class Availability:
         if self.is_absent:
             facts = {"resource": self._resource}
             _log.info("%s is served again", self._resource, extra=facts)
-        self.is_absent = self._is_empty = False
+        self.is_absent = self._is_empty = self._is_misplaced = False
         self._has_loaded = True
         self._near = ()
         self._lacked_at = None
@@ -197,6 +216,8 @@ class DiscoveryAnswer(NamedTuple):
     is_served: bool
     near: tuple[str, ...] = ()
     """What is served under a similar name: `v1/pods`, or a group and version, `apps/v1`."""
+    is_misplaced: bool = False
+    """It is served without namespaces, and was requested in one."""
 
 
 async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
@@ -224,8 +245,10 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
         table = await served_beside(list_watch)
     except NotFoundError:
         return DiscoveryAnswer(is_served=False, near=await _near_versions(list_watch))
-    if any(one.resource == resource for one in table):
-        return DiscoveryAnswer(is_served=True)
+    found = next((one for one in table if one.resource == resource), None)
+    if found is not None:
+        is_misplaced = bool(list_watch.namespace) and not found.namespaced
+        return DiscoveryAnswer(is_served=True, is_misplaced=is_misplaced)
     return DiscoveryAnswer(is_served=False, near=near_resources(resource.resource, table))
 
 

@@ -297,7 +297,7 @@ class Reflector(Generic[V]):
 
     @property
     def fails_sync(self) -> bool:
-        """Whether the first list will not come: the resource is required and not served."""
+        """Whether the first list will not come: not served though required, or no namespaces."""
         return self._availability.fails_sync
 
     def status(self) -> ReflectorStatus:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pyinformer.errors import InvalidArgumentError, NotFoundError
+import pyinformer
+from pyinformer.errors import CacheSyncTimeoutError, InvalidArgumentError, NotFoundError
 from tests.integration.definitions import DEFINITIONS, is_created, is_gone
 from tests.integration.objects import unique
 from tests.integration.servers import RealServer
@@ -228,3 +229,19 @@ async def test_a_name_finds_the_version_that_is_served_now(server: Server) -> No
         await kind.define(has_status=True)
         await cluster.status(made, {"ready": True})
         assert (await cluster.find_resource(kind.kind)).has_status
+
+
+async def test_an_informer_in_a_namespace_syncs_once_its_kind_has_namespaces(
+    server: Server,
+) -> None:
+    async with defined(server, namespaced=False) as (cluster, kind):
+        where = pyinformer.SharedInformer(
+            cluster, kind.api_version, kind.plural, namespaces=kind.namespace
+        )
+        async with where as informer:
+            with pytest.raises(CacheSyncTimeoutError, match="is cluster-scoped"):
+                await informer.wait_for_cache_sync(timeout_seconds=3600)
+            await kind.remove()
+            await kind.define(namespaced=True)
+            await until(lambda: informer.has_synced)
+            assert "cluster-scoped" not in str(informer.status())

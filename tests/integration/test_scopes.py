@@ -182,3 +182,25 @@ async def test_forty_informers_share_one_connection_to_a_cluster(server: Server)
         for number, one in enumerate(followed):
             await one.settle(server)
             assert one.names() == [f"number-{number}"]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "plural"), [("v1", "nodes"), ("suite.example.com/v1", "planets")]
+)
+async def test_a_namespace_of_a_kind_without_namespaces_is_named_as_the_mistake(
+    server: Server, api_version: str, plural: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await asyncio.to_thread(server.serve_widgets)
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        async with pyinformer.SharedInformer(
+            cluster, api_version, plural, namespaces=namespace
+        ) as informer:
+            with pytest.raises(pyinformer.errors.CacheSyncTimeoutError) as caught:
+                await informer.wait_for_cache_sync(timeout_seconds=3600)
+        assert "is cluster-scoped, but is followed in a namespace" in str(caught.value)
+        with pytest.raises(pyinformer.NotFoundError, match="cluster-scoped: leave out namespace="):
+            [one async for one in cluster.list(api_version, plural, namespace=namespace)]
+        with pytest.raises(pyinformer.NotFoundError, match="cluster-scoped: write 'x' instead of"):
+            await cluster.get(api_version, plural, f"{namespace}/x")
+    assert "cannot be followed in a namespace: leave out namespaces=" in caplog.text
