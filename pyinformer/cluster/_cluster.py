@@ -86,6 +86,7 @@ T = TypeVar("T")
 
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
+_SELECTORS: Final = ("labelSelector", "fieldSelector")
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _is_quoted_path: Final = re.compile(r"/(?!(?:.*/)?\.{1,2}(?:/|$))[!-\"$->@-~]*").fullmatch
 _is_media_type: Final = re.compile(r"[ -~]+").fullmatch
@@ -382,8 +383,9 @@ class Cluster(Closable):
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL.
             namespace: the namespace; servers do not delete in all namespaces at once.
-            label_selector: as a string or mapping; None for all objects.
-            field_selector: as a string or mapping; None for all objects.
+            label_selector: as a string or mapping; None for all objects. A selector that is given
+                must not be empty: a computed one would delete all objects.
+            field_selector: as a string or mapping; None for all objects; not empty either.
             propagation: what happens to the objects that they own; None is the resource's default.
             grace_period_seconds: how long each may take to end; None is the object's own.
             dry_run: the server checks the deletions and deletes nothing.
@@ -394,14 +396,18 @@ class Cluster(Closable):
         Raises:
             WriteAnswerError: it was carried out, and the response cannot be read.
             NotFoundError: the server does not serve the resource; the message has similar names.
-            InvalidArgumentError: an argument is malformed, or a namespace is missing or too much.
+            InvalidArgumentError: an argument is malformed, a selector is given but empty, or a
+                namespace is missing or too much.
             APIStatusError: the server refused.
             TransportError: no response arrived; some objects may have been deleted.
 
         Cancellation:
             Unless it still waits for the rate limit, some objects may have been deleted.
         """
-        selection = self._selection(api_version, plural, namespace, label_selector, field_selector)
+        labels, fields = LabelSelector.parse(label_selector), FieldSelector.parse(field_selector)
+        _check_not_empty("label_selector", label_selector, str(labels))
+        _check_not_empty("field_selector", field_selector, str(fields))
+        selection = self._selection(api_version, plural, namespace, labels, fields)
         api = await self.discovery.resource(selection.resource)
         if api.namespaced != bool(namespace):
             api = await self.discovery.current(api)
@@ -495,7 +501,7 @@ class Cluster(Closable):
         Raises:
             InvalidArgumentError: the path does not begin with a slash, has a query, a fragment or
                 `..`, or is that of an exec, an attach or a port-forward, which need another kind of
-                connection; or the method is none of these.
+                connection; or the method is none of these; or a DELETE has an empty selector.
             FencedError: the term of leader election has ended.
             APIStatusError: the server refused.
             TransportError: no response arrived; a write may have been carried out or not.
@@ -505,6 +511,10 @@ class Cluster(Closable):
             the rate limit.
         """
         _check_request(method, path, content_type)
+        if method == "DELETE":
+            for name, value in query:
+                if name in _SELECTORS:
+                    _check_not_empty("query", f"{name}={value}", value.strip())
         text = body
         if not (isinstance(text, bytes) or text is None):
             text = encode_body(body_of(text, "body"))
@@ -1190,6 +1200,20 @@ def claim_loop(cluster: Cluster) -> None:
     cluster._requests.loop.claim()  # noqa: SLF001 - as above
     if isinstance(cluster.connection, Connection):
         cluster.connection.claim_loop()
+
+
+def _check_not_empty(argument: str, given: object, selector: str) -> None:
+    """Refuse a selector that is given and selects everything, where objects are deleted.
+
+    Raises:
+        InvalidArgumentError: it does.
+    """
+    if given is not None and not selector:
+        reason = (
+            f"{given!r} selects all objects: to delete them all, pass None, or leave the selector"
+            " out; nothing was deleted"
+        )
+        raise InvalidArgumentError(argument, reason)
 
 
 def _check_request(method: str, path: str, content_type: str) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
 import pytest
 
+from pyinformer.apimachinery import FieldSelector, LabelSelector
 from pyinformer.errors import (
     BadRequestError,
     InvalidArgumentError,
@@ -219,3 +220,36 @@ async def test_any_request_can_be_sent(server: Server) -> None:
         await cluster.request("DELETE", f"{path}/c9")
         with pytest.raises(NotFoundError):
             await cluster.request("GET", f"{path}/c9")
+
+
+@pytest.mark.parametrize(
+    ("argument", "selector"),
+    [
+        pytest.param("label_selector", "", id="text"),
+        pytest.param("label_selector", " ", id="space"),
+        pytest.param("label_selector", {}, id="mapping"),
+        pytest.param("label_selector", {"matchLabels": {}}, id="manifest"),
+        pytest.param("label_selector", LabelSelector.parse(None), id="parsed"),
+        pytest.param("field_selector", "", id="fields"),
+        pytest.param("field_selector", {}, id="fields-mapping"),
+        pytest.param("field_selector", FieldSelector.parse(None), id="fields-parsed"),
+    ],
+)
+async def test_a_deletion_by_an_empty_selector_is_refused(
+    server: Server, argument: str, selector: Any
+) -> None:
+    namespace = server.namespace()
+    server.api.create(CONFIG_MAPS.make("a", namespace))
+    options = {argument: selector}
+    async with server.connect() as cluster:
+        with pytest.raises(InvalidArgumentError, match=f"{argument}: .*None"):
+            await cluster.delete_collection("v1", "configmaps", namespace=namespace, **options)
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        for name in ("labelSelector", "fieldSelector"):
+            with pytest.raises(InvalidArgumentError, match="selects all objects"):
+                await cluster.request("DELETE", path, query=[(name, " ")])
+        await cluster.get("v1", "configmaps", f"{namespace}/a")
+        gone = await cluster.delete_collection(
+            "v1", "configmaps", namespace=namespace, label_selector=None
+        )
+    assert f"{namespace}/a" in [one.key for one in gone]
