@@ -486,10 +486,9 @@ class Cluster(Closable):
     ) -> bytes:
         """Send any request to the server, and return the body of its response.
 
-        It has the connection, credentials, retries after a 429 and typed errors of the other
-        calls; writes have their rate, and end with the term of leader election. What it writes is
-        not visible to this process's reads before the watch brings it; `record_write` changes
-        that.
+        It has the connection, credentials, retries and typed errors of the other calls; writes have
+        their rate, and end with the term of leader election. What it writes is not visible to this
+        process's reads before the watch brings it; `record_write` changes that.
 
         Args:
             method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.

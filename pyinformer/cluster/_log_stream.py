@@ -136,7 +136,7 @@ class LogStream(Closable):
     async def __aenter__(self) -> Self:
         if self._body is not None:
             raise LifecycleError("a log can be read once: call logs() again")
-        self._body = await self._requests.until_served(self._open)
+        self._body = await self._requests.until_served(self._open, is_read=True)
         return self
 
     def __aiter__(self) -> Self:

@@ -104,7 +104,9 @@ class ObjectList(Generic[T]):
             while not self._is_over:
                 try:
                     with self._requests.spans.of("GET", self._list_watch.path):
-                        found, objects = await self._requests.until_served(self._read_page)
+                        found, objects = await self._requests.until_served(
+                            self._read_page, is_read=True
+                        )
                 except NotFoundError as error:
                     await self._discovery.check_served(self._list_watch.resource, error)
                     known = self._discovery.known(self._list_watch.resource)

@@ -1,7 +1,8 @@
 """Sends the requests of one Cluster: writes at a bounded rate, and each of them once.
 
-A request is sent again only after a 429, by which the server says that it did nothing. Every other
-failure is raised: when a response is lost, it is unknown whether the write was carried out.
+A write is sent again only after a 429, by which the server says that it did nothing. Every other
+failure is raised: when a response is lost, it is unknown whether the write was carried out. A read
+is sent again also after a 503 or 504 that says when to retry.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 import anyio
 
 from pyinformer.apimachinery import check_integer, check_seconds
-from pyinformer.errors import InvalidArgumentError, TooManyRequestsError
+from pyinformer.errors import (
+    APIStatusError,
+    InvalidArgumentError,
+    ServerError,
+    TooManyRequestsError,
+)
 from pyinformer.tasks import LoopOwner, Throttle
 from pyinformer.tracing import CURRENT_REQUEST
 from pyinformer.transport import as_retry, check_guard, read_bounded
@@ -30,6 +36,8 @@ R = TypeVar("R")
 
 _MAX_RESPONSE_BYTES: Final = 64 << 20
 _BUDGET: Final = "DisruptionBudget"
+_UNAVAILABLE: Final = frozenset({503, 504})
+_MAX_UNAVAILABLE_SECONDS: Final = 10.0  # gateways ask for an hour, and are back after seconds
 _DEFAULT_RETRY_AFTER_SECONDS: Final = 1.0  # what kube-apiserver sends
 
 
@@ -46,12 +54,13 @@ class WriteOptions:
     """How many writes may be sent at once after a pause: two seconds' worth."""
 
     retry_limit: int = 10
-    """How often a write is sent again after a 429, which means that it was not carried out; 0 for
-    never. The default is client-go's."""
+    """How often a request is sent again after a 429, which means that it was not carried out, and a
+    read also after a 503 or 504 with Retry-After; 0 for never. The default is client-go's."""
 
     retry_timeout_seconds: float = 30.0
     """How long those retries may wait together. If the server asks for a longer wait than is left,
-    its error is raised at once."""
+    its error is raised at once. After a 503 or 504, the time of the requests counts as well, and a
+    wait is at most 10 s: gateways ask for hours."""
 
     def __post_init__(self) -> None:
         rate = self.writes_per_second
@@ -83,7 +92,7 @@ class WriteStatistics:
     """Writes that would have changed nothing and were not sent."""
 
     retried: int
-    """Retries after a 429, of reads too."""
+    """Retries after a 429, and of reads after a 503 or 504."""
 
     waiting: int
     """Requests that currently wait for the rate limit or for a busy server."""
@@ -208,41 +217,40 @@ class ThrottledRequests:
                 return await read_bounded(body, _MAX_RESPONSE_BYTES)
 
         with self.spans.of("GET", path):
-            return await self.until_served(attempt)
+            return await self.until_served(attempt, is_read=True)
 
     def stream(self, path: str, query: Query, *, watch: bool) -> AbstractAsyncContextManager[Body]:
         """Open a GET whose body is read as it arrives; see Connection.stream."""
         return self._connection.stream(path, query, watch=watch)
 
-    async def until_served(self, attempt: Callable[[], Awaitable[R]]) -> R:
+    async def until_served(
+        self, attempt: Callable[[], Awaitable[R]], *, is_read: bool = False
+    ) -> R:
         """Return the result of a request, after retries while the server answers 429.
 
         Args:
             attempt: sends the request once.
+            is_read: the request changes nothing, so it may also be repeated after a 503 or 504 that
+                says when.
 
         Raises:
             TooManyRequestsError: the server is still busy; or a disruption budget does not allow
                 an eviction, which is not sent again.
+            ServerError: the server, or a gateway before it, still cannot serve the read.
 
         Cancellation:
             That of `attempt`; while it waits, nothing is sent.
         """
         self.loop.claim()
-        left_seconds, left_retries = self._options.retry_timeout_seconds, self._options.retry_limit
+        now = asyncio.get_running_loop().time
+        retries = _Retries(self._options, now(), is_read=is_read)
         again = attempt
         while True:
             try:
                 return await again()
-            except TooManyRequestsError as error:
-                if (
-                    _BUDGET in error.causes
-                ):  # the server is not busy, and the caller may wait longer
-                    raise
-                seconds = error.retry_after_seconds
-                seconds = _DEFAULT_RETRY_AFTER_SECONDS if seconds is None else seconds
-                left_seconds -= seconds
-                left_retries -= 1
-                if left_seconds < 0 or left_retries < 0:
+            except (TooManyRequestsError, ServerError) as error:
+                seconds = retries.wait_seconds(error, now())
+                if seconds is None:
                     raise
             span = CURRENT_REQUEST.get()
             if span is not None:
@@ -256,3 +264,31 @@ class ThrottledRequests:
             finally:
                 self._busy -= 1
             self.retried += 1
+
+
+@final
+class _Retries:
+    """Decides how often, and after which waits, one request is sent again."""
+
+    def __init__(self, options: WriteOptions, now: float, *, is_read: bool) -> None:
+        self._left_seconds = options.retry_timeout_seconds
+        self._left_retries = options.retry_limit
+        self._ends_at = now + options.retry_timeout_seconds
+        self._is_read = is_read
+
+    def wait_seconds(self, error: APIStatusError, now: float) -> float | None:
+        """Return how long to wait before the request is sent again; None to raise the error."""
+        seconds = error.retry_after_seconds
+        if isinstance(error, TooManyRequestsError):
+            if _BUDGET in error.causes:  # the server is not busy, and the caller may wait longer
+                return None
+            seconds = _DEFAULT_RETRY_AFTER_SECONDS if seconds is None else seconds
+        else:
+            if not self._is_read or error.status not in _UNAVAILABLE or seconds is None:
+                return None
+            seconds = min(seconds, _MAX_UNAVAILABLE_SECONDS)
+            if now + seconds > self._ends_at:  # a gateway may take a minute for each answer
+                return None
+        self._left_seconds -= seconds
+        self._left_retries -= 1
+        return None if self._left_seconds < 0 or self._left_retries < 0 else seconds
