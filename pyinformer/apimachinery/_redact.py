@@ -27,10 +27,13 @@ _ANNOTATIONS: Final = "annotations"
 _COPIES: Final = frozenset(
     {"last-applied-configuration", "last-applied", "original", "applied", "last-applied-config"}
 )
-_COPY_QUOTED: Final = re.compile(r"last-applied|/(?:original|applied)\b")
-_STRUCTURE: Final = re.compile(
-    r"[{\[]|\b(?:data|stringData)\b"
-)  # an object, as JSON or as Go prints
+# Their keys, but not names such as `shop/original-db`: a namespace has no dot, and a key ends.
+_COPY_QUOTED: Final = re.compile(
+    r"\.[-\w.]{0,253}/(last-applied)"
+    r"|(?:last-applied(?:-config(?:uration)?)?|(?:/|~1)(?:original|applied))(?!\.?[-\w])"
+)
+# An object, as JSON or as Go prints it; but not names such as `data-team`.
+_STRUCTURE: Final = re.compile(r"[{\[]|(?<![-\w])(?:data|stringData)(?![-\w])")
 _ALWAYS_SHOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 _CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
 _EVENT: Final = frozenset({"type", "object"})
@@ -137,14 +140,12 @@ def redacted_words(words: str, *, kind: str = "") -> str:
     Returns:
         The text up to where a hidden value may begin.
     """
-    found = _COPY_QUOTED.search(words)
-    if hides_content(kind):
-        found = min(
-            (one for one in (found, _STRUCTURE.search(words)) if one is not None),
-            key=lambda one: one.start(),
-            default=None,
-        )
-    return words if found is None else f"{words[: found.start()]}{REDACTED}"
+    copy = _COPY_QUOTED.search(words)
+    starts = [] if copy is None else [copy.start(copy.lastindex or 0)]
+    structure = _STRUCTURE.search(words) if hides_content(kind) else None
+    if structure is not None:
+        starts.append(structure.start())
+    return f"{words[: min(starts)]}{REDACTED}" if starts else words
 
 
 def hides_content(kind: str) -> bool:

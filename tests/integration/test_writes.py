@@ -460,3 +460,14 @@ async def test_no_secret_is_in_an_error_or_a_repr(
 
         texts = (repr(secret), repr(raised.value), repr(cluster), caplog.text)
         assert not [text for text in texts if "c2VjcmV0" in text]
+
+
+async def test_an_error_names_an_object_that_is_called_like_an_annotation(server: Server) -> None:
+    namespace = server.namespace()
+    body = CONFIG_MAPS.make("original-db", namespace)
+    async with server.connect() as cluster:
+        with pytest.raises(pyinformer.NotFoundError, match='"original-db" not found'):
+            await cluster.get("v1", "configmaps", f"{namespace}/original-db")
+        await cluster.create(body)
+        with pytest.raises(pyinformer.ConflictError, match='"original-db" already exists'):
+            await cluster.create(body)

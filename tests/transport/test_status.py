@@ -159,3 +159,60 @@ def test_a_cause_with_unbalanced_quotes_is_read_in_linear_time() -> None:
     assert isinstance(error, ApplyConflictError)
     assert [one.manager for one in error.conflicts] == [""]
     assert time.process_time() - began < 1.0, "every quote began a search of all the others"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'databases.example.com "original-db" is invalid: spec.size: Required value',
+        "failed to convert (shop/original-db; example.com/v1, Kind=Database): .spec.typo: unknown",
+        "the object shop/applied-2 is being deleted",
+        'configmaps "last-applied-by-bob" not found',
+        "cannot convert shop/last-applied-db",
+        "cannot convert shop/original.example.com",
+    ],
+)
+def test_a_name_that_looks_like_an_annotation_is_shown(words: str) -> None:
+    error = status_error(422, {}, msgspec.json.encode({"message": words}), request="PATCH /x")
+    assert error.message == words
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "example.com/last-applied-by-a-tool",
+        "x/last-applied",
+        "last-applied-config",
+        "kapp.k14s.io/original",
+        "kapp/original",
+        "kapp.k14s.io~1original",
+        "objectset.rio.cattle.io/applied",
+    ],
+)
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        'bad: map[{}:{{"data": "hunter2"}}]',
+        'bad: {{"{}":"hunter2"}}',
+        'bad: {{\\"{}\\":\\"hunter2\\"}}',
+        'bad: metadata.annotations[{}]: Invalid value: "hunter2"',
+        "bad: {}=hunter2",
+        "bad: {}. It was hunter2",
+        "bad: {} hunter2",
+    ],
+)
+def test_an_annotation_with_a_copy_is_hidden_however_it_is_quoted(key: str, quoted: str) -> None:
+    words = quoted.format(key)
+    error = status_error(500, {}, msgspec.json.encode({"message": words}), request="PATCH /x")
+    assert error.message.startswith("bad: ")
+    assert error.message.endswith("(redacted)")
+    assert "hunter2" not in str(error)
+
+
+def test_the_namespace_of_a_refused_list_of_secrets_is_shown() -> None:
+    words = (
+        'secrets is forbidden: User "a" cannot list resource "secrets" in the namespace "data-b"'
+    )
+    body = msgspec.json.encode({"message": words, "reason": "Forbidden"})
+    assert status_error(403, {}, body, request="list secrets.v1").message == words
