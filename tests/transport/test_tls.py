@@ -98,6 +98,77 @@ async def test_authority_data_takes_precedence_over_the_file(
             assert await connection.request("GET", "/a") == b"{}"
 
 
+def broken_block(kind: str) -> bytes:
+    """Return a PEM block that is not a certificate."""
+    good = trustme.CA().cert_pem.bytes()
+    return {
+        "cut": good[: len(good) // 2] + b"\n",
+        "no-base64": good.replace(b"\nMII", b"\n!!!"),
+        "cut-base64": good[:80] + b"\n-----END CERTIFICATE-----\n",
+        "no-der": b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        "empty": b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n",
+        "key": trustme.CA().private_key_pem.bytes(),
+        "remark": "# l'autorité\n".encode("latin-1"),
+    }[kind]
+
+
+_BROKEN = ("cut", "no-base64", "cut-base64", "no-der", "empty", "key", "remark")
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("kind", _BROKEN)
+async def test_a_block_of_a_bundle_that_cannot_be_read_is_left_out(
+    authority: trustme.CA, server_tls: ssl.SSLContext, tmp_path: Path, kind: str, order: str
+) -> None:
+    other, good = trustme.CA().cert_pem.bytes(), authority.cert_pem.bytes()
+    parts = [broken_block(kind), good] if order == "before" else [good, broken_block(kind)]
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(other + b"".join(parts))
+    configs = (
+        {"ca_file": str(bundle)},
+        {"ca_data": bundle.read_bytes().decode("utf-8", "replace")},
+    )
+    async with serving(always(response()), tls=server_tls) as server:
+        for trust in configs:
+            config = ClusterConfig(server=server.url, **trust)  # type: ignore[arg-type] # texts
+            async with connected("", config=config) as connection:
+                assert await connection.request("GET", "/a") == b"{}"
+                async with connection.stream("/w", watch=True) as body:
+                    assert await body.read() == b"{}"
+
+
+@pytest.mark.parametrize("kind", [*_BROKEN, "nothing"])
+def test_a_bundle_without_a_certificate_is_refused_and_never_means_those_of_the_system(
+    tmp_path: Path, kind: str
+) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(b"" if kind == "nothing" else broken_block(kind))
+    config = ClusterConfig(server="https://127.0.0.1:1", ca_file=str(bundle))
+    with pytest.raises(ConfigurationError, match="must have a certificate in PEM"):
+        config.ssl_context()
+
+
+@pytest.mark.parametrize("trusted", ["intermediate", "leaf"])
+async def test_what_is_trusted_need_not_be_a_root(trusted: str) -> None:
+    """As in Go, and as Python 3.13 has it; without it 3.11 and 3.12 want the root as well."""
+    middle = trustme.CA().create_child_ca()
+    leaf = middle.issue_cert("127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    leaf.configure_cert(tls)
+    pem = middle.cert_pem if trusted == "intermediate" else leaf.cert_chain_pems[0]
+    async with serving(always(response()), tls=tls) as server:
+        config = ClusterConfig(server=server.url, ca_data=pem.bytes().decode())
+        async with connected("", config=config) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+            async with connection.stream("/w", watch=True) as body:
+                assert await body.read() == b"{}"
+        other = trustme.CA().create_child_ca().cert_pem.bytes().decode()
+        config = ClusterConfig(server=server.url, ca_data=other)
+        async with connected("", config=config) as connection:
+            with pytest.raises(TLSVerificationError):
+                await connection.request("GET", "/a")
+
+
 async def test_a_wrong_authority_is_named_with_its_host(
     tmp_path: Path, server_tls: ssl.SSLContext
 ) -> None:

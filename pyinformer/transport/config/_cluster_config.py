@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, final
 from urllib.parse import quote, urlsplit
 
 from pyinformer.errors import ConfigurationError
+from pyinformer.transport.config._authorities import NoCertificateError, load_authorities
 from pyinformer.transport.config._credentials import ClientCertificate, Credentials, NoCredentials
+from pyinformer.transport.config._reasons import reason_of
 
 # What a header's name may consist of; other characters are percent-encoded (RFC 9110, 5.6.2).
 _HEADER_MARKS: Final = "!#$&'*+-.^_`|~"
@@ -112,6 +115,9 @@ class ClusterConfig:
         # Authorities that kubeadm and others made lack the key identifiers that Python 3.13
         # began to require; neither Go nor curl requires them.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        # As in Go, whatever the configuration trusts may end a chain: an intermediate authority, or
+        # the server's own certificate. Python sets this by itself from 3.13 on.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if not self.verify_tls:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -122,18 +128,24 @@ class ClusterConfig:
 
     def _context_with_authorities(self) -> ssl.SSLContext:
         """Return a context that trusts the authorities; one that will not verify loads none."""
-        if not (self.verify_tls or self.ca_data or self.ca_file):
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # those of the system take 20 ms
-            if keys := os.environ.get("SSLKEYLOGFILE"):  # as create_default_context does
-                context.keylog_filename = keys
+        if self.verify_tls and not (self.ca_data or self.ca_file):
+            return ssl.create_default_context()  # those of the system take 20 ms
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if keys := os.environ.get("SSLKEYLOGFILE"):  # as create_default_context does
+            context.keylog_filename = keys
+        if not (self.ca_data or self.ca_file):
             return context
-        # PEM data may have remarks in any encoding around it.
-        authorities = self.ca_data and self.ca_data.encode("ascii", "replace").decode()
+        where = "certificate authority data" if self.ca_data else f"{self.ca_file}"
         try:
-            return ssl.create_default_context(cafile=self.ca_file, cadata=authorities)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            where = "certificate authority data" if self.ca_data else f"{self.ca_file}"
-            raise ConfigurationError(self.source, f"{where}: {_reason(error)}") from error
+            pem = (self.ca_data or "").encode("utf-8", "replace")
+            load_authorities(context, pem or Path(self.ca_file or "").read_bytes())
+        except NoCertificateError:
+            reason = f"{where}: must have a certificate in PEM, and has none that can be read"
+        except OSError as error:
+            reason = f"{where}: {reason_of(error)}"
+        else:
+            return context
+        raise ConfigurationError(self.source, reason)
 
     def _load_client_certificate(
         self, context: ssl.SSLContext, certificate: ClientCertificate | None
@@ -149,7 +161,7 @@ class ClusterConfig:
                 # An encrypted key must not ask for its password on the terminal.
                 context.load_cert_chain(file, key_file, password=lambda: "")
         except (OSError, ValueError) as error:
-            raise ConfigurationError(self.source, f"{what}: {_reason(error)}") from error
+            raise ConfigurationError(self.source, f"{what}: {reason_of(error)}") from None
 
 
 def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
@@ -216,7 +228,3 @@ def _url_problem(what: str, url: str) -> str:
     if what == "server" and "@" in parts.netloc:  # it would be part of every error
         return f"server {shown!r} must not contain a name or a password; use credentials instead"
     return ""
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
