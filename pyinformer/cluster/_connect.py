@@ -96,7 +96,9 @@ async def connect(
     """
     _check_impersonation(impersonate_user, impersonate_groups)
     check_policy(kubeconfig_policy, has_kubeconfig=kubeconfig is not None)
-    found = await _config_of(kubeconfig, context, server, config, kubeconfig_policy)
+    found = await _config_of(
+        kubeconfig, context, server, config, policy=kubeconfig_policy, trust_env=trust_env
+    )
     if impersonate_user is not None:
         found = replace(
             found,
@@ -136,7 +138,9 @@ async def _config_of(
     context: str | None,
     server: str | None,
     config: ClusterConfig | ForeignClient | None,
+    *,
     policy: KubeconfigPolicy,
+    trust_env: bool,
 ) -> ClusterConfig:
     given = [value for value in (kubeconfig, server, config) if value is not None]
     if len(given) > 1 or (context is not None and (server is not None or config is not None)):
@@ -147,4 +151,4 @@ async def _config_of(
     if server is not None:
         return ClusterConfig(server=server, source="server=")
     path = None if kubeconfig is None else fspath(kubeconfig)
-    return await find_config(path, context=context, policy=policy)
+    return await find_config(path, context=context, policy=policy, trust_env=trust_env)

@@ -23,7 +23,6 @@ from pyinformer.transport import (
     TokenFileCredentials,
     find_config,
 )
-from pyinformer.transport.config._auth_provider import _expiry
 from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 from pyinformer.transport.http._authenticator import Authenticator
 from tests.transport.serving import connected, response, serving
@@ -418,34 +417,6 @@ async def test_a_refusal_of_a_proxy_shows_no_password_in_errors_and_tracebacks(
     shown = "".join(traceback.format_exception(error)) + repr(error.__cause__)
     assert SECRET not in shown
     assert base64.b64encode(f"jane:{SECRET}".encode()).decode() not in shown
-
-
-def id_token(name: str) -> str:
-    """Return a token of OpenID Connect, without a valid signature."""
-    parts = [{"alg": "none"}, {"sub": name, "exp": 4102444800}]
-    texts = [base64.urlsafe_b64encode(json.dumps(one).encode()) for one in parts]
-    return ".".join([*(text.decode().rstrip("=") for text in texts), "sig"])
-
-
-def test_the_expiry_of_an_openid_connect_token_is_read() -> None:
-    assert _expiry(f"Bearer {id_token('a')}") == 4102444800
-    for none in ("", "Bearer opaque", "Bearer a.b.c", "Bearer a.bnVsbA.c"):
-        assert _expiry(none) is None
-
-
-async def test_an_auth_provider_logs_in_again_after_a_refusal(tmp_path: Path) -> None:
-    def user(name: str) -> dict[str, Any]:
-        config = {"id-token": id_token(name), "idp-issuer-url": "https://i", "client-id": "c"}
-        return {"auth-provider": {"name": "oidc", "config": config}}
-
-    config = await find_config(whole(tmp_path / "config", user("old")))
-    first = await config.credentials.headers()
-    whole(tmp_path / "config", user("new"))
-    assert await config.credentials.headers() is first
-    config.credentials.invalidate()
-
-    assert first == {"Authorization": f"Bearer {id_token('old')}"}
-    assert await config.credentials.headers() == {"Authorization": f"Bearer {id_token('new')}"}
 
 
 def pair_of(name: str) -> dict[str, str]:

@@ -27,6 +27,7 @@ async def find_config(
     *,
     context: str | None = None,
     policy: KubeconfigPolicy = "trusted",
+    trust_env: bool = True,
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
     service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
@@ -39,6 +40,7 @@ async def find_config(
         context: the context in the kubeconfig; None for its current one. With a context only
             kubeconfigs are considered.
         policy: what the kubeconfig may make this process do; `data-only` needs a `kubeconfig`.
+        trust_env: whether a proxy of the environment leads to an auth provider of the kubeconfig.
         environ: the environment variables; None for those of this process.
         home: the home folder; None for the user's.
         service_account_folder: where a pod finds its service account.
@@ -57,13 +59,17 @@ async def find_config(
     check_policy(policy, has_kubeconfig=kubeconfig is not None)
     variables = os.environ if environ is None else environ
     if kubeconfig is not None:
-        return await kubeconfig_config(os.fspath(kubeconfig), context=context, policy=policy)
+        return await kubeconfig_config(
+            os.fspath(kubeconfig), context=context, policy=policy, trust_env=trust_env
+        )
     if variables.get("KUBECONFIG"):
         paths = variables["KUBECONFIG"]
-        return await kubeconfig_config(paths, context=context, named_by="KUBECONFIG=")
+        return await kubeconfig_config(
+            paths, context=context, named_by="KUBECONFIG=", trust_env=trust_env
+        )
     default = (home or _home(variables)) / ".kube" / "config"
     if default.exists() or context is not None:
-        return await kubeconfig_config(str(default), context=context)
+        return await kubeconfig_config(str(default), context=context, trust_env=trust_env)
     if variables.get(_HOST) and (service_account_folder / "token").exists():
         return in_cluster_config(variables, service_account_folder)
     searched = f"KUBECONFIG (not set), {default} (no such file), in-cluster (not in a pod)"

@@ -16,6 +16,7 @@ from typing import Protocol, final, runtime_checkable
 
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._login_outcomes import LoginOutcomes
+from pyinformer.transport.config._reasons import reason_of
 
 TOKEN_FILE_MAX_AGE_SECONDS = 60.0
 """How long a token that was read from a file is used: as in client-go, kubelet rotates in time."""
@@ -201,7 +202,7 @@ class TokenFileCredentials:
         try:
             token = self.path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(source, f"cannot be read: {error}") from error
+            raise ConfigurationError(source, f"cannot be read: {reason_of(error)}") from None
         if not token:
             raise ConfigurationError(source, "is empty")
         return _checked(f"Bearer {token}", source)

@@ -90,7 +90,9 @@ class ExecPlugin:
 
     def problem(self, reason: str) -> ConfigurationError:
         """Return the error for a problem with this plug-in."""
-        return ConfigurationError(self.source, f"{self.where}: exec {self.command}: {reason}")
+        return ConfigurationError(
+            self.source, f"{self.where}: exec {_shown(self.command)}: {reason}"
+        )
 
     def is_interactive(self, *, has_terminal: bool) -> bool:
         """Return whether the command is given the terminal.
@@ -183,7 +185,7 @@ def exec_plugin(user: Section, spec: Mapping[str, object], cluster: JSONObject) 
     Raises:
         ConfigurationError: the mapping does not describe a plug-in.
     """
-    section = Section(user.file, f"{user.where}: exec {spec.get('command', '')}", spec)
+    section = Section(user.file, f"{user.where}: exec {_shown(spec.get('command'))}".rstrip(), spec)
     command, version = section.text("command"), section.text("apiVersion")
     if not command:
         raise section.problem("command: is missing")
@@ -230,6 +232,11 @@ def last_lines(said: bytes, hidden: Iterable[str] = ()) -> str:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     shown = [_safe(line)[:_LINE_CHARS] for line in [one for one in lines if one][-_LAST_LINES:]]
     return " | ".join("".join(filter(str.isprintable, line)) for line in shown)
+
+
+def _shown(command: object) -> str:
+    """Return a command for errors, without options: they stand in `args`, but not everywhere."""
+    return command.partition(" -")[0] if isinstance(command, str) else ""
 
 
 def _safe(words: str) -> str:

@@ -23,6 +23,7 @@ import anyio
 from pyinformer.errors import ConfigurationError
 from pyinformer.tasks import run_in_daemon
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
+from pyinformer.transport.config._reasons import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +127,7 @@ def _start(
         record(
             1, "plugin_not_found_error" if isinstance(error, OSError) else "client_internal_error"
         )
-        raise _not_started(plugin, error) from error
+        raise _not_started(plugin, error) from None
 
 
 def _executable(command: str) -> str:
@@ -156,8 +157,7 @@ def _not_started(plugin: ExecPlugin, error: Exception) -> ConfigurationError:
     hint = f". {''.join(filter(str.isprintable, words))}" if words else ""  # no escape sequences
     if isinstance(error, FileNotFoundError):
         return plugin.problem(f"the command is not installed, or not in PATH{hint}")
-    reason = getattr(error, "strerror", None) or str(error)
-    return plugin.problem(f"the command cannot be run: {reason}{hint}")
+    return plugin.problem(f"the command cannot be run: {reason_of(error)}{hint}")
 
 
 def _error_output(words: IO[bytes], plugin: ExecPlugin, printed: bytes) -> str:

@@ -11,18 +11,19 @@ import inspect
 import ssl
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from pyinformer.errors import ConfigurationError, InvalidTypeError, LifecycleError
-from pyinformer.tasks import run_in_daemon
+from pyinformer.tasks import place_of
+from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._cluster_config import ClusterConfig, is_own_header
 from pyinformer.transport.config._credentials import StaticCredentials
 from pyinformer.transport.config._proxy_environment import is_listed
 from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 _BEARER: Final = "BearerToken"
 _GENERATED: Final = "OpenAPI-Generator/"  # how the User-Agent begins that a program did not set
@@ -91,7 +92,8 @@ def config_from_client(client: ForeignClient) -> ClusterConfig:
         trust_env=not hasattr(configuration, "no_proxy"),
         headers=tuple(_further(headers)),
         credentials=RenewingCredentials(
-            partial(_log_in, client, configuration, source, _BlockingCall()), each_request=True
+            partial(_log_in, client, configuration, source, BlockingCall("refresh_api_key_hook")),
+            each_request=True,
         ),
         source=source,
         **_impersonation(headers),
@@ -213,35 +215,11 @@ def _impersonation(headers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-@final
-class _BlockingCall:
-    """Calls a hook in a thread. It blocks one thread at most, also if its callers give up."""
-
-    def __init__(self) -> None:
-        self._running: asyncio.Future[Any] | None = None
-
-    async def run(self, ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - checked by the caller
-        """Return what the function returns; wait for an earlier call if that still runs.
-
-        Raises:
-            Exception: what it raised.
-
-        Cancellation:
-            Safe; the call in the thread ends on its own.
-        """
-        running = self._running
-        is_here = running is not None and running.get_loop() is asyncio.get_running_loop()
-        if running is None or running.done() or not is_here:
-            running = self._running = run_in_daemon("refresh_api_key_hook", ask)
-        await asyncio.wait((running,))
-        return running.result()
-
-
 async def _log_in(
     client: object,
     configuration: Any,  # noqa: ANN401
     source: str,
-    blocking: _BlockingCall,
+    blocking: BlockingCall[Any],
 ) -> Login:
     """Return what the other client would authenticate its next request with.
 
@@ -278,7 +256,7 @@ def _check_text(name: str, value: object, source: str) -> None:
 async def _api_key(
     configuration: Any,  # noqa: ANN401
     source: str,
-    blocking: _BlockingCall,
+    blocking: BlockingCall[Any],
 ) -> str | None:
     """Return the value of the Authorization header; None if the configuration has none.
 
@@ -296,8 +274,9 @@ async def _api_key(
             found = ask()
         else:  # it may run a command
             found = await blocking.run(ask)
-    except Exception as error:  # a hook is code of the program
-        kind = type(error).__name__
-        raise ConfigurationError(source, f"refresh_api_key_hook failed: {kind}: {error}") from error
+    except Exception as error:  # noqa: BLE001 - a hook is code of the program
+        # Its text may quote the token; the place leads to the cause.
+        reason = f"refresh_api_key_hook failed: {type(error).__name__} {place_of(error)}"
+        raise ConfigurationError(source, reason) from None
     value: str | None = found.get(_BEARER, {}).get("value")
     return value

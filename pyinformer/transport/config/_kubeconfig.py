@@ -1,8 +1,7 @@
 """Read a ClusterConfig from kubeconfig files, as kubectl does.
 
-Credentials have to be renewed for days, and the loader of kubernetes_asyncio takes more memory than
-a small program: it is used for auth providers only. An error names the file, the context, the entry
-and its key, and never a secret.
+Credentials have to be renewed for days. An error names the file, the context, the entry and its
+key, and never a secret.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ async def kubeconfig_config(
     context: str | None = None,
     named_by: str = "",
     policy: KubeconfigPolicy = "trusted",
+    trust_env: bool = True,
 ) -> ClusterConfig:
     """Read a kubeconfig.
 
@@ -53,6 +53,7 @@ async def kubeconfig_config(
         named_by: where the paths come from, for errors: `KUBECONFIG=`.
         policy: `data-only` refuses used entries that run a command, or name a file of this host or
             a host other than the server.
+        trust_env: whether an auth provider is reached by a proxy of the environment.
 
     Raises:
         ConfigurationNotFoundError: none of the files exists.
@@ -81,8 +82,13 @@ async def kubeconfig_config(
         now = KubeconfigFiles(present)
         return _allowed(now.referred(now.context(name)[1], "users", chosen.text("user")), policy)
 
-    info = _cluster_info(cluster)
-    found = KubeconfigUser(entry=user, cluster=info, files=present, context=name, again=again)
+    found = KubeconfigUser(
+        entry=user,
+        cluster=_cluster_info(cluster),
+        name=chosen.text("user"),
+        trust_env=trust_env,
+        again=again,
+    )
     config = replace(config, **await found.fields())
     if config.client_certificate_file:  # alone: its check must not load the system's authorities
         _check(replace(config, ca_file=None, ca_data=None, verify_tls=False), user)
@@ -152,7 +158,7 @@ def _check(config: ClusterConfig, section: Section) -> None:
     try:
         config.ssl_context()
     except ConfigurationError as error:
-        raise section.problem(error.reason) from error
+        raise section.problem(error.reason) from None
 
 
 def _cluster_info(cluster: Section) -> JSONObject:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer.errors import ConfigurationError
+from pyinformer.transport.config._reasons import reason_of
 
 if TYPE_CHECKING:
     import yaml
@@ -23,6 +25,8 @@ _Entry: TypeAlias = Mapping[str, object]
 
 LISTS: Final = ("clusters", "contexts", "users")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# What PyYAML lets through of values that a tag misnames, and of the 30th of February.
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 _MAX_DEPTH: Final = 100  # of which a kubeconfig needs 6, and its extensions a few more
 _MAX_VALUES: Final = 500_000  # 15,000 clusters with their contexts and users
 _LONGEST_STEP = 64  # a longer part of a path may be a key or a token, and is not shown
@@ -221,29 +225,90 @@ class KubeconfigFiles:
 
 
 def _read(file: str, *, may_be_empty: bool) -> _Entry:
-    import yaml
-
     try:
-        raw = Path(file).read_bytes()
-        # PowerShell's `>` writes UTF-16, and kubectl reads it.
-        text = raw.decode("utf-16" if raw[:2] in _UTF_16 else "utf-8-sig")
-        # The loader in C, where PyYAML has it; both make plain values only.
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        _check_shape(file, yaml.parse(text, loader))
-        content = yaml.load(text, loader)  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        last = text.rstrip().count("\n")  # an unclosed bracket is reported behind the end
-        line = f" (line {min(mark.line, last) + 1})" if mark else ""
-        raise ConfigurationError(file, f"is not YAML{line}") from None  # the cause quotes the file
+        text, _ = decoded(Path(file).read_bytes())
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigurationError(file, f"cannot be read: {reason}") from error
+        raise ConfigurationError(file, f"cannot be read: {reason_of(error)}") from None
+    content = first_document(file, text)
     if content is None and may_be_empty:
         return {}
     if not isinstance(content, dict):
         raise ConfigurationError(file, "is not a kubeconfig with clusters, contexts and users")
     return content
+
+
+def decoded(raw: bytes) -> tuple[str, str]:
+    """Return a file's text and its encoding; PowerShell's `>` writes UTF-16, and kubectl reads it.
+
+    Raises:
+        UnicodeDecodeError: the file is not text.
+    """
+    if raw.startswith(_UTF_16):
+        encoding = "utf-16"
+    else:
+        encoding = "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else "utf-8"
+    return raw.decode(encoding), encoding
+
+
+def first_document(file: str, text: str) -> object:
+    """Return the content of the first YAML document, as kubectl; None if it is empty.
+
+    What follows that document is not read.
+
+    Args:
+        file: the file, for errors.
+        text: its text.
+
+    Raises:
+        ConfigurationError: the document is not YAML, or too deep or too large to be loaded.
+    """
+    content: object = None
+    with _first(file, text) as loader:
+        node = loader.get_node() if loader.check_node() else None
+        if node is not None:
+            content = loader.construct_document(node)
+    return content
+
+
+def first_node(file: str, text: str) -> yaml.Node | None:
+    """Return the node of the first YAML document, with its place in the text.
+
+    Args:
+        file: the file, for errors.
+        text: its text.
+
+    Raises:
+        ConfigurationError: the document is not YAML, or too deep or too large to be loaded.
+    """
+    with _first(file, text) as loader:
+        return loader.get_node() if loader.check_node() else None
+
+
+@contextmanager
+def _first(file: str, text: str) -> Iterator[yaml.SafeLoader]:
+    """Lend a loader of a text whose first document is safe to load.
+
+    Raises:
+        ConfigurationError: the document is not YAML, or too deep or too large to be loaded.
+    """
+    import yaml
+
+    # The loader in C, where PyYAML has it; both make plain values only.
+    loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _check_shape(file, yaml.parse(text, loader))
+        lent = loader(text)
+        try:
+            yield lent
+        finally:
+            lent.dispose()
+    except ConfigurationError:
+        raise
+    except (yaml.YAMLError, *_UNREADABLE) as error:
+        mark = getattr(error, "problem_mark", None)
+        last = text.rstrip().count("\n")  # an unclosed bracket is reported behind the end
+        line = f" (line {min(mark.line, last) + 1})" if mark else ""
+        raise ConfigurationError(file, f"is not YAML{line}") from None  # the cause quotes the file
 
 
 def _check_shape(file: str, events: Iterable[yaml.Event]) -> None:
@@ -261,6 +326,8 @@ def _check_shape(file: str, events: Iterable[yaml.Event]) -> None:
     sizes: dict[str, int] = {}
     open_ones: list[tuple[str | None, int]] = [(None, 0)]  # the anchor, and the size so far
     for event in events:
+        if isinstance(event, yaml.DocumentEndEvent):
+            return  # as kubectl, which reads the first document only
         size = 0
         if isinstance(event, yaml.CollectionStartEvent):
             open_ones.append((event.anchor, 1))

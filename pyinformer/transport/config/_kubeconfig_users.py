@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from pyinformer.errors import ConfigurationError
@@ -21,6 +20,7 @@ from pyinformer.transport.config._credentials import (
     TokenFileCredentials,
 )
 from pyinformer.transport.config._login_outcomes import LoginOutcomes
+from pyinformer.transport.config._reasons import reason_of
 from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class KubeconfigUser:
     cluster: JSONObject
     """The description of the cluster, for exec plug-ins."""
 
-    files: list[str]
-    """The kubeconfig files, for auth providers."""
+    name: str
+    """The name of the entry, for auth providers."""
 
-    context: str
-    """The context, for auth providers."""
+    trust_env: bool
+    """Whether auth providers are reached by a proxy of the environment."""
 
     again: Callable[[], Section]
     """Reads the entry again."""
@@ -88,9 +88,15 @@ class KubeconfigUser:
             # As in client-go, UpdateTransportConfig of exec.go: a plug-in may ask the user.
             return None if _has_pair(entry) else self._exec(spec, outcomes)
         if entry.mapping("auth-provider"):
-            from pyinformer.transport.config._auth_provider import log_in_by_provider
+            from pyinformer.transport.config._oidc import OIDCLogin
 
-            return partial(log_in_by_provider, entry, self.files, self.context, _certificate(entry))
+            return OIDCLogin(
+                entry,
+                user=self.name,
+                certificate=_certificate(entry),
+                again=self.again,
+                trust_env=self.trust_env,
+            ).log_in
         return None
 
     def _exec(
@@ -186,5 +192,5 @@ def _check_certificate(certificate: ClientCertificate, problem: Callable[[str], 
     try:
         certificate.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise problem(f"client-certificate-data, client-key-data: {reason}") from error
+        reason = f"client-certificate-data, client-key-data: {reason_of(error)}"
+        raise problem(reason) from None

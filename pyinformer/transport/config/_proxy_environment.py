@@ -33,13 +33,13 @@ def with_environment_proxy(config: ClusterConfig, environment: Mapping[str, str]
     """
     if config.proxy_url is not None or not config.trust_env:
         return config
-    proxy, variable = _environment_proxy(config.server, environment)
+    proxy, variable = environment_proxy(config.server, environment)
     if not proxy:
         return config
     return replace(config, proxy_url=proxy, source=f"{config.source}, {variable}")
 
 
-def _environment_proxy(server: str, environment: Mapping[str, str]) -> tuple[str, str]:
+def environment_proxy(server: str, environment: Mapping[str, str]) -> tuple[str, str]:
     """Return the URL of the proxy for a server and the variable that names it.
 
     Both are empty if no proxy is to be used. Hosts that NO_PROXY lists, `localhost` and loopback
@@ -54,7 +54,7 @@ def _environment_proxy(server: str, environment: Mapping[str, str]) -> tuple[str
     """
     scheme = urlsplit(server).scheme
     variable, value = _first(environment, f"{scheme}_proxy")
-    if not value or _is_loopback(server) or is_listed(server, _first(environment, "no_proxy")[1]):
+    if not value or is_loopback(server) or is_listed(server, _first(environment, "no_proxy")[1]):
         return "", ""
     if scheme == "http" and environment.get("REQUEST_METHOD"):
         reason = (
@@ -105,7 +105,7 @@ def is_listed(server: str, no_proxy: str) -> bool:
     return any(_matches(entry, host, address, port) for entry in entries if entry)
 
 
-def _is_loopback(server: str) -> bool:
+def is_loopback(server: str) -> bool:
     host = urlsplit(server).hostname or ""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
