@@ -562,6 +562,15 @@ async def test_a_server_that_hangs_is_told_from_a_wrong_certificate() -> None:
     ]
 
 
+async def test_a_name_with_a_dot_at_its_end_is_checked_as_requests_do() -> None:
+    with APIServer(tls=True) as api:
+        config = ClusterConfig(
+            server=api.url, ca_file=str(api.ca_file), tls_server_name="localhost."
+        )
+        network = await measure_network(config, config.ssl_context(), timeout_seconds=100)
+    assert (network.error, network.step) == ("", "request")
+
+
 async def test_a_name_lookup_that_hangs_does_not_delay_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -176,7 +176,7 @@ class _Probe:
 
     @property
     def _name(self) -> str:
-        return self._config.tls_server_name or self._facts.host
+        return (self._config.tls_server_name or self._facts.host).removesuffix(".")  # as requests
 
 
 def clock_ahead(date: str, asked_at: float, answered_at: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,10 @@ _OWN_HEADERS: Final = {
     "host": "use server, and tls_server_name for the name in the certificate",
     "transfer-encoding": "each request sets it",
 }
+
+
+_REFUSED_IN_URLS: Final = re.compile(r"[\x00-\x20\x7f?#\\]")
+_NETLOC: Final = re.compile(r"(?:.*@)?[\w.~%:\[\]-]+")
 
 
 @final
@@ -94,6 +99,7 @@ class ClusterConfig:
         problem = (
             _url_problem("server", self.server)
             or (self.proxy_url and _url_problem("proxy", self.proxy_url))
+            or _server_name_problem(self.tls_server_name)
             or _impersonation_problem(self)
             or _header_problem(self.headers)
         )
@@ -184,6 +190,19 @@ def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _server_name_problem(name: str | None) -> str:
+    """Return why TLS cannot check a certificate for a name; empty if it can."""
+    if not name:
+        return ""
+    try:
+        is_name = not name.startswith(".") and bool(name.encode("idna"))
+    except UnicodeError:
+        is_name = False
+    if not is_name or _REFUSED_IN_URLS.search(name):
+        return f"tls_server_name must be the name of a host, got {name!r}"
+    return ""
+
+
 def _impersonation_problem(config: ClusterConfig) -> str:
     """Return why the impersonation settings cannot be used; empty if they can."""
     if isinstance(config.impersonate_groups, str):  # would be one group for each letter
@@ -223,7 +242,8 @@ def _url_problem(what: str, url: str) -> str:
     except ValueError:
         return f"{what} {shown!r} is not an http or https URL with a host"
     is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
-    if not is_usable or parts.query or parts.fragment:
+    # urlsplit drops blanks and line ends, and an empty query: other readers of URLs do not.
+    if not is_usable or _REFUSED_IN_URLS.search(url) or not _NETLOC.fullmatch(parts.netloc):
         return f"{what} {shown!r} is not an http or https URL with a host"
     if what == "server" and "@" in parts.netloc:  # it would be part of every error
         return f"server {shown!r} must not contain a name or a password; use credentials instead"

@@ -238,7 +238,7 @@ def is_jwt(token: str) -> bool:
 
 
 def _expiry(token: str) -> float | None:
-    """Return when an id token expires; None if it does not say so."""
+    """Return when an id token expires; None if it has none."""
     part = token.split(".")[1] if is_jwt(token) else ""
     try:
         claims = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))

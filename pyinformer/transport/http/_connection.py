@@ -58,6 +58,7 @@ from pyinformer.transport.http._responses import (
     successful,
 )
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
+from pyinformer.transport.http._url import name_for_tls, request_url
 from pyinformer.transport.http._watch_request import open_watch, request_message, send_again
 from pyinformer.transport.http._watch_response import WatchResponse
 from pyinformer.transport.http._watch_transport import RECEIVE_BYTES
@@ -131,7 +132,8 @@ class Connection:
         self._authenticator = Authenticator(config, metrics=metrics)
         remember_tokens(self, proxy_login(config))  # the proxy may quote it in its answer
         self._dialer = Dialer(self._options, metrics=metrics)
-        self._server = config.server.rstrip("/")
+        self._server = request_url(config.server)
+        self._tls_name = name_for_tls(config.tls_server_name or urlsplit(self._server).hostname)
         self._requests = asyncio.Semaphore(self._options.max_request_connections)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: dict[WatchResponse, ssl.SSLContext | None] = {}  # and lists
@@ -331,7 +333,7 @@ class Connection:
                     self._server + LIVENESS_PATH,
                     ssl=self._authenticator.ssl_context(asyncio.get_running_loop().time()) or True,
                     allow_redirects=False,
-                    server_hostname=self._config.tls_server_name,
+                    server_hostname=self._tls_name,
                     proxy=self._config.proxy_url,
                 )
                 response.close()
@@ -522,7 +524,7 @@ class Connection:
             # Part of the pool's key: a connection of another context is not used.
             ssl=context if context is not None else True,
             allow_redirects=False,
-            server_hostname=self._config.tls_server_name,
+            server_hostname=self._tls_name,
             proxy=self._config.proxy_url,
             middlewares=() if request.method == "GET" else (send_once,),
         )
@@ -563,7 +565,7 @@ class Connection:
                 message,
                 pending,
                 context=context,
-                server_name=self._config.tls_server_name,
+                server_name=self._tls_name,
                 dialer=self._dialer,
                 room=self._receive_room,
             )

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pyinformer.errors import ConfigurationError, RequestTimeoutError, TransportError
 from pyinformer.transport.http._errors import connect_error
+from pyinformer.transport.http._url import host_header
 from pyinformer.transport.http._watch_transport import WatchTransport
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ async def open_watch(
     request: PendingRequest,
     *,
     context: ssl.SSLContext | None,
-    server_name: str | None,
+    server_name: str,
     dialer: Dialer,
     room: memoryview,
 ) -> None:
@@ -42,7 +43,7 @@ async def open_watch(
         message: the request, from `request_message`.
         request: the URL without its query; its step is set to what is waited for.
         context: the TLS settings; None for plain HTTP.
-        server_name: the name that the certificate must have; None for the URL's host.
+        server_name: the name that the certificate must have.
         dialer: connects the socket.
         room: for what is received under TLS; see WatchTransport.
 
@@ -62,7 +63,7 @@ async def open_watch(
             if context is not None:
                 request.step = f"the TLS handshake with {host}:{port}"
             try:
-                name = (server_name or host) if context is not None else None
+                name = server_name if context is not None else None
                 await _open_transport(sock, response, room, context=context, server_name=name)
             except BaseException:
                 sock.close()
@@ -146,7 +147,7 @@ def request_message(target: str, headers: Sequence[tuple[str, str]]) -> bytes:
     """
     parts = urlsplit(target)
     path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-    lines = [f"GET {path} HTTP/1.1", f"Host: {parts.netloc}"]
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host_header(parts)}"]
     lines += [f"{name}: {value}" for name, value in headers]
     if any("\r" in line or "\n" in line for line in lines):
         raise ConfigurationError("credentials", "a header must not contain a line break")

@@ -1,0 +1,58 @@
+"""The URL of a server in the form that requests have: one rule for both HTTP clients.
+
+Two clients that read one text by rules of their own reach different servers, or only one of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+# What a path may consist of beside letters and digits, and the `%` of what is quoted already.
+_PATH: Final = "/%:@!$&'()*+,;=~"
+
+
+def request_url(server: str) -> str:
+    """Return a server's URL as requests begin, without a slash at its end.
+
+    The host is in ASCII, as names are looked up and sent; the path is quoted. A host with a dot at
+    its end keeps it: such a name is looked up as it is, without the search list of the system.
+
+    Args:
+        server: the URL of a checked configuration.
+    """
+    parts = urlsplit(server)
+    name, netloc = parts.hostname or "", parts.netloc
+    if not name.isascii():
+        port = f":{parts.port}" if parts.port is not None else ""
+        netloc = f"{_ascii(name)}{port}"
+    url = urlunsplit((parts.scheme, netloc, quote(parts.path, safe=_PATH), "", ""))
+    return url.rstrip("/")
+
+
+def name_for_tls(host: str | None) -> str:
+    """Return a host as certificates name it: without the dot of an absolute name, as in Go."""
+    return (host or "").removesuffix(".")
+
+
+def host_header(parts: SplitResult) -> str:
+    """Return the value of the Host header: the authority of the URL, without such a dot.
+
+    Args:
+        parts: the URL of a request.
+    """
+    name, colon, port = parts.netloc.rpartition(":")
+    if not colon or port.endswith("]"):  # of an IPv6 address
+        return name_for_tls(parts.netloc)
+    return f"{name_for_tls(name)}:{port}"
+
+
+def _ascii(host: str) -> str:
+    """Return a name as DNS has it; one that DNS cannot have is left as it is, and not found."""
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return host
