@@ -106,6 +106,7 @@ __all__ = [
     "RecordingFileError",
     "RecordingFormatError",
     "RecordingVersionError",
+    "RefusalCause",
     "ReplayDivergedError",
     "RequestTimeoutError",
     "ResourceExpiredError",
@@ -488,6 +489,19 @@ class FieldConflict(NamedTuple):
     """Its manager; empty if the server does not name it."""
 
 
+class RefusalCause(NamedTuple):
+    """Why a server refused a request, without any value of the object."""
+
+    reason: str
+    """Such as `FieldValueInvalid`, or `field not declared in schema`; may be empty."""
+
+    field: str
+    """The path of the field, such as `spec.replicas`; empty if it is not about one."""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.field, self.reason)))
+
+
 class APIStatusError(InformerError):
     """The server refused a request.
 
@@ -503,6 +517,8 @@ class APIStatusError(InformerError):
         conflicts: of a 409 to a server-side apply, the fields of other managers.
         names_object: whether the Status names the object that it is about. A 404 that names none
             is about the resource: the server does not serve it.
+        refusal_causes: the reasons with the fields that they are about, at most eight; logs show
+            them, but not `message`, which may quote the object.
     """
 
     def __init__(
@@ -517,6 +533,7 @@ class APIStatusError(InformerError):
         needed: str = "",
         conflicts: Sequence[FieldConflict] = (),
         names_object: bool = False,
+        refusal_causes: Sequence[RefusalCause] = (),
     ) -> None:
         self.status = status
         self.reason = reason
@@ -529,6 +546,7 @@ class APIStatusError(InformerError):
         self.needed = needed
         self.conflicts: tuple[FieldConflict, ...] = tuple(conflicts)
         self.names_object = names_object
+        self.refusal_causes: tuple[RefusalCause, ...] = tuple(refusal_causes)
         label = f"{status} {reason}".rstrip()
         if message.startswith(f"{label} "):  # Go's own handler says "404 page not found"
             label = ""

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
-from pyinformer._printable import printable
+from pyinformer._printable import printable, shortened
 from pyinformer.controller._result import Result
-from pyinformer.errors import FencedError, ForbiddenError, RetryAfter, TerminalError
+from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
+from pyinformer.tasks import refusal_text
 
 if TYPE_CHECKING:
     from pyinformer.sources import Request, RequestId
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 OutcomeKind: TypeAlias = Literal["success", "requeue", "error", "retry_after", "terminal"]
 
 _COMPARED: Final = 1_000  # failing keys among which the worst are looked for, in 0.1 ms
+_MAX_SHOWN_CHARS: Final = 300  # of a refusal; one is kept for each failing key
 _DOUBLINGS = 64  # more would overflow a float before it is compared with the maximum
 
 
@@ -180,14 +182,13 @@ def only_cause(error: BaseException) -> BaseException:
 
 
 def shown_error(error: BaseException) -> str:
-    """Return what a status shows of an error: its type, and of a 403 the right that is missing.
+    """Return what a status shows of an error: its type, and why a server refused a request.
 
     Other texts may quote an object.
     """
     name = type(error).__name__
-    if isinstance(error, ForbiddenError) and error.needed:
-        return printable(f"{name} ({error.needed})")
-    return name
+    why = refusal_text(error) if isinstance(error, APIStatusError) else ""
+    return printable(f"{name} ({shortened(why, _MAX_SHOWN_CHARS)})") if why else name
 
 
 def _wanted_seconds(error: BaseException) -> float | None:

@@ -6,6 +6,7 @@ from pyinformer.tasks._failures import (
     causes_text,
     check_log_exceptions,
     error_text,
+    refusal_text,
     repeats_text,
     trace_text,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "on_sigusr1",
     "place_of",
     "program_runner",
+    "refusal_text",
     "released_time",
     "repeats_text",
     "run_in_daemon",

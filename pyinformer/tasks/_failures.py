@@ -15,7 +15,6 @@ from pyinformer._printable import Lines, printable, shortened
 from pyinformer.errors import (
     APIStatusError,
     ApplyConflictError,
-    ForbiddenError,
     InformerError,
     InvalidArgumentError,
     RetryAfter,
@@ -31,6 +30,8 @@ _MAX_MEMBERS: Final = 4  # of one group
 _MAX_TEXT_CHARS: Final = 1_000  # of one error's text
 _MAX_CONFLICTS: Final = 3  # fields of an apply in one text
 _MAX_FIELD_CHARS: Final = 100  # of a field or its manager; the cure has to fit in the text
+_MAX_CAUSES: Final = 4  # of a refusal
+_MAX_CAUSE_CHARS: Final = 150
 _MAX_FRAMES: Final = 20  # of one error, the innermost
 _PERIOD_SECONDS: Final = 60.0
 _MAX_KINDS: Final = 64  # a program may make classes without end
@@ -173,9 +174,8 @@ def _text_of(error: BaseException, shown: LogExceptions) -> str:
         if shown == "full":
             return str(error)
         if isinstance(error, APIStatusError):  # the server's message may quote the object
-            advice = error.needed if isinstance(error, ForbiddenError) else _conflicts_text(error)
             answer = f"{error.request}: {error.status} {error.reason}".rstrip()
-            return f"{answer}; {advice}" if advice else answer
+            return "; ".join(filter(None, (answer, refusal_text(error))))
         if isinstance(error, TerminalError | RetryAfter):
             return error.reason
         is_ours = type(error).__module__.partition(".")[0] == _PACKAGE
@@ -184,10 +184,20 @@ def _text_of(error: BaseException, shown: LogExceptions) -> str:
         return ""
 
 
-def _conflicts_text(error: APIStatusError) -> str:
-    """Return which managers own the fields of an apply, and the cure; empty if none do."""
-    if not isinstance(error, ApplyConflictError):
-        return ""
+def refusal_text(error: APIStatusError) -> str:
+    """Return why a server refused a request, and the cure if one is known; empty if unknown.
+
+    No value of an object is in it, unlike in the server's message.
+    """
+    if isinstance(error, ApplyConflictError):
+        return _conflicts_text(error)
+    shown = [shortened(str(one), _MAX_CAUSE_CHARS) for one in error.refusal_causes[:_MAX_CAUSES]]
+    if len(error.refusal_causes) > _MAX_CAUSES:
+        shown.append(f"and {len(error.refusal_causes) - _MAX_CAUSES} more")
+    return "; ".join(filter(None, (", ".join(shown), error.needed)))
+
+
+def _conflicts_text(error: ApplyConflictError) -> str:
     shown = [
         f"{shortened(manager, _MAX_FIELD_CHARS) or 'another manager'} owns"
         f" {shortened(field, _MAX_FIELD_CHARS)}"

@@ -23,6 +23,7 @@ from pyinformer.errors import (
     ForbiddenError,
     status_error_class,
 )
+from pyinformer.transport._refusal_causes import refusal_causes
 
 MAX_MESSAGE_CHARS: Final = 500
 NO_SERVER_BEHIND: Final = frozenset({502, 503, 504})
@@ -112,6 +113,7 @@ def _error(
         needed=needed if kind is ForbiddenError and not _by_admission(message) else "",
         conflicts=conflicts,
         names_object=bool(details.get("name")),
+        refusal_causes=refusal_causes(details, fields.get("message")),
     )
 
 

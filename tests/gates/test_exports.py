@@ -231,6 +231,7 @@ PUBLIC: dict[str, list[str]] = {
         "RecordingFileError",
         "RecordingFormatError",
         "RecordingVersionError",
+        "RefusalCause",
         "ReplayDivergedError",
         "RequestTimeoutError",
         "ResourceExpiredError",

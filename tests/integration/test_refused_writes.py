@@ -1,0 +1,67 @@
+"""What the log line of a refused write shows: reason, causes and fields, and no value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyinformer
+from pyinformer import Request
+from pyinformer.errors import InvalidError, RefusalCause
+from tests.integration.servers import RealServer
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import KubeAPIServer
+    from tests.integration.servers import Server
+
+
+async def test_the_log_line_of_an_invalid_object_names_its_fields(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "forty-one", "controller": True}
+    metadata: JSONObject = {
+        "name": "a",
+        "namespace": server.namespace(),
+        "ownerReferences": [{**owner, "uid": "1"}, {**owner, "uid": "2"}],
+    }
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    async with server.connect() as cluster:
+
+        async def write(*_: object) -> None:
+            await cluster.create(body)
+
+        controller = pyinformer.Controller("writer", write)
+        outcome = await controller.reconcile_once(Request("a"))
+    assert isinstance(outcome.error, InvalidError)
+    assert outcome.error.refusal_causes == (
+        RefusalCause("FieldValueInvalid", "metadata.ownerReferences"),
+    )
+    (line,) = (one.message for one in caplog.records if one.name == "pyinformer.controller")
+    assert "422 Invalid; metadata.ownerReferences: FieldValueInvalid" in line
+    assert "forty-one" not in line
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_the_log_line_of_an_apply_with_a_typo_names_the_field(
+    kube_apiserver: KubeAPIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A real server answers with 500 and no causes, on an object with any name."""
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "original-db", "namespace": "default"},
+        "spec": {"replica": 41},
+    }
+    async with RealServer(kube_apiserver).connect() as cluster:
+
+        async def write(*_: object) -> None:
+            await cluster.apply(body, field_manager="test")
+
+        outcome = await pyinformer.Controller("writer", write).reconcile_once(Request("a"))
+    assert "default/original-db" in str(outcome.error)
+    assert ".spec.replica: field not declared in schema" in caplog.text
+    (line,) = (one.message for one in caplog.records if one.name == "pyinformer.controller")
+    assert "41" not in line
