@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, final
 from urllib.parse import unquote
@@ -151,6 +151,7 @@ class _MemoryReply:
         content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
         length: int | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.headers = headers or {}
         await self.start(status)

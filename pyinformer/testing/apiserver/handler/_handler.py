@@ -364,7 +364,7 @@ class RequestHandler:
             body=await call.read(),
         )
         status, body = write.perform(self._backend.writes, self._backend.storage)
-        await reply.send(status, [body], length=len(body))
+        await reply.send(status, [body], length=len(body), warnings=write.warnings)
 
 
 def _record(call: HandlerCall, route: Route, query: dict[str, str], now: float) -> RequestRecord:

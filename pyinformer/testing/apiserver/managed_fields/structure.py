@@ -67,6 +67,12 @@ def _element(item: JSONValue, keys: tuple[str, ...]) -> str | None:
     return None if identity is None else field_sets.keyed(identity)
 
 
+def item_text(item: JSONValue, shape: Shape, number: int) -> str:
+    """Return the place of a list item in messages: `[name="a"]`, or `[0]` in an atomic list."""
+    element = None if shape.list_keys is None else _element(item, shape.list_keys)
+    return f"[{number}]" if element is None else field_sets.element_text(element)
+
+
 def fields_of(value: JSONValue, shape: Shape) -> set[Path]:
     """Return the fields that a configuration claims for its author."""
     found: set[Path] = set()

@@ -13,13 +13,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Final, TypeAlias
 
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.resources import ResourceType
+from pyinformer.testing.apiserver.storage import go_json
 
 _UNKNOWN: Final = "<unknown>"
 _NONE: Final = "<none>"
+_INVALID: Final = "<invalid>"
+_NO_VALUE: Final = "<no value>"
+_LARGEST_INTEGER: Final = 2.0**63
+_SMALLEST_PLAIN, _LARGEST_PLAIN = -4, 6  # the exponents of floats that are written without one
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
 _STEP: Final = re.compile(
     r"""\.?(?:\['(?P<quoted>(?:[^'\\]|\\.)+)'\]|\[(?P<index>\d+)\]|\[\?\(@\.(?P<key>[\w.]+)\s*==\s*
@@ -69,7 +75,7 @@ def human_duration(seconds: float) -> str:
     """
     whole = int(seconds)
     if whole < 0:
-        return "0s" if whole >= -1 else "<invalid>"
+        return "0s" if whole >= -1 else _INVALID
     for below, unit, name, smaller, smaller_name in _DURATIONS:
         if whole < below:
             rest = whole % unit // smaller if smaller else 0
@@ -121,14 +127,21 @@ def _at(path: str, default: JSONValue = "") -> Cell:
 
 def _age(*paths: str) -> Cell:
     def cell(obj: JSONObject, now: datetime) -> JSONValue:
-        for path in paths:
-            for text in find_all(obj, path):
-                if text:
-                    since = datetime.fromisoformat(str(text))
-                    return human_duration((now - since).total_seconds())
-        return _UNKNOWN
+        found = (one for path in paths for one in find_all(obj, path) if one)
+        return _time_since(next(found, ""), now)
 
     return cell
+
+
+def _time_since(value: JSONValue, now: datetime) -> str:
+    """Format the time since an RFC 3339 time; a test may have stored any other text."""
+    if not value:
+        return _UNKNOWN
+    try:
+        since = datetime.fromisoformat(value if isinstance(value, str) else "")
+        return human_duration((now - since).total_seconds())
+    except (ValueError, TypeError):  # not a time, or one without a time zone
+        return _INVALID
 
 
 def _count(*paths: str) -> Cell:
@@ -159,12 +172,8 @@ def _custom(column: JSONObject) -> Column:
     path, kind = str(column.get("jsonPath", "")), str(column.get("type", "string"))
 
     def cell(obj: JSONObject, now: datetime) -> JSONValue:
-        if kind == "date":
-            return _age(path)(obj, now)
-        found = [one for one in find_all(obj, path) if one is not None]
-        if not found:
-            return None
-        return str(found[0]) if kind == "string" else found[0]
+        found = find_all(obj, path)
+        return _custom_cell(kind, found[0], now) if found else None
 
     return Column(
         str(column.get("name", "")),
@@ -174,6 +183,52 @@ def _custom(column: JSONObject) -> Column:
         str(column.get("description") or ""),
         int(column.get("priority") or 0),
     )
+
+
+def _custom_cell(kind: str, value: JSONValue, now: datetime) -> JSONValue:
+    """Return the cell of a custom column; a value of another type than the column's has none.
+
+    Source:
+        apiextensions-apiserver pkg/registry/customresource/tableconvertor, cellForJSONValue;
+        client-go util/jsonpath, PrintResults.
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    match kind:
+        case "string":
+            return _go_text(value)
+        case "date":
+            return _time_since(value, now) if isinstance(value, str) else None
+        case "integer" if is_number:
+            return int(value)
+        case "number" if is_number:
+            return value
+        case "boolean" if isinstance(value, bool):
+            return value
+    return None
+
+
+def _go_text(value: JSONValue) -> str:
+    """Format a value as Go's fmt does, and a list or map as JSON."""
+    if value is None:
+        return _NO_VALUE
+    if isinstance(value, (dict, list)):
+        return go_json(value).decode()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _go_float(value) if isinstance(value, float) else str(value)
+
+
+def _go_float(value: float) -> str:
+    """Format a number as Go's %v does a float: shortest, and with an exponent from 1e6 on."""
+    if value.is_integer() and abs(value) < _LARGEST_INTEGER:
+        return str(int(value))
+    sign, digits, _ = Decimal(repr(value)).normalize().as_tuple()
+    exponent = Decimal(repr(value)).adjusted()
+    if _SMALLEST_PLAIN <= exponent < _LARGEST_PLAIN:
+        return format(Decimal(repr(value)), "f")
+    text = "".join(map(str, digits))
+    mantissa = f"{text[0]}.{text[1:]}" if text[1:] else text
+    return f"{'-' if sign else ''}{mantissa}e{exponent:+03d}"
 
 
 def _pod_status(obj: JSONObject, _: datetime) -> JSONValue:

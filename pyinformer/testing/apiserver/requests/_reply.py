@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from pyinformer.testing.apiserver.requests.failures import Failure
@@ -38,6 +38,7 @@ class Reply(Protocol):
         content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
         length: int | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         """Send a whole answer.
 
@@ -47,6 +48,7 @@ class Reply(Protocol):
             content_type: the media type of the body.
             headers: further headers.
             length: the length of the body in bytes, if known.
+            warnings: what the client is warned of: one header `Warning` each.
 
         Cancellation:
             Safe; the client is gone then.

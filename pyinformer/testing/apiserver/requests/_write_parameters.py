@@ -19,6 +19,7 @@ _KINDS = {
     "deletecollection": "DeleteOptions",
 }
 _PROPAGATIONS = ("", "Foreground", "Background", "Orphan")
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _LONGEST_MANAGER_BYTES = 128
 KIT_MANAGER = "pyinformer-testing"
 """The field manager of writes by the kit itself; its HTTP client sends it as User-Agent, too."""
@@ -78,6 +79,11 @@ def parse_write_parameters(
     if any(one != "All" for one in asked):
         sentence = f'Unsupported value: ["{asked[0]}"]: supported values: "All"'
         causes.append(("FieldValueNotSupported", "dryRun", sentence))
+    validation = query.get("fieldValidation", "")
+    if validation not in _VALIDATIONS:
+        supported = ", ".join(f'"{one}"' for one in _VALIDATIONS)
+        sentence = f'Unsupported value: "{validation}": supported values: {supported}'
+        causes.append(("FieldValueNotSupported", "fieldValidation", sentence))
     if propagation not in _PROPAGATIONS:
         supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
         sentence = f'Unsupported value: "{propagation}": {supported}'

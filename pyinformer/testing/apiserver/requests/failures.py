@@ -122,9 +122,11 @@ def not_found(resource: ResourceType, name: str) -> Failure:
     return Failure(404, message, details=_details(resource, name))
 
 
-def already_exists(resource: ResourceType, name: str) -> Failure:
+def already_exists(resource: ResourceType, name: str, *, is_being_deleted: bool = False) -> Failure:
     """Return the 409 for a name that an object already has."""
     message = f'{resource.qualified_name} "{name}" already exists'
+    if is_being_deleted:
+        message = f"object is being deleted: {message}"
     return Failure(409, message, reason="AlreadyExists", details=_details(resource, name))
 
 
@@ -138,6 +140,13 @@ def terminating(resource: ResourceType, namespace: str, name: str) -> Failure:
     }
     details = {**_details(resource, name), "causes": [cause]}
     return Failure(403, f'{resource.qualified_name} "{name}" is forbidden: {why}', details=details)
+
+
+def definition_terminating(resource: ResourceType, name: str) -> Failure:
+    """Return the 403 for an object whose definition is being deleted."""
+    why = "create not allowed while custom resource definition is terminating"
+    message = f'{resource.qualified_name} "{name}" is forbidden: {why}'
+    return Failure(403, message, details=_details(resource, name))
 
 
 def conflict(resource: ResourceType, name: str, why: str) -> Failure:

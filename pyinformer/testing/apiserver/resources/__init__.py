@@ -1,6 +1,11 @@
 """The resource types that the embedded server serves, and what it answers about them."""
 
 from pyinformer.testing.apiserver.resources._aggregated_discovery import CONTENT_TYPE, aggregated
+from pyinformer.testing.apiserver.resources._built_in_types import (
+    GO_TYPE,
+    built_in_schema,
+    metadata_schema,
+)
 from pyinformer.testing.apiserver.resources._discovery import discover
 from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, Shape, identity_of
 from pyinformer.testing.apiserver.resources._names import ScalePaths
@@ -15,6 +20,7 @@ from pyinformer.testing.apiserver.resources._resource_types import (
 __all__ = [
     "BUILT_IN",
     "CONTENT_TYPE",
+    "GO_TYPE",
     "BuiltInShape",
     "ListShape",
     "Registry",
@@ -22,7 +28,9 @@ __all__ = [
     "ScalePaths",
     "Shape",
     "aggregated",
+    "built_in_schema",
     "discover",
     "identity_of",
+    "metadata_schema",
     "openapi_v2",
 ]

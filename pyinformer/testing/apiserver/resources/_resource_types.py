@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from pyinformer.apimachinery import JSONObject
+from pyinformer.testing.apiserver.resources._built_in_types import built_in_schema
 from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, SchemaShape, Shape
 from pyinformer.testing.apiserver.resources._names import (
     CATEGORIES,
@@ -115,6 +116,13 @@ class ResourceType:
     def has_generation(self) -> bool:
         """Whether its objects have a metadata.generation."""
         return self.list_shape == "custom" or self.qualified_name in _WITH_GENERATION
+
+    @cached_property
+    def object_schema(self) -> JSONObject:
+        """The schema of its objects: that of a custom resource, or of the built-in type; or {}."""
+        if self.schema or self.list_shape == "custom":
+            return self.schema
+        return built_in_schema(self.group, self.version, self.kind)
 
     @cached_property
     def shape(self) -> Shape:

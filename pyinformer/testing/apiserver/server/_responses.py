@@ -9,14 +9,22 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aiohttp import web
 
 from pyinformer.testing.apiserver.requests import Cut, Failure, Fault, FaultScript, scripted_failure
 
 _JSON = "application/json"
+_MOST_WARNINGS = 64
+_LONGEST_WARNING = 256  # characters, as in kube-apiserver
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER, zero seconds: closing sends RST
+
+
+def _warning(text: str) -> str:
+    """Return the value of a Warning header, as Kubernetes writes it."""
+    quoted = text[:_LONGEST_WARNING].replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'
 
 
 class ResponseCut(Exception):  # noqa: N818 - it ends a request and is never reported
@@ -56,6 +64,7 @@ class Response:
         self._answered = answered
         self._stream: web.StreamResponse | None = None
         self._sent = 0
+        self._warnings: tuple[str, ...] = ()
         stall, cut = self._fault.stall_after_bytes, self._fault.cut_after_bytes
         self._stall_at = stall if isinstance(stall, int) else None
         self._cut_at = cut if isinstance(cut, int) else None
@@ -105,6 +114,7 @@ class Response:
         content_type: str = _JSON,
         headers: Mapping[str, str] | None = None,
         length: int | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         """Send a whole answer.
 
@@ -114,10 +124,12 @@ class Response:
             content_type: the media type of the body.
             headers: further headers.
             length: the length of the body in bytes; None sends it in chunks.
+            warnings: what the client is warned of: one header `Warning` each.
 
         Cancellation:
             Safe; the client is gone then.
         """
+        self._warnings = tuple(map(_warning, filter(str.isprintable, warnings)))[:_MOST_WARNINGS]
         await self.start(status, content_type=content_type, headers=headers, length=length)
         for piece in body:
             await self.write(piece)
@@ -138,6 +150,7 @@ class Response:
         """
         stream = web.StreamResponse(status=status, headers={"Cache-Control": "no-cache, private"})
         stream.headers.update(headers or {})
+        stream.headers.extend([("Warning", one) for one in self._warnings])
         stream.headers["Content-Type"] = content_type
         is_faulty = self._cut_at is not None or self._stall_at is not None or self._fault.frames
         if length is None or is_faulty:

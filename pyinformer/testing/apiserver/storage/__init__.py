@@ -11,7 +11,13 @@ from pyinformer.testing.apiserver.storage._changes import (
 )
 from pyinformer.testing.apiserver.storage._follower import Follower
 from pyinformer.testing.apiserver.storage._leases import Leases
-from pyinformer.testing.apiserver.storage._objects import Record, key_of, make_record, merge_patch
+from pyinformer.testing.apiserver.storage._objects import (
+    Record,
+    go_json,
+    key_of,
+    make_record,
+    merge_patch,
+)
 from pyinformer.testing.apiserver.storage._pod_logs import ContainerLog, LogLine, PodLogs
 from pyinformer.testing.apiserver.storage._selection import Selection
 from pyinformer.testing.apiserver.storage._storage import (
@@ -37,6 +43,7 @@ __all__ = [
     "Storage",
     "StoredChange",
     "Subscription",
+    "go_json",
     "key_of",
     "make_record",
     "merge_patch",

@@ -118,6 +118,11 @@ def key_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
+def go_json(value: JSONValue) -> bytes:
+    """Encode a value as Go encodes maps: sorted, and with escapes that HTML needs."""
+    return _escaped(_encode_sorted(value))
+
+
 def merge_patch(target: JSONValue, patch: JSONValue) -> JSONValue:
     """Apply a JSON merge patch (RFC 7386); neither argument is changed."""
     if not isinstance(patch, dict):

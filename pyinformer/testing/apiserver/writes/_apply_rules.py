@@ -5,10 +5,18 @@ Nothing is stored here, and no argument is changed.
 
 from __future__ import annotations
 
-from pyinformer.apimachinery import JSONObject
+from collections.abc import Iterator
+from typing import Final
+
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import field_managers, field_sets, structure
 from pyinformer.testing.apiserver.requests import Failure, failures
-from pyinformer.testing.apiserver.resources import ResourceType
+from pyinformer.testing.apiserver.resources import (
+    BuiltInShape,
+    ResourceType,
+    Shape,
+    metadata_schema,
+)
 from pyinformer.testing.apiserver.writes._rules import (
     STATUS_KEEPS,
     check_name,
@@ -17,6 +25,25 @@ from pyinformer.testing.apiserver.writes._rules import (
     keeps_metadata,
     without_status,
 )
+
+_IDENTITY: Final = ("apiVersion", "kind", "metadata")
+_JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int, float),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_WORDS: Final = {
+    "object": "map",
+    "array": "list",
+    "string": "string",
+    "integer": "numeric (int or float)",
+    "number": "numeric (int or float)",
+    "boolean": "boolean",
+}
+_GO_NAMES: Final = {str: "string", bool: "bool", list: "[]interface {}"}
 
 
 def check_configuration(
@@ -51,15 +78,74 @@ def claims(
     resource: ResourceType, wanted: JSONObject, subresource: str, *, whole: bool
 ) -> JSONObject:
     """Return the part of a configuration that may be applied here; null fields are ignored."""
-    content = field_managers.content(
-        _without_nulls({**wanted, "metadata": wanted.get("metadata") or {}})
-    )
+    metadata = _without_nulls(wanted.get("metadata") or {})
+    # The null of a custom resource is a value: it stays if its schema allows it, or is refused.
+    kept = wanted if resource.list_shape == "custom" else _without_nulls(wanted)
+    content = field_managers.content({**kept, "metadata": metadata})
     if subresource == "status":
         keeps = STATUS_KEEPS.get(resource.qualified_name, ())
         metadata = {k: v for k, v in content["metadata"].items() if k not in keeps}
         status = {name: value for name, value in content.items() if name == "status"}
         return {"metadata": {} if keeps_metadata(resource) else metadata, **status}
     return without_status(content) if resource.has_status and not whole else content
+
+
+def check_declared(resource: ResourceType, name: str, wanted: JSONObject) -> None:
+    """Refuse a configuration with fields that the schema lacks, or with values of other types.
+
+    Raises:
+        Failure: 500, without a reason.
+    """
+    if not resource.object_schema:
+        return
+    metadata = wanted.get("metadata") or {}
+    content = {key: value for key, value in wanted.items() if key not in _IDENTITY}
+    found = [
+        *_undeclared(metadata, metadata_schema(), BuiltInShape("", ("metadata",)), ".metadata"),
+        *_undeclared(content, resource.object_schema, resource.shape, ""),
+    ]
+    if found:
+        text = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
+        namespace = str(metadata.get("namespace") or "")
+        raise Failure(500, f"{_untypable(resource, namespace, name)}: {text}", reason="")
+
+
+def _untypable(resource: ResourceType, namespace: str, name: str) -> str:
+    api_version = resource.api_version if resource.group else f"/{resource.version}"
+    return (
+        f"failed to create typed patch object ({namespace}/{name}; {api_version},"
+        f" Kind={resource.kind})"
+    )
+
+
+def _undeclared(value: JSONValue, schema: JSONObject, shape: Shape, path: str) -> Iterator[str]:
+    """Yield what is wrong with the fields of a value, as upstream's typed values name it."""
+    kind = str(schema.get("type") or "")
+    if value is None or not kind:
+        return
+    if not isinstance(value, _JSON_TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+        yield f"{path}: expected {_WORDS[kind]}, got {_go_text(value, kind)}"
+    elif isinstance(value, dict):
+        others = schema.get("additionalProperties")
+        keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or others is True
+        for name, below in sorted(value.items()):
+            known = (schema.get("properties") or {}).get(name, others)
+            if isinstance(known, dict):
+                yield from _undeclared(below, known, shape.field(name), f"{path}.{name}")
+            elif not keeps and not (
+                schema.get("x-kubernetes-embedded-resource") and name in _IDENTITY
+            ):
+                yield f"{path}.{name}: field not declared in schema"
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for number, one in enumerate(value):
+            where = f"{path}{structure.item_text(one, shape, number)}"
+            yield from _undeclared(one, schema["items"], shape.item(), where)
+
+
+def _go_text(value: JSONValue, kind: str) -> str:
+    if kind in ("integer", "number"):
+        return _GO_NAMES.get(type(value), "map[string]interface {}")
+    return f"&value.valueUnstructured{{Value:{value}}}"
 
 
 def check_unambiguous(
@@ -76,11 +162,7 @@ def check_unambiguous(
     problem = "associative list with keys has an element that omits its key fields"
     if element is not None:
         problem = f"duplicate entries for key {field_sets.element_text(element)}"
-    api_version = resource.api_version if resource.group else f"/{resource.version}"
-    message = (
-        f"failed to create typed patch object ({namespace}/{name}; {api_version},"
-        f" Kind={resource.kind}): {path}: {problem}"
-    )
+    message = f"{_untypable(resource, namespace, name)}: {path}: {problem}"
     raise Failure(500, message, reason="")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
+from pyinformer.testing.apiserver.writes import _definitions
 
 
 def apply(resource: ResourceType, body: JSONObject) -> None:
@@ -26,6 +27,9 @@ def refill(resource: ResourceType, body: JSONObject) -> None:
         _pod(body)
     elif resource.qualified_name == "secrets":
         _secret(body)
+    elif resource.qualified_name == _definitions.DEFINITIONS:
+        _definitions.complete(body)
+        _definitions.refresh_status(body)
 
 
 def custom_resources(definition: JSONObject) -> list[ResourceType]:
@@ -105,22 +109,30 @@ def _namespace(body: JSONObject) -> None:
 
 
 def _definition(body: JSONObject) -> None:
-    spec = body.get("spec") or {}
     condition = {"status": "True", "lastTransitionTime": body["metadata"]["creationTimestamp"]}
-    versions = spec.get("versions") or ()
     body["status"] = {
-        "acceptedNames": spec.get("names") or {},
         "conditions": [
-            {"type": "NamesAccepted", "reason": "NoConflicts", **condition},
-            {"type": "Established", "reason": "InitialNamesAccepted", **condition},
+            {
+                "type": "NamesAccepted",
+                "reason": "NoConflicts",
+                "message": "no conflicts found",
+                **condition,
+            },
+            {
+                "type": "Established",
+                "reason": "InitialNamesAccepted",
+                "message": "the initial names have been accepted",
+                **condition,
+            },
         ],
-        "storedVersions": [version["name"] for version in versions if version.get("storage")],
     }
+    _definitions.complete(body)
+    _definitions.refresh_status(body)
 
 
 _DEFAULTS: dict[str, Callable[[JSONObject], None]] = {
     "pods": _pod,
     "secrets": _secret,
     "namespaces": _namespace,
-    "customresourcedefinitions.apiextensions.k8s.io": _definition,
+    _definitions.DEFINITIONS: _definition,
 }

@@ -6,13 +6,15 @@ The request is already authorized and routed; the handler reads it and sends the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.patches import (
     APPLY,
+    Edit,
     json_object,
     parse_configuration,
     parse_patch,
@@ -28,6 +30,7 @@ from pyinformer.testing.apiserver.requests import (
 )
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import Record, Selection, Storage
+from pyinformer.testing.apiserver.writes import _decoding
 from pyinformer.testing.apiserver.writes._scaling import (
     applied_scale,
     patch_scale,
@@ -36,6 +39,10 @@ from pyinformer.testing.apiserver.writes._scaling import (
 )
 from pyinformer.testing.apiserver.writes._writes import Writes
 
+SCALE: Final = "autoscaling/v1/Scale"
+_STRICT: Final = "Strict"
+_WARN: Final = "Warn"
+_NOTHING: Final = "couldn't get version/kind; json parse error: unexpected end of JSON input"
 _JSON = ("application/json", "application/octet-stream")
 _YAML = "application/yaml"
 _CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
@@ -51,6 +58,7 @@ class WriteCall:
     Attributes:
         user_agent: the User-Agent header; it names the field manager if the query does not.
         body: the bytes of the body.
+        warnings: what the client is warned of; `perform` adds to it.
     """
 
     resource: ResourceType
@@ -59,6 +67,7 @@ class WriteCall:
     content_type: str
     user_agent: str
     body: bytes
+    warnings: list[str] = field(default_factory=list)
 
     def perform(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
         """Carry out the request.
@@ -73,7 +82,7 @@ class WriteCall:
             case (("update" | "patch"), "scale"):
                 return self._scale(writes)
             case "create", "binding":
-                writes.bind(*self._place, self._object(), self._options())
+                writes.bind(*self._place, self._object("Binding"), self._options())
                 return 201, _CREATED
             case "create", "eviction":
                 return self._evict(writes)
@@ -87,7 +96,7 @@ class WriteCall:
             case "update", _:
                 record, is_new = writes.put(
                     *self._place,
-                    self._object(),
+                    self._decoded(self._object()),
                     self._options(),
                     subresource=self.route.subresource,
                 )
@@ -106,12 +115,26 @@ class WriteCall:
             wanted = parse_configuration(self.body)
             record, is_new = writes.apply(*self._place, wanted, options, subresource=subresource)
             return 201 if is_new else 200, _line(record.full)
-        edit = parse_patch(self.content_type, self.body, self.resource)
+        edit = self._decoding(parse_patch(self.content_type, self.body, self.resource))
         record = writes.patch(*self._place, edit, options, subresource=subresource)
         return 200, _line(record.full)
 
+    def _decoding(self, edit: Edit, kind: str = "") -> Edit:
+        """Return an edit that decodes what another one makes of an object."""
+
+        def decoded(body: JSONObject) -> JSONObject:
+            try:
+                return self._decoded(edit(body), kind)
+            except _decoding.DecodingFailure as failure:  # it has the whole object
+                cause = f"Invalid value: the patched object: {failure.why}"
+                raise failures.invalid(
+                    "", "", "", [("FieldValueInvalid", "patch", cause)]
+                ) from None
+
+        return decoded
+
     def _evict(self, writes: Writes) -> tuple[int, bytes]:
-        eviction = self._object()
+        eviction = self._object("Eviction")
         options = self._options(eviction.get("deleteOptions") or {})
         writes.evict(*self._place, eviction, options)
         return 201, _CREATED
@@ -123,9 +146,9 @@ class WriteCall:
             record, _ = writes.apply(*self._place, wanted, self._options(), subresource="scale")
             return 200, _line(msgspec.json.encode(scale_of(resource, record.to_dict())))
         if self.route.verb == "update":
-            edit = replace_scale(resource, name, self._object())
+            edit = replace_scale(resource, name, self._decoded(self._object(), SCALE))
         else:
-            change = parse_patch(self.content_type, self.body, resource)
+            change = self._decoding(parse_patch(self.content_type, self.body, resource), SCALE)
             edit = patch_scale(resource, name, change)
         record = writes.patch(*self._place, edit, self._options(), subresource="scale")
         return 200, _line(msgspec.json.encode(scale_of(resource, record.to_dict())))
@@ -165,7 +188,8 @@ class WriteCall:
 
     def _deletion(self) -> tuple[JSONObject, bool]:
         """Return the DeleteOptions, with those of the query, and whether it is a dry run."""
-        wanted = self._object()
+        wanted = self._object() if self.body else {}
+        _check_delete_options(wanted)
         if "gracePeriodSeconds" in self.query:
             seconds = parse_number(self.query["gracePeriodSeconds"])
             wanted.setdefault("gracePeriodSeconds", seconds)
@@ -177,19 +201,30 @@ class WriteCall:
         return wanted, self._options(wanted).dry_run
 
     def _new_object(self) -> JSONObject:
-        """Return the body of a create; refuse an empty one, and a custom one without a kind."""
+        """Return the body of a create; refuse a custom one without a kind."""
         body = self._object()
-        is_typed = self.resource.list_shape != "custom" or body.get("kind")
-        if not self.body or not is_typed:
-            message = (
-                f"the object provided is unrecognized (must be of type {self.resource.kind}):"
-                " Object 'Kind' is missing"
-            )
-            raise Failure(400, message)
-        return body
+        if self.resource.list_shape == "custom" and not body.get("kind"):
+            raise self._unrecognized(self.resource.kind, "Object 'Kind' is missing")
+        return self._decoded(body)
 
-    def _object(self) -> JSONObject:
+    def _decoded(self, body: JSONObject, kind: str = "") -> JSONObject:
+        """Decode a body; refuse its unknown fields, or add a warning of each."""
+        decoded = _decoding.decode(self.resource, body, kind)
+        validation = self.query.get("fieldValidation") or _WARN
+        if validation == _STRICT:
+            _decoding.check_known(self.resource, decoded.unknown)
+        elif validation == _WARN:
+            self.warnings.extend(f'unknown field "{one}"' for one in decoded.unknown)
+        return decoded.body
+
+    def _unrecognized(self, kind: str, why: str) -> Failure:
+        return Failure(400, f"the object provided is unrecognized (must be of type {kind}): {why}")
+
+    def _object(self, kind: str = "") -> JSONObject:
+        """Parse the body, which must be an object of this kind or, for "", of the resource's."""
         if not self.body:
+            raise self._unrecognized(kind or self.resource.kind, _NOTHING)
+        if self.body.strip() == b"null":  # an object without fields, as for Go
             return {}
         if self.content_type == _YAML:
             return parse_configuration(self.body)
@@ -200,6 +235,20 @@ class WriteCall:
             )
             raise Failure(415, message)
         return json_object(self.body)
+
+
+def _check_delete_options(options: JSONObject) -> None:
+    """Refuse options of another kind or type than DeleteOptions have."""
+    kind, seconds = options.get("kind"), options.get("gracePeriodSeconds")
+    if kind not in (None, "", "DeleteOptions"):
+        message = f'no kind "{kind}" is registered for version "{options.get("apiVersion")}"'
+        raise Failure(400, message)
+    if seconds is not None and type(seconds) is not int:
+        message = (
+            "json: cannot unmarshal into Go struct field DeleteOptions.gracePeriodSeconds of type"
+            " int64"
+        )
+        raise Failure(400, message)
 
 
 def _line(body: bytes) -> bytes:

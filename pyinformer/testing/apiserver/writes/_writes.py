@@ -30,12 +30,15 @@ from pyinformer.testing.apiserver.writes import (
     _apply_rules,
     _approvals,
     _defaults,
+    _definitions,
     _pods,
     _rules,
+    _schema_validation,
     _validation,
 )
+from pyinformer.testing.apiserver.writes._definitions import DEFINITIONS
+from pyinformer.testing.apiserver.writes._pruning import without_nulls
 
-_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _SERVER = "kube-apiserver"  # the field manager of what the server itself changes
 _SCALE_VERSION = "autoscaling/v1"
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's alphabet, which cannot spell words
@@ -115,6 +118,7 @@ class Writes:
         Raises:
             Failure: 400, 404 (namespace), 409 (exists) or 422.
         """
+        body = without_nulls(resource, body)
         metadata = _rules.identity(resource, namespace, body)
         if metadata.pop("resourceVersion", None):
             message = "resourceVersion should not be set on objects to be created"
@@ -184,6 +188,7 @@ class Writes:
         Raises:
             Failure: 400, 404, 409 or 422.
         """
+        body = without_nulls(resource, body)
         metadata = _rules.identity(resource, namespace, body)
         _rules.check_name(metadata, name)
         with self._storage.lock:
@@ -195,7 +200,7 @@ class Writes:
             if subresource == "approval":
                 wanted = _approvals.approved(before, wanted, self._timestamp(0.0))
             after = _rules.replaced(resource, before, wanted, subresource, options.whole)
-            if resource.qualified_name == "secrets":
+            if resource.qualified_name in ("secrets", DEFINITIONS):
                 _defaults.refill(resource, after)
             managed = self._owners(resource, before, after, options, subresource)
             return self._replace(old, before, _rules.owned_by(after, managed), options)
@@ -248,6 +253,8 @@ class Writes:
             Failure: 400, 404 (namespace, or the object of a status), 409 (conflicts) or 422.
         """
         metadata = _apply_rules.check_configuration(resource, namespace, name, wanted)
+        if subresource != "scale":
+            _apply_rules.check_declared(resource, name, wanted)
         claims = _apply_rules.claims(resource, wanted, subresource, whole=options.whole)
         _apply_rules.check_unambiguous(resource, name, metadata.get("namespace", ""), claims)
         with self._storage.lock:
@@ -310,6 +317,8 @@ class Writes:
             _rules.check_dependents(options)
             _rules.check_delete(resource, old, options.get("preconditions") or {})
             before = _rules.held_for_dependents(old.to_dict(), options)
+            if resource.qualified_name == DEFINITIONS and not dry_run:
+                return self._delete_definition(old, before), False
             grace = 0 if at_once else _rules.grace_seconds(resource, before, options)
             held = bool(before["metadata"].get("finalizers")) or (
                 before["kind"] == "Namespace" and not at_once
@@ -408,9 +417,12 @@ class Writes:
     ) -> JSONObject:
         """Return a new object with all server-set fields but managedFields."""
         self._check_namespace(resource, namespace, str(metadata.get("name") or ""))
+        self._check_served(resource, str(metadata.get("name") or ""))
         name = metadata["name"] = self._name(resource, metadata)
-        if self._storage.get(resource, key_of(namespace, name)) is not None:
-            raise failures.already_exists(resource, name)
+        old = self._storage.get(resource, key_of(namespace, name))
+        if old is not None:
+            is_doomed = "deletionTimestamp" in old.to_dict()["metadata"]
+            raise failures.already_exists(resource, name, is_being_deleted=is_doomed)
         metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._timestamp(0.0)
         for forbidden in _validation.NOT_TAKEN:
@@ -418,9 +430,13 @@ class Writes:
         if not options.whole:
             _validation.check_metadata(resource, name, {}, metadata)
         created = _rules.typed(resource, body, metadata)
+        if not options.whole:
+            _schema_validation.check_object(resource, {}, created)
         if resource.has_status and not options.whole and resource.qualified_name != "nodes":
             created.pop("status", None)  # kubelets create their nodes with a status
         _defaults.apply(resource, created)
+        if not options.whole:
+            _definitions.check_definition(resource, created)
         if resource.has_generation:
             metadata["generation"] = 1
         return created
@@ -479,6 +495,8 @@ class Writes:
         _approvals.check_conditions(resource, before, after)
         if not options.whole:
             _validation.check_metadata(resource, old.name, before["metadata"], after["metadata"])
+            _schema_validation.check_object(resource, before, after)
+            _definitions.check_definition(resource, after)
         if _rules.is_free_to_go(before, after):
             if not options.dry_run:
                 self._remove(resource, old.key)
@@ -500,10 +518,11 @@ class Writes:
     def _put(self, resource: ResourceType, body: JSONObject, options: WriteParameters) -> Record:
         if options.dry_run:
             return make_record(resource, body)
+        metadata = body["metadata"]
+        old = self._storage.get(resource, key_of(metadata.get("namespace", ""), metadata["name"]))
         record = self._storage.put(resource, body)
-        if resource.qualified_name == _DEFINITIONS:
-            for custom in _defaults.custom_resources(body):
-                self._registry.add(custom)
+        if resource.qualified_name == DEFINITIONS:
+            self._serve(_defaults.custom_resources(body), old)
         if not resource.is_watch_cached:
             self._leases.attach(resource, record.key, self._monotonic())
         return record
@@ -514,11 +533,64 @@ class Writes:
         gone = self._storage.remove([(resource, key)])[0]
         if resource.qualified_name == "pods":
             self.logs.end_pod(gone.uid)
-        if resource.qualified_name == _DEFINITIONS:
+        if resource.qualified_name == DEFINITIONS:
             for custom in _defaults.custom_resources(gone.to_dict()):
                 self._registry.remove(custom)
                 self._storage.drop(custom)
+        elif resource.list_shape == "custom":
+            self._end_definition(resource)
         return gone
+
+    def _serve(self, resources: Sequence[ResourceType], old: Record | None) -> None:
+        """Serve the versions of a definition, and no longer those that it had before."""
+        for custom in resources:
+            self._registry.add(custom)
+        for custom in _defaults.custom_resources(old.to_dict()) if old is not None else ():
+            if custom not in resources:
+                self._registry.remove(custom)
+                for subscription in self._storage.subscriptions(custom):
+                    subscription.end()
+
+    def _delete_definition(self, old: Record, before: JSONObject) -> Record:
+        """Delete the objects of a definition; it ends with the last of them."""
+        body = before
+        if not _definitions.is_terminating(body):
+            body = _definitions.doomed(body, self._timestamp(0.0))
+        doomed = self._put(old.resource, body, WriteParameters())
+        for custom in _defaults.custom_resources(body):
+            for record in self._storage.state(custom)[0]:
+                self.delete(custom, record.namespace, record.name, {})
+        for custom in _defaults.custom_resources(body)[:1]:
+            self._end_definition(custom)
+        return doomed
+
+    def _end_definition(self, custom: ResourceType) -> None:
+        """Remove the definition of a resource if it is deleted and was waiting for its objects."""
+        definition = self._definition_of(custom)
+        if definition is None or not _definitions.is_terminating(definition.to_dict()):
+            return
+        body = definition.to_dict()
+        if any(self._storage.state(one)[0] for one in _defaults.custom_resources(body)):
+            return
+        body = _definitions.released(body)
+        if body["metadata"].get("finalizers"):
+            self._put(definition.resource, body, WriteParameters())
+        else:
+            self._remove(definition.resource, definition.key)
+
+    def _definition_of(self, custom: ResourceType) -> Record | None:
+        definitions = self._registry.find_kind(
+            "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+        )
+        if custom.list_shape != "custom" or definitions is None:
+            return None
+        return self._storage.get(definitions, custom.qualified_name)
+
+    def _check_served(self, resource: ResourceType, name: str) -> None:
+        """Refuse a new object whose definition is being deleted."""
+        definition = self._definition_of(resource)
+        if definition is not None and _definitions.is_terminating(definition.to_dict()):
+            raise failures.definition_terminating(resource, name)
 
     def _existing(self, resource: ResourceType, namespace: str, name: str) -> Record:
         record = self._storage.get(resource, key_of(namespace, name))
