@@ -61,7 +61,7 @@ class ObjectTestAPI:
             has_status: whether clients must write the status through its subresource.
             field_labels: fields that field selectors may name besides name and namespace.
             schema: a structural OpenAPI v3 schema. Fields that it lacks are dropped and server-side
-                apply merges lists and maps by it; writes of clients must fit it. None keeps all fields.
+                apply merges lists and maps by it; what clients write must fit it. None keeps all.
             short_names: abbreviations for kubectl and `find_resource`.
             has_scale: whether it has a scale subresource, of `spec.replicas`, `status.replicas`
                 and the text in `status.selector`.
