@@ -17,7 +17,13 @@ from pyinformer.apimachinery._fields import (
 from pyinformer.apimachinery._identity import key_in
 from pyinformer.apimachinery._intern import InternStatistics
 from pyinformer.apimachinery._journal import Journal, JournalEntry
-from pyinformer.apimachinery._json import JSONObject, JSONValue, decode_object
+from pyinformer.apimachinery._json import (
+    JSONObject,
+    JSONValue,
+    complaint_of,
+    decode_object,
+    decoder_of,
+)
 from pyinformer.apimachinery._keys import (
     PARTIAL_OBJECT_METADATA,
     GroupVersionKind,
@@ -110,9 +116,11 @@ __all__ = [
     "check_seconds",
     "check_view",
     "compare_resource_versions",
+    "complaint_of",
     "converts_itself",
     "decode_model",
     "decode_object",
+    "decoder_of",
     "did_you_mean",
     "diff",
     "fields_of",

@@ -7,11 +7,20 @@ prove goes to the slow path, which rebuilds the object field by field.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final, Generic, cast, final
 
 from msgspec import Raw
 
 from pyinformer.apimachinery._compact import BodyPacker
+from pyinformer.apimachinery._depth import (
+    MAX_DEPTH,
+    SKIPPED_BYTES,
+    check_depth,
+    check_skipped_depth,
+    is_nested_too_deeply,
+    may_be_deep,
+)
 from pyinformer.apimachinery._fields import Fields, fields_of
 from pyinformer.apimachinery._identity import (
     identity_of,
@@ -21,7 +30,7 @@ from pyinformer.apimachinery._identity import (
     unreadable,
 )
 from pyinformer.apimachinery._intern import InternStatistics, InternTable
-from pyinformer.apimachinery._json import DECODE_FAILURES, complaint_of
+from pyinformer.apimachinery._json import DECODE_FAILURES, TOO_DEEP, complaint_of
 from pyinformer.apimachinery._keys import (
     PARTIAL_OBJECT_METADATA,
     GroupVersionKind,
@@ -62,6 +71,15 @@ _PARTIAL_KIND = b'"PartialObjectMetadata"'
 _PARTIAL_NAMES = (PARTIAL_OBJECT_METADATA.kind, PARTIAL_OBJECT_METADATA.api_version)
 LARGE_BODY_BYTES: Final = 16 << 10
 """Most objects are shorter: a pod has 4 to 8 KiB. Buffers count bytes only of longer ones."""
+_FLAT_GROUPS: Final = frozenset(
+    {"", "batch", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io"}
+)
+"""The busiest groups of which the API server checks every field: no value can be nested deeply.
+
+Their levels are not counted when they arrive, unless there are too many to skip them on any stack:
+it would take a tenth of the time of an update. A value that is nested deeply, from a server of
+another kind, is refused when it is read.
+"""
 _MAX_NAMESPACES = 65_536
 _MAX_NAMESPACE_LENGTH = 63  # of a DNS label, so at most 4 MiB are kept
 
@@ -117,6 +135,8 @@ class ObjectCodec(Generic[V]):
         self._decode_tail = self._decode_any  # until the kind is known; no head is known before
         self._build_view = None if view is None else view_builder(cast("Any", view))
         sizes = {} if share_labels else {"max_entries": 1}
+        is_flat = resource.group in _FLAT_GROUPS
+        self._counted_bytes = sys.maxsize if is_flat else 2 * MAX_DEPTH  # a level takes two bytes
         self._labels: InternTable[Labels] = InternTable(decode_labels, **sizes)
         self._owners: InternTable[tuple[OwnerReference, ...]] = InternTable(decode_owners, **sizes)
         self._namespaces: dict[str, str] = {}
@@ -142,6 +162,7 @@ class ObjectCodec(Generic[V]):
         try:
             if not self._strip:
                 text = memoryview(data)
+                check_skipped_depth(text[start:end])
                 wire = self._decode_wire(text[start:end])
                 raw = fill + text[body:end] if fill else bytes(text[body:end])
                 return self._record(wire.metadata, wire, raw, self.gvk)
@@ -178,6 +199,9 @@ class ObjectCodec(Generic[V]):
         that would leave an odd number of quotes after it.
         """
         text = memoryview(data)
+        if end - close + cut - body > SKIPPED_BYTES:
+            check_skipped_depth(text[body:cut])
+            check_skipped_depth(text[close:end])
         try:
             data[cut], data[close + 2] = _CLOSING, _OPENING  # instead of copies with these in them
             meta = decode_wire_meta(text[inner - 1 : cut + 1])
@@ -197,7 +221,9 @@ class ObjectCodec(Generic[V]):
         The text before them is one object if closed there; after them only two brackets follow,
         and no other list ends earlier. So their bytes need not be read.
         """
-        meta = decode_wire_meta(data[inner - 1 : cut] + b"}")
+        text = data[inner - 1 : cut] + b"}"
+        check_skipped_depth(text)
+        meta = decode_wire_meta(text)
         if meta.managed_fields:
             return None
         raw = bytes(data[body:cut]) + b"}}"
@@ -215,6 +241,7 @@ class ObjectCodec(Generic[V]):
     ) -> KubeObject[V] | None:
         """Decode an object in one pass, and cut out managedFields if there are any."""
         text = memoryview(data)
+        check_skipped_depth(text[start:end])
         wire = self._decode_wire(text[start:end])
         managed = wire.metadata.managed_fields
         if cut < 0:
@@ -267,6 +294,8 @@ class ObjectCodec(Generic[V]):
     ) -> KubeObject[V]:
         if not problem and not raw.isascii():
             raw.decode()  # the decoder does not check the text that it skips
+        if len(raw) > self._counted_bytes and not problem and may_be_deep(raw):
+            check_depth(raw)
         if len(raw) > LARGE_BODY_BYTES and self._on_large is not None:
             self._on_large()
         namespace, name = meta.namespace, meta.name
@@ -439,6 +468,9 @@ class ObjectCodec(Generic[V]):
             lambda: known_by_metadata(meta),  # if another field is nested too deeply
             lambda: identity_of(self.resource, meta, raw),
         )
+        is_counted = len(raw) > self._counted_bytes or len(raw) > SKIPPED_BYTES
+        if is_counted and is_nested_too_deeply(raw):
+            problem, ways = problem or f"cannot be read as asked: {TOO_DEEP}", ways[2:]
         for decode in ways:
             try:
                 wire = decode()

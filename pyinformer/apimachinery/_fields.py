@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
+from pyinformer.apimachinery._json import decoder_of
 from pyinformer.apimachinery._wire import decode_fields, encode
 
 Fields: TypeAlias = dict[str, Raw]
@@ -53,7 +54,7 @@ _brackets = re.compile(rb'[][{}]|"' + _STRING + rb'"', re.DOTALL).finditer
 _without_strings = re.compile(rb'"' + _STRING + rb'"', re.DOTALL).sub
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS: Final = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_text = decoder_of(str, skims=True)
 
 
 @cache  # compiled when it is needed, which takes 10 ms: most programs meet nothing deep or long

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pyinformer.apimachinery._fields import Fields, fields_of, identity_in
-from pyinformer.apimachinery._json import DECODE_FAILURES
+from pyinformer.apimachinery._json import DECODE_FAILURES, decoder_of
 from pyinformer.apimachinery._keys import object_key
-from pyinformer.apimachinery._wire import WireMeta, WireObject, decode_wire_meta, encode
+from pyinformer.apimachinery._wire import WireMeta, WireObject, encode
 from pyinformer.errors import InvalidObjectError
 
 if TYPE_CHECKING:
@@ -20,7 +18,8 @@ if TYPE_CHECKING:
 
 _NEAR_BYTES = 65_536  # where a name is looked for in an object that cannot be decoded
 
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_text = decoder_of(str, skims=True)
+_decode_metadata = decoder_of(WireMeta, skims=True)
 
 
 def named_kind(resource: GroupVersionResource, fields: Fields, text: bytes) -> tuple[str, str]:
@@ -67,7 +66,7 @@ def known_by_metadata(meta: Fields) -> WireObject:
         RecursionError: one of its other fields is nested too deeply.
     """
     rest = {name: value for name, value in meta.items() if name != "managedFields"}
-    return WireObject(decode_wire_meta(encode(rest)))
+    return WireObject(_decode_metadata(encode(rest)))
 
 
 def identity_of(resource: GroupVersionResource, meta: Fields, text: bytes) -> WireObject:

@@ -1,7 +1,9 @@
-"""The JSON types, and decoding with errors that name the object.
+"""The JSON types, and the only place that makes decoders of JSON.
 
 Bytes were checked when they arrived, except for two things that a skipping decoder does not check:
-numbers out of range, and text that is not UTF-8. Both become one typed error here.
+numbers out of range, and text that is not UTF-8. Both become one typed error here. No text that is
+nested too deeply reaches a decoder: how deep a decoder can go depends on the interpreter and on the
+stack of the thread, and where the stack ends, so does the process.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from pyinformer.apimachinery._depth import MAX_DEPTH, Text, check_depth, check_skipped_depth
 from pyinformer.errors import InvalidObjectError
 
 JSONValue: TypeAlias = Any
@@ -21,25 +24,67 @@ JSONValue: TypeAlias = Any
 JSONObject: TypeAlias = dict[str, JSONValue]
 """A JSON object as Python decodes it; the caller that receives it owns it."""
 
+TOO_DEEP: Final = f"it is nested too deeply; {MAX_DEPTH} levels are the limit"
+"""What an error states about such a text."""
+
 DECODE_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of the decoder; the last one for nesting that is too deep."""
 
-_decode_object = msgspec.json.Decoder(JSONObject).decode
-
+_T = TypeVar("_T")
+_Bytes: TypeAlias = bytes | bytearray | memoryview
 _building: Final = threading.Lock()
 
 
-def decoder_of(kind: Any) -> Callable[[bytes | memoryview], Any]:  # noqa: ANN401 - any type
-    """Return a decoder of a type that other threads may need for the first time, too.
+@overload
+def unbounded_decoder_of(kind: type[_T]) -> Callable[[_Bytes], _T]: ...
+@overload
+def unbounded_decoder_of(kind: Any) -> Callable[[_Bytes], Any]: ...  # noqa: ANN401 - any type
+def unbounded_decoder_of(
+    kind: Any,
+) -> Callable[[Any], Any]:
+    """Return a decoder for texts whose depth the caller has checked.
 
-    msgspec keeps what it learns of a class in the class, and not all at once: a decoder that is
-    built meanwhile in another thread crashes the process (msgspec 0.22).
+    Other threads may need the type for the first time, too. msgspec keeps what it learns of a class
+    in the class, and not all at once: a decoder that is built meanwhile in another thread crashes
+    the process (msgspec 0.22).
 
     Raises:
         TypeError: nothing can be decoded into the type.
     """
     with _building:
         return msgspec.json.Decoder(kind).decode
+
+
+@overload
+def decoder_of(kind: type[_T], *, skims: bool = ...) -> Callable[[Text], _T]: ...
+@overload
+def decoder_of(kind: Any = ..., *, skims: bool = ...) -> Callable[[Text], Any]: ...  # noqa: ANN401 - any type
+def decoder_of(
+    kind: Any = Any,
+    *,
+    skims: bool = False,
+) -> Callable[[Text], Any]:
+    """Return a decoder that raises `TooDeepError` for a text that is nested too deeply.
+
+    Args:
+        kind: the type to decode into; any JSON value by default.
+        skims: the type has a fixed depth, and the other fields are skipped. Those may be nested
+            deeper than values that are decoded.
+
+    Raises:
+        TypeError: nothing can be decoded into the type.
+    """
+    decode: Callable[[Any], Any] = unbounded_decoder_of(kind)
+    check = check_skipped_depth if skims else check_depth
+
+    def bounded(text: Text) -> Any:  # noqa: ANN401 - as the type
+        check(text)
+        return decode(text)
+
+    return bounded
+
+
+_decode_object: Final = decoder_of(JSONObject)
 
 
 # msgspec's message where one of a few values is expected, and for the tag of a union.
@@ -49,7 +94,7 @@ _QUOTED = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
 def complaint_of(error: Exception) -> str:
     """Return msgspec's message in one line and without the value, which can be a Secret's."""
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return TOO_DEEP
     words, at, place = str(error).rpartition(" - at `")  # as msgspec ends it
     complaint = _QUOTED.sub(r"\1", words if at else place)
     return " ".join(f"{complaint}{at}{place if at else ''}".split())

@@ -11,11 +11,11 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, cast, final, overload
 
-import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._printable import printable
+from pyinformer.apimachinery._depth import check_depth
 from pyinformer.apimachinery._diff import diff
 from pyinformer.apimachinery._json import (
     DECODE_FAILURES,
@@ -56,7 +56,7 @@ class _Annotated(Struct, frozen=True, gc=False):
     metadata: _AnnotatedMeta
 
 
-_decode_annotated = msgspec.json.Decoder(_Annotated).decode
+_decode_annotated = decoder_of(_Annotated, skims=True)
 
 
 @final
@@ -316,12 +316,21 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
     # Before pydantic: models of the official client forbid fields that are newer than they are,
     # but their `from_dict` leaves them out.
     if converts_itself(model):
-        return lambda raw: model.from_dict(msgspec.json.decode(raw))
+        decode_any = decoder_of()
+        return lambda raw: model.from_dict(decode_any(raw))
     if hasattr(model, "model_validate_json"):
-        return cast("Callable[[bytes], object]", model.model_validate_json)
+        return _bounded(model.model_validate_json)
     if hasattr(model, "openapi_types"):
-        return _client_decoder(model)
+        return _bounded(_client_decoder(model))
     return decoder_of(model)
+
+
+def _bounded(decode: Callable[[bytes], object]) -> Callable[[bytes], object]:
+    def bounded(raw: bytes) -> object:
+        check_depth(raw)
+        return decode(raw)
+
+    return bounded
 
 
 def _client_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a generated class

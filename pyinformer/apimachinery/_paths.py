@@ -32,6 +32,8 @@ _QUOTED = r"\[(?:'([^']+)'|\"([^\"]+)\")\]"
 _FIRST = re.compile(f"{_NAME}|{_QUOTED}")
 _NEXT = re.compile(rf"\.{_NAME}|{_QUOTED}")
 _NULL = Raw(b"null")
+_SHALLOW = (Any, str, int, float, bool)  # no value at the end of a path is nested in the struct
+_decode_any = decoder_of()
 _SHOWN = 253  # characters of a path that an error shows
 _CACHED_PATHS = 1024  # programs name paths in their source; this bounds a loop that builds them
 _MAX_STEPS = 64  # a decoder is nested as deep as its path, and recursion is limited
@@ -103,7 +105,7 @@ class CompiledPath:
         _plant(tree, steps)
         self._walk = _walk_of(tree, steps)
         try:
-            self._decode = decoder_of(_struct_of(tree, kind))
+            self._decode = decoder_of(_struct_of(tree, kind), skims=kind in _SHALLOW)
         except TypeError as error:
             reason = f"cannot read {path!r} as {kind!r}: {error}"
             raise InvalidTypeError("kind", reason) from error
@@ -119,11 +121,11 @@ class CompiledPath:
                 value: Any = self._decode(raw)
             except RecursionError:  # perhaps of a field beside the path
                 value = self._decode(_only(raw, parse_path(self.path)))
+            return _follow(value, self._walk)
         except DECODE_FAILURES as error:
             raise InvalidObjectError(what, f"{self.path}: {complaint_of(error)}") from cause_of(
                 error
             )
-        return _follow(value, self._walk)
 
 
 def _only(raw: bytes, steps: Sequence[str]) -> bytes:
@@ -160,7 +162,7 @@ class PathSet:
         for path in paths:
             _plant(tree, _readable_steps(path))
         self._walks = tuple(_walk_of(tree, parse_path(path)) for path in paths)
-        self._decode = decoder_of(_struct_of(tree))
+        self._decode = decoder_of(_struct_of(tree), skims=True)
 
     def read(self, raw: bytes) -> tuple[JSONValue, ...]:
         """Return the values in the order of the paths, None where there is none.
@@ -169,12 +171,17 @@ class PathSet:
         paths: the error takes the place of its value.
         """
         try:
-            root = self._decode(raw)
+            try:
+                root = self._decode(raw)
+            except RecursionError:  # perhaps of a field beside the paths
+                if len(self._paths) > 1:
+                    raise
+                root = self._decode(_only(raw, parse_path(self._paths[0])))
+            return tuple(_follow(root, walk) for walk in self._walks)
         except DECODE_FAILURES as error:
             if len(self._paths) == 1:
                 return (error.with_traceback(None),)  # kept for a while, frames are not
             return tuple(single.read(raw)[0] for single in self._singles())
-        return tuple(_follow(root, walk) for walk in self._walks)
 
     def _singles(self) -> tuple[PathSet, ...]:
         """Return one set for each path; compiled once, when the first body does not fit."""
@@ -201,14 +208,18 @@ def _walk_of(tree: _Tree, steps: tuple[str, ...]) -> tuple[tuple[str, str], ...]
 
 
 def _struct_of(tree: _Tree, kind: Any = Any) -> Any:  # noqa: ANN401 - type expressions
-    """Return a struct of structs with a value of this kind at the end of each path."""
-    if not tree:
-        return kind
-    # A null in the path is equal to an absent field.
-    fields: list[tuple[str, Any, Any]] = [
-        (f"f{number}", _struct_of(inner, kind) | None, msgspec.field(name=step, default=None))
-        for number, (step, inner) in enumerate(tree.items())
-    ]
+    """Return a struct of structs with a value of this kind at the end of each path.
+
+    A value of any kind is its text there, which alone is to be decoded, and may be nested deeply.
+    """
+    fields: list[tuple[str, Any, Any]] = []
+    for number, (step, inner) in enumerate(tree.items()):
+        name, is_any = f"f{number}", not inner and kind is Any
+        if is_any:
+            fields.append((name, Raw, msgspec.field(name=step, default=_NULL)))
+        else:  # a null in the path is equal to an absent field
+            found = _struct_of(inner, kind) if inner else kind
+            fields.append((name, found | None, msgspec.field(name=step, default=None)))
     return msgspec.defstruct("Steps", fields, frozen=True, gc=False)
 
 
@@ -217,4 +228,4 @@ def _follow(value: Any, walk: tuple[tuple[str, str], ...]) -> Any:  # noqa: ANN4
         if value is None:
             return None
         value = getattr(value, attribute)
-    return value
+    return _decode_any(value) if type(value) is Raw else value

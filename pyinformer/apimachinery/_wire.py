@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec import inspect as msginspect
 
-from pyinformer.apimachinery._json import decoder_of
+from pyinformer.apimachinery._json import decoder_of, unbounded_decoder_of
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, OwnerReference
 
 if TYPE_CHECKING:
@@ -59,14 +59,15 @@ class _Nothing(Struct, frozen=True, gc=False):
     """Any JSON object; none of its fields are read."""
 
 
-decode_wire_object = msgspec.json.Decoder(WireObject).decode
-decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-decode_wire_meta = msgspec.json.Decoder(WireMeta).decode
-skip_object = msgspec.json.Decoder(_Nothing).decode
+decode_wire_object = unbounded_decoder_of(WireObject)
+decode_wire_meta = unbounded_decoder_of(WireMeta)
+skip_object = unbounded_decoder_of(_Nothing)
+"""These three, and the decoders below, are for texts whose depth the codec has checked."""
+decode_fields = decoder_of(dict[str, Raw], skims=True)
 encode = msgspec.json.Encoder().encode
 
-_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
-_decode_owners = msgspec.json.Decoder(tuple[OwnerReference, ...] | None).decode
+_decode_labels = unbounded_decoder_of(dict[str, str] | None)
+_decode_owners = unbounded_decoder_of(tuple[OwnerReference, ...] | None)
 
 
 def decode_labels(text: bytes) -> Labels:
@@ -77,7 +78,8 @@ def decode_labels(text: bytes) -> Labels:
 
 def decode_owners(text: bytes) -> tuple[OwnerReference, ...]:
     """Decode the value of `metadata.ownerReferences`."""
-    return _decode_owners(text) or ()
+    found: tuple[OwnerReference, ...] | None = _decode_owners(text)
+    return found or ()
 
 
 def wire_decoder(
@@ -115,7 +117,7 @@ def _decoder_of(fields: list[Any], view: type[View] | None) -> Callable[[bytes |
         }
         fields.append((field.name, field.type, msgspec.field(name=field.encode_name, **options)))
     wire = msgspec.defstruct("WireWithView", fields, kw_only=True, frozen=True, gc=False)
-    return decoder_of(wire)
+    return unbounded_decoder_of(wire)
 
 
 def _only(gvk: GroupVersionKind | None) -> list[Any]:

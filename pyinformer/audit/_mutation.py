@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, final
 import msgspec
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import ABSENT, Change, diff
+from pyinformer.apimachinery import ABSENT, Change, decoder_of, diff
 
 MutationMode: TypeAlias = Literal["off", "sample", "debug"]
 """`off` checks nothing, `sample` what a small share of the time allows, `debug` every step."""
@@ -113,7 +113,7 @@ def _type_name(value: object) -> str:
 def _plain(value: object) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    plain: dict[str, Any] = msgspec.json.decode(_encode(value), type=dict[str, Any])
+    plain: dict[str, Any] = _decode(_encode(value))
     return plain
 
 
@@ -128,3 +128,4 @@ def _model(value: object) -> object:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_model).encode
+_decode = decoder_of(dict[str, Any])

@@ -17,7 +17,14 @@ from typing import Final, NamedTuple, TypeAlias, final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, KubeObject, View
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    JSONObject,
+    JSONValue,
+    KubeObject,
+    View,
+    decoder_of,
+)
 from pyinformer.cluster._patches import identity_field
 from pyinformer.errors import InvalidObjectError
 
@@ -38,7 +45,7 @@ class _Response(Struct, frozen=True):
     metadata: _Managed = _Managed()
 
 
-_decode_managed = msgspec.json.Decoder(_Response).decode
+_decode_managed = decoder_of(_Response)
 
 
 class ApplyKey(NamedTuple):

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from msgspec import Struct, field
-from msgspec.json import Decoder
 
-from pyinformer.apimachinery import GroupVersionResource, near_names
+from pyinformer.apimachinery import GroupVersionResource, decoder_of, near_names
 from pyinformer.transport import APIResource, Group, check_resource_count
 
 _AGGREGATED: Final = "APIGroupDiscoveryList"
@@ -145,7 +144,7 @@ class _Root(Struct, frozen=True):
     versions: list[str] | None = None
 
 
-_decode_root = Decoder(_Root).decode
+_decode_root = decoder_of(_Root, skims=True)
 
 
 def read_root(answer: bytes) -> Catalogue | tuple[GroupVersions, ...]:

@@ -16,6 +16,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     ObjectCodec,
     ObjectMeta,
+    decoder_of,
 )
 from pyinformer.cluster._object_list import object_splitter
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, ProtocolError
@@ -41,8 +42,8 @@ class _Nameless(Struct, frozen=True, rename="camel"):
     metadata: _Named = _Named()
 
 
-_decode_status = msgspec.json.Decoder(_Status).decode
-_decode_nameless = msgspec.json.Decoder(_Nameless).decode
+_decode_status = decoder_of(_Status, skims=True)
+_decode_nameless = decoder_of(_Nameless, skims=True)
 
 
 @final

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
-import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import Identity, identity_in, object_key
+from pyinformer.apimachinery import Identity, decoder_of, identity_in, object_key
 from pyinformer.errors import InvalidObjectError, ProtocolError
 from pyinformer.reflector import Paging
 from pyinformer.tasks import TimeBudget, spread
@@ -36,7 +35,7 @@ class _Item(Struct, frozen=True, gc=False):
     metadata: Identity
 
 
-_decode = msgspec.json.Decoder(_Item).decode
+_decode = decoder_of(_Item, skims=True)
 
 
 @final

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 
 import msgspec
 
-from pyinformer.apimachinery import Added, Deleted, Updated
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import Added, Deleted, Updated, complaint_of, decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from pyinformer.kopf._known import Known
 
 Kind: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"] | None
+_log = get_logger(__name__)
 _SLICE = 512  # objects per step
-_decode: Final = msgspec.json.Decoder().decode
+_MAX_WARNED: Final = 1_000  # keys that the log has named
+_decode: Final = decoder_of()
 
 
 class _Pending(NamedTuple):
@@ -36,6 +39,8 @@ class _Pending(NamedTuple):
     """A deletion that no event has shown; the object is what was known of it last."""
     raw: bytes = b""
     """The body of an event, which the object may have only compressed; empty in a list."""
+    is_new: bool = False
+    """Whether kopf has not received the object before."""
 
 
 class DeliveryOwner(Protocol):
@@ -87,18 +92,34 @@ class Delivery:
         self._listed: list[KubeObject[None]] = []
         self._replays = True
         self._is_paused = self._is_listing = False
+        self._withheld: set[str] = set()  # keys that are known here, and kopf has never received
+        self._warned: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def pause(self) -> None:
-        """Report nothing but deletions until `resume` or `replay`; those are kept.
+        """Report nothing but deletions until `resume` or `replay`.
 
-        The rest need not be kept: after a pause every object is reported again.
+        Deletions of what kopf has received are kept. The rest need not be kept: after a pause every
+        object is reported again.
         """
         self._is_paused = True
         self._keep_listed()
-        self._queue = deque(one for one in self._queue if one.kind == "DELETED")
+        self._queue = deque(one for one in self._queue if self._is_kept(one))
+
+    def _is_kept(self, pending: _Pending) -> bool:
+        """Return whether an event has to wait for the end of a pause."""
+        if pending.object is None:
+            return False
+        key = pending.object._key
+        if pending.kind != "DELETED":
+            if pending.is_new:
+                self._withheld.add(key)
+            return False
+        is_unknown = key in self._withheld
+        self._withheld.discard(key)
+        return not is_unknown
 
     def resume(self) -> None:
         """Report again: the next list is the first of a new reflector, which reports all of it."""
@@ -121,14 +142,40 @@ class Delivery:
 
     def take(self) -> RawEvent | Literal["LISTED"] | None:
         """Return the next event, with a body of its own; None if there is none yet."""
-        if not self._queue:
-            return None
-        pending = self._queue.popleft()
-        if pending.object is None:
-            return "LISTED"
-        obj = pending.object
-        body = self._missed_body(obj) if pending.is_missed else _body(pending.raw or obj.raw)
-        return cast("RawEvent", {"type": pending.kind, "object": body})
+        while self._queue:
+            pending = self._queue.popleft()
+            if pending.object is None:
+                return "LISTED"
+            body = self._body_of(pending, pending.object)
+            if body is not None:
+                return cast("RawEvent", {"type": pending.kind, "object": body})
+        return None
+
+    def _body_of(self, pending: _Pending, obj: KubeObject[None]) -> RawBody | None:
+        """Return the body of an event; None if kopf must not receive it.
+
+        An object that cannot be decoded is not reported. kopf may have received an earlier state of
+        it, so its deletion is, with its identity alone.
+        """
+        try:
+            body = self._missed_body(obj) if pending.is_missed else _body(pending.raw or obj.raw)
+        except (ValueError, RecursionError) as error:
+            self._warn(obj, error)
+            return self._gone(_identity_body(obj)) if pending.kind == "DELETED" else None
+        self._warned.discard(obj._key)
+        return body
+
+    def _warn(self, obj: KubeObject[None], error: Exception) -> None:
+        """Log that an object is not reported, once until it can be read again."""
+        if obj._key in self._warned or len(self._warned) >= _MAX_WARNED:
+            return
+        self._warned.add(obj._key)
+        _log.warning(
+            "%s %s cannot be decoded: %s; kopf's handlers do not receive this state",
+            obj.gvk.kind,
+            obj._key,
+            complaint_of(error),
+        )
 
     def get(self, key: str) -> KubeObject[None] | None:
         """Return what is known of a key; see Sink."""
@@ -143,7 +190,7 @@ class Delivery:
         match event:
             case Added(obj):
                 self.known.put(obj)
-                self._put("ADDED", obj, raw=obj.raw)
+                self._put("ADDED", obj, raw=obj.raw, is_new=True)
             case Updated(_, obj):
                 self.known.put(obj)
                 self._put("MODIFIED", obj, raw=obj.raw)
@@ -186,7 +233,8 @@ class Delivery:
         is_same = self._is_same(was, obj)
         if is_same and (self._is_observer or not is_replay):
             return
-        self._put(self._observed_kind(was, obj) if self._is_observer else None, obj)
+        kind = self._observed_kind(was, obj) if self._is_observer else None
+        self._put(kind, obj, is_new=was is None)
         if not is_same and not self._is_paused:
             self._listed.append(obj)
 
@@ -219,10 +267,19 @@ class Delivery:
         *,
         is_missed: bool = False,
         raw: bytes = b"",
+        is_new: bool = False,
     ) -> None:
-        if self._is_paused and kind != "DELETED":
+        if obj is not None and obj._key in self._withheld:  # kopf has not received it yet
+            if kind == "DELETED":
+                self._withheld.discard(obj._key)
+                return
+            if not self._is_paused:
+                self._withheld.discard(obj._key)
+                is_new = True
+        pending = _Pending(kind, obj, is_missed, raw, is_new)
+        if self._is_paused and not self._is_kept(pending):
             return
-        self._queue.append(_Pending(kind, obj, is_missed, raw))
+        self._queue.append(pending)
         self._owner.wake()
 
     def _missed_body(self, obj: KubeObject[None]) -> RawBody:
@@ -230,17 +287,25 @@ class Delivery:
 
         Without a deletion timestamp kopf would keep the daemons of the object.
         """
-        body = _body(obj.raw) if obj.raw else _identity_body(obj)
+        return self._gone(_body(obj.raw) if obj.raw else _identity_body(obj))
+
+    def _gone(self, body: RawBody) -> RawBody:
         body["metadata"].setdefault("deletionTimestamp", self._owner.deletion_timestamp())
         return body
 
 
 def _body(raw: bytes) -> RawBody:
-    """Return a body as kopf's own decoder does, which takes three times as long."""
+    """Return a body as kopf's own decoder does, which takes three times as long.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
     try:
         return cast("RawBody", _decode(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return cast("RawBody", json.loads(raw))  # it takes more, such as numbers out of range
+    except RecursionError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return cast("RawBody", json.loads(raw))  # noqa: TID251 - shallow; it takes more, such as numbers out of range
 
 
 def _identity_body(obj: KubeObject[None]) -> RawBody:

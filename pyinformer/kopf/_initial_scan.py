@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from kopf._cogs.structs.references import CRDS, NAMESPACES
 
+from pyinformer.apimachinery import decoder_of
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
@@ -39,7 +41,7 @@ class _Definition(msgspec.Struct, frozen=True):
     spec: _Spec
 
 
-_decode: Final = msgspec.json.Decoder(_Definition).decode
+_decode: Final = decoder_of(_Definition)
 
 
 @final

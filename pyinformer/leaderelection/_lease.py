@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 import msgspec
 
-from pyinformer.apimachinery import older, resource_version_is_well_formed
+from pyinformer.apimachinery import decoder_of, older, resource_version_is_well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -219,7 +219,7 @@ def written_in(lease: LeaseRecord) -> WrittenVersions | None:
     if lease.holder or not isinstance(text, str):
         return None
     try:
-        found = msgspec.json.decode(text, type=_Annotation)
+        found = _decode_annotation(text)
     except msgspec.DecodeError:
         return None  # another program's
     if found.transition != lease.transitions:
@@ -235,6 +235,9 @@ def micro_time(at: float) -> str:
 class _Annotation(msgspec.Struct):
     transition: int
     versions: dict[str, str]
+
+
+_decode_annotation = decoder_of(_Annotation)
 
 
 def _encode(written: WrittenVersions) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import msgspec
 
-from pyinformer.apimachinery import FieldSelector, GroupVersionResource
+from pyinformer.apimachinery import FieldSelector, GroupVersionResource, decoder_of
 from pyinformer.cluster import state_of
 from pyinformer.leaderelection._election import Read, Write
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LEASES: Final = GroupVersionResource.of("coordination.k8s.io/v1", "leases")
 _CLOSE_SECONDS: Final = 5.0
+_decode = decoder_of(dict)
 
 
 @final
@@ -69,7 +70,7 @@ class LeaseRequests:
         seconds = self._timeout_seconds
         async with asyncio.timeout(seconds):  # also where a connection has no deadlines
             raw = await self.connection.request(method, path, body=body, timeout_seconds=seconds)
-        return read_lease(msgspec.json.decode(raw, type=dict))
+        return read_lease(_decode(raw))
 
     def list_watch(self) -> ListWatch:
         """Return the list and the watch of the Lease."""

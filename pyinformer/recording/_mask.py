@@ -14,6 +14,7 @@ import msgspec
 from pyinformer.apimachinery import (
     GroupVersionResource,
     JSONValue,
+    decoder_of,
     masked,
     masked_value,
 )
@@ -40,7 +41,7 @@ _MOST_ESCAPES: Final = 8  # on average per line; beyond, a search for each of th
 _copy_follows = re.compile(rb'(?:applied(?:-config(?:uration)?)?|original)"\s*+:\s*+(?!\{\})')
 _escaped_letter = re.compile(rb"\\u00(?:2[dDfF]|[4-7])")  # not Go's \u003c, \u003e and \u0026
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_decode = msgspec.json.Decoder().decode
+_decode = decoder_of()
 _encode = msgspec.json.Encoder().encode
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Raw, Struct
 
+from pyinformer.apimachinery import decoder_of
 from pyinformer.errors import RecordingFileError, RecordingFormatError, RecordingVersionError
 from pyinformer.recording._format import FORMAT_VERSION, Entry, Header
 
@@ -26,9 +27,9 @@ class _Version(Struct):
     pyinformer: str = "unknown"
 
 
-_decode_version = msgspec.json.Decoder(_Version).decode
-_decode_header = msgspec.json.Decoder(Header).decode
-_decode_entry = msgspec.json.Decoder(Entry).decode
+_decode_version = decoder_of(_Version, skims=True)
+_decode_header = decoder_of(Header, skims=True)
+_decode_entry = decoder_of(Entry, skims=True)
 
 
 @final

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from pyinformer.apimachinery import decoder_of
 from pyinformer.errors import (
     APIStatusError,
     BadRequestError,
@@ -38,7 +39,7 @@ class _Named(Struct, frozen=True, gc=False, rename="camel"):
     api_version: str = ""
 
 
-_decode = msgspec.json.Decoder(_Named).decode
+_decode = decoder_of(_Named, skims=True)
 
 
 async def kind_of(list_watch: ListWatch) -> str:

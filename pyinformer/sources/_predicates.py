@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, overload
 import msgspec
 from typing_extensions import TypeVar
 
-from pyinformer.apimachinery import KubeObject, V, View
+from pyinformer.apimachinery import KubeObject, V, View, decoder_of
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, invalid_handler
 from pyinformer.tasks import check_callable, name_of
 
@@ -32,7 +32,7 @@ _W = TypeVar("_W", bound=View | None, default=View | None, contravariant=True)
 _A = TypeVar("_A", bound=View | None)
 
 _NOT_DESIRED: Final = frozenset({"metadata", "status"})
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_fields = decoder_of(dict[str, msgspec.Raw], skims=True)
 
 
 class Predicate(Generic[_W]):

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from msgspec import Struct, ValidationError
-from msgspec.json import Decoder
 
-from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, near_names
+from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, decoder_of, near_names
 
 _MAX_ENTRIES: Final = 20_000  # large clusters have 3,000; each costs some 20 us
 
@@ -119,8 +118,10 @@ class GroupList(Struct, frozen=True):
     groups: list[Group] | None = None
 
 
-decode_resources: Final[Callable[[bytes | str], ResourceList]] = Decoder(ResourceList).decode
-decode_groups: Final[Callable[[bytes | str], GroupList]] = Decoder(GroupList).decode
+decode_resources: Final[Callable[[bytes | str], ResourceList]] = decoder_of(
+    ResourceList, skims=True
+)
+decode_groups: Final[Callable[[bytes | str], GroupList]] = decoder_of(GroupList, skims=True)
 
 
 def table_of(api_version: str, found: ResourceList) -> list[APIResource]:

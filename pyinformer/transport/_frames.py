@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import decode_object, fields_of
+from pyinformer.apimachinery import decode_object, decoder_of, fields_of
 from pyinformer.errors import APIStatusError, InvalidObjectError, ProtocolError
 from pyinformer.transport._status import status_error_from_object
 
@@ -67,10 +67,10 @@ class Bookmark(Struct, frozen=True, gc=False):
     ends_initial_events: bool
 
 
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_envelope = decoder_of(_Envelope, skims=True)
+_decode_text = decoder_of(str, skims=True)
 _NO_TEXT = Raw(b'""')
-_decode_bookmark = msgspec.json.Decoder(_BookmarkObject).decode
+_decode_bookmark = decoder_of(_BookmarkObject, skims=True)
 
 
 def read_frame(data: bytes | bytearray, start: int, end: int) -> Frame:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pyinformer._known_tokens import without_tokens
-from pyinformer.apimachinery import REDACTED, JSONObject, JSONValue, redacted_words
+from pyinformer.apimachinery import REDACTED, JSONObject, JSONValue, decoder_of, redacted_words
 from pyinformer.errors import (
     APIStatusError,
     ApplyConflictError,
@@ -41,8 +41,8 @@ _MANAGER = re.compile(r'"(?:[^"\\]|\\.)*+"')  # conflict with "kubectl" using ap
 _by_admission: Final = re.compile(r' is forbidden: (?!User ")').search
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-_decode_object = msgspec.json.Decoder(JSONObject).decode
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_object = decoder_of(JSONObject)
+_decode_text = decoder_of(str, skims=True)
 
 
 def status_error(

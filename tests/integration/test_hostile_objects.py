@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 LIMIT = 100_000
+TOO_DEEP = "it is nested too deeply; 512 levels are the limit"
 SHAPES: list[dict[str, Any]] = [
     {},
     {"memory": "raw"},
@@ -86,6 +88,8 @@ def check(followed: Followed, key: str) -> None:
     assert obj in informer.lister.list(label_selector="team=red")
     assert obj.key in {one.key for one in informer.lister.by_index("team", "red")}
     assert obj.metadata.uid
+    metadata_only = obj.gvk.kind == "PartialObjectMetadata" or len(obj.raw) < 1_000
+    assert metadata_only or TOO_DEEP in obj.problem
     assert not obj.annotations
     for read in (obj.to_dict, lambda: obj.at("spec.x"), lambda: pyinformer.diff(obj, obj)):
         try:
@@ -156,6 +160,63 @@ async def _follow_all(
             assert report.verdict == "consistent"
             counts = one.informer.status().reflector.guard.counts
             assert not {"unknown_events", "undecodable:skipped"} & counts.keys()
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_threads_with_small_stacks_survive_the_deepest_object(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    """A loop in a thread of 256 KiB, and a plain reconcile there, which decodes each object."""
+    server = RealServer(kube_apiserver)
+    group, namespace = f"{secrets.token_hex(4)}.example.com", server.namespace()
+    server.api.create(definition(group, "v1"))
+    await create_soon(server, gadget(group, namespace, "good"))
+    async with aclosing(Connection(server.config())) as connection:
+        await Nested(connection, group, namespace).create("deep", 9_900)
+    before = threading.stack_size(256 << 10)
+    try:
+        found = await asyncio.to_thread(_read_all, server, f"{group}/v1", namespace)
+        reconciled = await _reconcile_all(server, f"{group}/v1", namespace)
+    finally:
+        threading.stack_size(before)
+    assert found == {"good": "", "deep": TOO_DEEP}
+    assert reconciled == found
+
+
+def _read_all(server: Server, api_version: str, namespace: str) -> dict[str, str]:
+    with (
+        pyinformer.run_in_thread() as runner,
+        runner.connect(config=server.config()) as cluster,
+        cluster.informer_factory() as factory,
+    ):
+        informer = factory.informer(api_version, "gadgets", namespaces=namespace)
+        factory.start()
+        factory.wait_for_cache_sync(timeout_seconds=100)
+        return {obj.metadata.name: _refusal(obj) for obj in informer.lister.list()}
+
+
+async def _reconcile_all(server: Server, api_version: str, namespace: str) -> dict[str, str]:
+    app, found = pyinformer.Operator("deep"), dict[str, str]()
+
+    @app.reconcile(api_version, "gadgets")
+    def reconcile(_: object, obj: pyinformer.KubeObject | None, __: object) -> None:
+        assert obj is not None
+        found[obj.metadata.name] = _refusal(obj)
+
+    async with server.connect() as cluster, app.running(cluster, namespaces=namespace):
+        await until(lambda: len(found) == 2)
+    return found
+
+
+def _refusal(obj: pyinformer.KubeObject) -> str:
+    """Decode an object; return nothing, or why it cannot be decoded, as its problem does."""
+    try:
+        obj.to_dict()
+    except InvalidObjectError as error:
+        assert TOO_DEEP in obj.problem
+        return TOO_DEEP if TOO_DEEP in str(error) else str(error)
+    return obj.problem
 
 
 def endless(name: str, namespace: str, number: int) -> JSONObject:

@@ -315,6 +315,80 @@ def test_a_warm_stream_replays_what_it_knows() -> None:
     ]
 
 
+def test_a_pause_keeps_no_deletion_of_what_kopf_has_never_received(known: Known) -> None:
+    """Objects may come and go by the thousand; a list in the pause shows the same as events."""
+    delivery = delivery_of(known)
+    listing(delivery, pod("a", 1), pod("b", 1))
+    taken(delivery)
+    delivery.apply_nowait(Added(pod("untaken", 2)))
+    delivery.pause()
+    for number in range(3, 1_000):
+        delivery.apply_nowait(Added(pod(f"p{number}", number)))
+        delivery.apply_nowait(Updated(pod(f"p{number}", number), pod(f"p{number}", number + 1)))
+        delivery.apply_nowait(Deleted(pod(f"p{number}", number + 2)))
+    delivery.apply_nowait(Deleted(pod("untaken", 2_000)))
+    delivery.apply_nowait(Added(pod("late", 2_001)))
+    listing(delivery, pod("b", 1), pod("listed", 2_002))
+    listing(delivery, pod("b", 1), pod("stays", 2_003))
+    assert len(delivery) == 1, "the deletion of a, which kopf has received"
+    delivery.resume()
+    listing(delivery, pod("b", 1))
+    assert taken(delivery) == [("DELETED", "a", "1"), (None, "b", "1"), "LISTED"]
+
+
+def test_a_deletion_after_a_pause_is_reported_if_the_object_was(known: Known) -> None:
+    delivery = delivery_of(known)
+    listing(delivery)
+    taken(delivery)
+    delivery.pause()
+    delivery.apply_nowait(Added(pod("a", 1)))
+    delivery.resume()
+    listing(delivery, pod("a", 1))
+    delivery.apply_nowait(Deleted(pod("a", 2)))
+    assert taken(delivery) == [(None, "a", "1"), "LISTED", ("DELETED", "a", "2")]
+
+
+def widget(name: str, version: int, levels: int) -> KubeObject[None]:
+    """Return a custom resource with a value of so many levels."""
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-of-{name}",
+        "resourceVersion": str(version),
+    }
+    value = '{"a":' * levels + "1" + "}" * levels
+    raw = json.dumps({"apiVersion": "e.io/v1", "kind": "Widget", "metadata": metadata, "spec": 0})
+    text = raw.replace('"spec": 0', f'"spec": {value}').encode()
+    codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("e.io/v1", "widgets"))
+    return codec.decode(text, 0, len(text))
+
+
+@pytest.mark.parametrize("levels", [600, 3_000, 9_900])
+def test_an_object_that_is_nested_too_deeply_is_not_reported_but_its_deletion_is(
+    known: Known, levels: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its handlers would fail, and the operator would end. The log names the object once."""
+    delivery = delivery_of(known)
+    deep, deeper = widget("deep", 2, levels), widget("deep", 3, levels)
+    listing(delivery, widget("good", 1, 5), deep)
+    delivery.apply_nowait(Updated(deep, deeper))
+    delivery.apply_nowait(Added(widget("late", 4, 5)))
+    assert taken(delivery) == [(None, "good", "1"), "LISTED", ("ADDED", "late", "4")]
+    (record,) = caplog.records
+    assert "Widget default/deep cannot be decoded" in record.getMessage()
+
+    delivery.apply_nowait(Deleted(widget("deep", 5, levels)))
+    event = delivery.take()
+    assert event is not None
+    assert event != "LISTED"
+    assert event["type"] == "DELETED"
+    assert event["object"]["metadata"]["uid"] == "uid-of-deep"
+    assert event["object"]["metadata"].get("deletionTimestamp") == NOW
+
+    delivery.apply_nowait(Added(widget("deep", 6, 5)))
+    assert taken(delivery) == [("ADDED", "deep", "6")]
+
+
 def test_a_list_that_is_under_way_cannot_be_replayed() -> None:
     delivery = delivery_of(CachedObjects())
     listing(delivery, pod("a", 1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyinformer.errors import ConflictError, InvalidArgumentError, NotFoundError
+from pyinformer.errors import APIStatusError, ConflictError, InvalidArgumentError, NotFoundError
 from pyinformer.testing import APIServer
 from tests.testing.wire import ALL_PODS, PODS, Wire, pod
 
@@ -449,3 +449,42 @@ def test_objects_can_be_created_before_the_start() -> None:
     server.create(pod())
     with server, Wire(server.url) as wire:
         assert wire.get(ALL_PODS).names == ["a"]
+
+
+def _nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize("levels", [600, 3_000, 100_000])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        pytest.param(("POST", "", "application/json"), id="create"),
+        pytest.param(("PUT", "/w", "application/json"), id="update"),
+        pytest.param(("PATCH", "/w", _MERGE), id="merge-patch"),
+        pytest.param(("PATCH", "/w?fieldManager=x", "application/apply-patch+yaml"), id="apply"),
+    ],
+)
+def test_a_body_that_is_nested_too_deeply_is_refused_and_the_server_lives(
+    server: APIServer, wire: Wire, verb: tuple[str, str, str], levels: int
+) -> None:
+    """The real server's limit is 10,000 levels; ours is lower."""
+    server.create(_definition())
+    server.create(_widget())
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    head = '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec"'
+    method, path, content_type = verb
+    body = f"{head}:{_nested(levels)}}}".encode()
+    answer = wire.request(method, f"{widgets}{path}", body, content_type=content_type)
+    assert answer.status == 400
+    assert answer.json["kind"] == "Status"
+    assert wire.get(f"{widgets}/w").json["spec"] == {"size": 1}
+
+
+def test_a_direct_call_with_a_body_that_is_nested_too_deeply_is_refused(server: APIServer) -> None:
+    server.create(_definition())
+    value: Any = 1
+    for _ in range(600):
+        value = {"a": value}
+    with pytest.raises(APIStatusError, match="exceeded max depth"):
+        server.create({**_widget(), "spec": value})

@@ -6,11 +6,10 @@ The list is read with http.client and json, so that the informers do not check t
 from __future__ import annotations
 
 import http.client
-import json
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from pyinformer.apimachinery import JSONObject, KubeObject, View, diff
+from pyinformer.apimachinery import JSONObject, KubeObject, View, decoder_of, diff
 
 _REQUEST_TIMEOUT_SECONDS = 10.0
 _PATHS_NAMED = 3
@@ -39,7 +38,7 @@ def list_objects(server: str, api_version: str, plural: str) -> dict[str, JSONOb
         connection.close()
     if response.status != http.client.OK:
         raise OSError(f"GET {plural}: {response.status} {response.reason}")
-    return _by_key(json.loads(body))
+    return _by_key(decoder_of()(body))
 
 
 def _by_key(answer: JSONObject) -> dict[str, JSONObject]:

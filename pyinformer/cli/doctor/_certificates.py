@@ -9,6 +9,8 @@ from typing import final
 
 import msgspec
 
+from pyinformer.apimachinery import decoder_of
+
 _JWT_PARTS = 3
 
 
@@ -56,6 +58,9 @@ class _Claims(msgspec.Struct):
     exp: float | None = None
 
 
+_decode = decoder_of(_Claims)
+
+
 def token_expiry(authorization: str) -> float | None:
     """Return when the token of an Authorization header expires, in Unix seconds.
 
@@ -68,6 +73,6 @@ def token_expiry(authorization: str) -> float | None:
         return None
     try:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)
-        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Claims).exp
+        return _decode(base64.urlsafe_b64decode(padded)).exp
     except (binascii.Error, ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None

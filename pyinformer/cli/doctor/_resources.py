@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import msgspec
 
-from pyinformer.apimachinery import FieldSelector
+from pyinformer.apimachinery import FieldSelector, decoder_of
 from pyinformer.cli.doctor._facts import ResourceFacts, Right
 from pyinformer.cli.doctor._memory import memory_by_mode
 from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError
@@ -49,6 +49,9 @@ class _ReviewStatus(msgspec.Struct):
 
 class _Review(msgspec.Struct):
     status: _ReviewStatus
+
+
+_decode = decoder_of(_Review)
 
 
 @final
@@ -139,7 +142,7 @@ class ResourceChecks:
             "POST", _REVIEWS, body=msgspec.json.encode(body), timeout_seconds=self._timeout_seconds
         )
         try:
-            status = msgspec.json.decode(answer, type=_Review).status
+            status = _decode(answer).status
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProtocolError("a SelfSubjectAccessReview", f"cannot be read: {error}") from error
         return Right(

@@ -13,6 +13,7 @@ import anyio
 import msgspec
 
 from pyinformer._clock import wall_time
+from pyinformer.apimachinery import decoder_of
 from pyinformer.cli.doctor._certificates import certificate_of, token_expiry
 from pyinformer.cli.doctor._facts import LoginFacts, ServerFacts
 from pyinformer.cli.doctor._network import measure_network
@@ -42,6 +43,9 @@ _UNREACHED: Final = "the server was not reached: see the findings above"
 
 class _Version(msgspec.Struct, rename="camel"):
     git_version: str = ""
+
+
+_decode = decoder_of(_Version)
 
 
 async def examine_server(
@@ -158,7 +162,7 @@ async def _version(cluster: Cluster, timeout_seconds: float) -> tuple[str, float
             )
         taken.append(anyio.current_time() - began_at)
     try:
-        version = msgspec.json.decode(answer, type=_Version).git_version
+        version = _decode(answer).git_version
     except (msgspec.DecodeError, UnicodeDecodeError):
         version = ""
     return version, statistics.median(taken)

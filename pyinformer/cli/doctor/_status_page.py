@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from pyinformer.apimachinery import decoder_of
 from pyinformer.errors import (
     APIStatusError,
     ConfigurationError,
@@ -87,7 +88,7 @@ def _refused(error: APIStatusError, hint: str) -> APIStatusError:
 
 def _decoded(what: str, body: bytes) -> object:
     try:
-        document: object = msgspec.json.decode(body)
+        document: object = decoder_of()(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(what, f"the answer is not JSON; {_PROBED}") from error
     if not is_status_page(document):

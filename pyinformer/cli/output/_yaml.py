@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from pyinformer._printable import printable_json
+from pyinformer.apimachinery import decoder_of
 
 if TYPE_CHECKING or not yaml.__with_libyaml__:
     from yaml import SafeDumper as Dumper
@@ -53,7 +54,7 @@ def _yaml(value: bytes | msgspec.Raw) -> str:
     try:
         return str(
             yaml.dump(
-                msgspec.json.decode(value),
+                decoder_of()(value),
                 Dumper=ReadableDumper,
                 sort_keys=False,
                 allow_unicode=bytes(value).decode().isprintable(),

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
 
-from pyinformer.apimachinery import KubeObject
+from pyinformer.apimachinery import KubeObject, decoder_of
 from pyinformer.cli.scenes._plain_informer import following_services
 from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
@@ -101,7 +101,7 @@ class _OldServer:
 
     def edit(self, line: bytes) -> tuple[bytes, bool]:
         """Replace the resource version of the deletion, and end the stream a few times."""
-        event = json.loads(line)
+        event = decoder_of()(line)
         metadata = event["object"].get("metadata", {})
         if (event["type"], metadata.get("name")) != ("DELETED", self._name):
             return line, False

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from pyinformer.apimachinery import (
     Identity,
+    decoder_of,
     identity_in,
     object_key,
     older,
@@ -56,7 +57,7 @@ class _Namespace(Struct, frozen=True):
     metadata: _Metadata
 
 
-_decode_namespace = msgspec.json.Decoder(_Namespace).decode
+_decode_namespace = decoder_of(_Namespace, skims=True)
 
 
 @final

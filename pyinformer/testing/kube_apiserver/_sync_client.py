@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, decoder_of
 from pyinformer.errors import APIStatusError, ProtocolError, TransportError, status_error_class
 from pyinformer.testing.kube_apiserver._object_calls import ObjectCalls, objects_of
 
@@ -26,6 +26,7 @@ _REQUEST_TIMEOUT_SECONDS: Final = 60.0
 _IDLE_LIMIT_SECONDS: Final = 30.0  # the server closes idle connections after 90 s
 _FIRST_REFUSAL: Final = 400
 _SHOWN_CHARACTERS: Final = 200
+_decode = decoder_of(JSONObject)
 
 
 @final
@@ -149,7 +150,7 @@ class _Connection(http.client.HTTPSConnection):
 
 def _decoded(answer: bytes, request: str) -> JSONObject:
     try:
-        return msgspec.json.decode(answer, type=dict[str, JSONValue])
+        return _decode(answer)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         shown = answer.decode(errors="replace")[:_SHOWN_CHARACTERS]
         raise ProtocolError(request, f"not a JSON object ({error}): {shown!r}") from error

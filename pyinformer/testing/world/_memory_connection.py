@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
+from pyinformer.apimachinery import decoder_of
 from pyinformer.errors import APIStatusError, LifecycleError, RequestTimeoutError, TransportError
 from pyinformer.tasks import UserTasks
 from pyinformer.testing.apiserver.handler import HandlerCall, RequestHandler
@@ -368,4 +369,4 @@ class _Named(Struct):
     metadata: _NamedMeta = msgspec.field(default_factory=_NamedMeta)
 
 
-_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_named = decoder_of(_Named, skims=True)

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, object_key, redacted
+from pyinformer.apimachinery import JSONObject, decoder_of, object_key, redacted
 from pyinformer.testing.apiserver.handler import HandlerCall
 from pyinformer.testing.apiserver.requests import RequestRecord, parse_route
 
@@ -27,6 +27,7 @@ _APPLY: Final = "apply-patch"  # part of the content type of a server-side apply
 _FIRST_NO_SUCCESS: Final = 300
 _SECRETS: Final = "secrets"
 _SECRET: Final = "Secret"  # noqa: S105 - the kind
+_decode = decoder_of()
 
 
 @final
@@ -107,7 +108,7 @@ class WriteLog:
 
 def _object(raw: bytes) -> JSONObject:
     try:
-        found = msgspec.json.decode(raw) if raw else {}
+        found = _decode(raw) if raw else {}
     except msgspec.DecodeError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -17,7 +17,7 @@ from typing import Final, Literal, cast, final, get_args
 
 import msgspec
 
-from pyinformer.apimachinery import REDACTED, JSONObject
+from pyinformer.apimachinery import REDACTED, JSONObject, decoder_of
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._credentials import ClientCertificate
 from pyinformer.transport.config._kubeconfig_files import Section
@@ -49,6 +49,9 @@ class _Answer(msgspec.Struct, rename="camel"):
     kind: str = ""
     api_version: str = ""
     status: _Status | None = None
+
+
+_decode = decoder_of(_Answer)
 
 
 class _Variable(msgspec.Struct):
@@ -123,7 +126,7 @@ class ExecPlugin:
         """Yield the secrets among what the command was given and what it printed."""
         yield from (value for value in self.env.values() if len(value) >= _SHORTEST_SECRET)
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            status = msgspec.json.decode(printed, type=_Answer).status or _Status()
+            status = _decode(printed).status or _Status()
             yield from (one for one in (status.token, status.client_key_data) if one)
 
     def login(self, printed: bytes) -> Login:
@@ -149,7 +152,7 @@ class ExecPlugin:
 
     def _status(self, printed: bytes) -> _Status:
         try:
-            answer = msgspec.json.decode(printed, type=_Answer)
+            answer = _decode(printed)
         except (msgspec.DecodeError, UnicodeDecodeError):
             # The library's text may quote the output, which may be the token itself.
             raise self.problem(f"the output is not an {_KIND} in JSON") from None

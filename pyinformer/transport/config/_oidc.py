@@ -19,6 +19,7 @@ import msgspec
 
 from pyinformer._clock import wall_time
 from pyinformer._logging import get_logger
+from pyinformer.apimachinery import decoder_of
 from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._kubeconfig_edit import write_provider_values
 from pyinformer.transport.config._kubeconfig_files import Section
@@ -40,6 +41,9 @@ _REMOVED: Final = {
 
 class _Claims(msgspec.Struct):
     exp: float | None = None
+
+
+_decode_claims = decoder_of(_Claims, skims=True)
 
 
 @final
@@ -242,6 +246,6 @@ def _expiry(token: str) -> float | None:
     part = token.split(".")[1] if is_jwt(token) else ""
     try:
         claims = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
-        return msgspec.json.decode(claims, type=_Claims).exp
+        return _decode_claims(claims).exp
     except (binascii.Error, ValueError, msgspec.DecodeError):
         return None

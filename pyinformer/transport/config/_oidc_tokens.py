@@ -14,6 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
+from pyinformer.apimachinery import decoder_of
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._credentials import StaticCredentials
@@ -82,6 +83,10 @@ class _Answer(msgspec.Struct):
     id_token: str | None = None
     refresh_token: str | None = None
     error: str | None = None
+
+
+_decode_metadata = decoder_of(_Metadata, skims=True)
+_decode_answer = decoder_of(_Answer, skims=True)
 
 
 async def renewed_tokens(client: OIDCClient, refresh_token: str) -> Tokens | None:
@@ -183,7 +188,7 @@ async def _metadata(client: OIDCClient, session: aiohttp.ClientSession) -> _Meta
     if response.status != 200:  # noqa: PLR2004
         raise client.problem(f"{url} answered with status {response.status}: is it the issuer?")
     try:
-        metadata = msgspec.json.decode(raw, type=_Metadata)
+        metadata = _decode_metadata(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise client.problem(f"{url} did not answer with OpenID Connect metadata") from None
     if not metadata.token_endpoint:
@@ -273,7 +278,7 @@ async def _post(
     if 300 <= response.status < _REFUSED:  # noqa: PLR2004
         raise client.problem(f"{host} answered with a redirect: no refresh token is sent there")
     try:
-        return response.status, msgspec.json.decode(raw, type=_Answer)
+        return response.status, _decode_answer(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         if response.status >= _REFUSED:
             return response.status, _Answer()

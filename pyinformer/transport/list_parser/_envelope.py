@@ -8,6 +8,7 @@ from typing import Final, final
 import msgspec
 from msgspec import Raw, Struct
 
+from pyinformer.apimachinery import decoder_of
 from pyinformer.errors import ProtocolError
 
 MAX_ENDS_BYTES: Final = 64 << 10
@@ -55,7 +56,7 @@ class Envelope(Struct, frozen=True, gc=False, rename="camel"):
     items: Raw = Raw(b"")
 
 
-decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_envelope = decoder_of(Envelope, skims=True)
 
 
 def check_kind(envelope: Envelope, what: str) -> None:

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import MetadataReader, fields_of
+from pyinformer.apimachinery import MetadataReader, decoder_of, fields_of
 from pyinformer.errors import InvalidObjectError, ProtocolError, line_too_long
 from pyinformer.transport._lines import MAX_LINE_BYTES, OnOversized
 from pyinformer.transport.list_parser._envelope import (
@@ -63,8 +63,8 @@ class _Nothing(Struct, frozen=True, gc=False):
     pass
 
 
-_decode_items = msgspec.json.Decoder(list[Raw]).decode
-_skip_object = msgspec.json.Decoder(_Nothing).decode
+_decode_items = decoder_of(list[Raw], skims=True)
+_skip_object = decoder_of(_Nothing, skims=True)
 
 
 @final

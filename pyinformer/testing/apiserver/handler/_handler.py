@@ -163,6 +163,8 @@ class RequestHandler:
                 await self._answer(call, route, query, reply)
         except Failure as failure:
             await reply.fail(failure)
+        except RecursionError:
+            await reply.fail(failures.nested_too_deeply())
         finally:
             backend.request_log.finish(number)
 

@@ -375,3 +375,5 @@ def _typed(request: str) -> Iterator[None]:
         yield
     except Failure as failure:
         raise failure.typed(request) from None
+    except RecursionError:
+        raise failures.nested_too_deeply().typed(request) from None

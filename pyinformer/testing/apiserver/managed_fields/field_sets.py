@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
 
 Path: TypeAlias = tuple[str, ...]
 Paths: TypeAlias = frozenset[Path]
@@ -24,6 +24,8 @@ ITSELF = "."
 """The FieldsV1 entry of a field that is owned together with fields below it."""
 _KEPT = 1024  # more than the kinds of objects in a test times their authors
 _encode = msgspec.json.Encoder(order="sorted").encode
+_decode = decoder_of()
+_decode_object = decoder_of(JSONObject)
 
 
 def field(name: str) -> str:
@@ -75,7 +77,7 @@ def from_fields(fields: JSONValue) -> Paths:
 
 @lru_cache(_KEPT)
 def _from_encoded(raw: bytes) -> Paths:
-    fields: JSONValue = msgspec.json.decode(raw)
+    fields: JSONValue = _decode(raw)
     found: set[Path] = set()
 
     def walk(node: JSONObject, path: Path) -> None:
@@ -116,6 +118,6 @@ def element_text(element: str) -> str:
         return f".{text}"
     if kind == "v":
         return f"[={text}]"
-    identity = msgspec.json.decode(text, type=JSONObject)
+    identity = _decode_object(text)
     pairs = (f"{name}={_encode(value).decode()}" for name, value in identity.items())
     return f"[{','.join(pairs)}]"

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 import yaml
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
 from pyinformer.testing.apiserver.patches._json_patch import PatchError, json_patch
 from pyinformer.testing.apiserver.patches._strategic_merge import strategic_merge
 from pyinformer.testing.apiserver.requests import Failure
@@ -25,6 +25,10 @@ APPLY = "application/apply-patch+yaml"
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
+
+_decode_object = decoder_of(JSONObject)
+_decode_applied = decoder_of(JSONObject | None)
+_decode_operations = decoder_of(list[JSONObject])
 
 Edit: TypeAlias = Callable[[JSONObject], JSONObject]
 
@@ -46,7 +50,7 @@ def json_object(raw: bytes) -> JSONObject:
         Failure: it is not a JSON object (400).
     """
     try:
-        return msgspec.json.decode(raw, type=JSONObject)
+        return _decode_object(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Failure(400, f"the object provided is unrecognized: {error}") from None
 
@@ -64,7 +68,7 @@ def parse_configuration(raw: bytes) -> JSONObject:
         reason = getattr(error, "problem", None) or error
         raise Failure(400, f"error encoding patch: yaml: {reason}") from None
     try:
-        return msgspec.json.decode(text, type=JSONObject | None) or {}
+        return _decode_applied(text) or {}
     except msgspec.DecodeError as error:
         raise Failure(400, f"error decoding patch: {error}") from None
 
@@ -94,7 +98,7 @@ def parse_patch(content_type: str, raw: bytes, resource: ResourceType) -> Edit:
 def _json_patch_edit(raw: bytes) -> Edit:
     """Return the edit of a JSON patch (RFC 6902)."""
     try:
-        operations = msgspec.json.decode(raw, type=list[JSONObject])
+        operations = _decode_operations(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Failure(400, f"error decoding patch: {error}") from None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, decoder_of
 from pyinformer.testing.apiserver.requests import Failure, ListOptions
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import HistoryExpiredError, Record, Selection, Storage
@@ -33,7 +33,8 @@ class _Item(msgspec.Struct):
     metadata: msgspec.Raw
 
 
-_decode_item = msgspec.json.Decoder(_Item).decode
+_decode_item = decoder_of(_Item, skims=True)
+_decode_object = decoder_of(JSONObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def _encode_token(token: _Token) -> str:
 def _decode_token(text: str) -> _Token:
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        body = msgspec.json.decode(raw, type=JSONObject)
+        body = _decode_object(raw)
         return _Token(int(body["rv"]), str(body["start"]), float(body["issued"]))
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
         raise Failure(400, f"invalid continue token: continue key is not valid: {error}") from None

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
 from pyinformer.testing.apiserver.requests.failures import Failure
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
@@ -30,6 +30,8 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5  # wire types
 _SIGN: Final = 1 << 63
 _RANGE: Final = 1 << 64
 _MORE: Final = 0x80  # set in every byte of a varint but the last
+
+_decode = decoder_of()
 
 _Wire: TypeAlias = int | bytes
 _Field: TypeAlias = tuple[str, str, str]  # name, type, flags
@@ -76,7 +78,7 @@ def _unknown(api_version: str, kind: str) -> Failure:
 
 @functools.cache
 def _tables() -> _Tables:
-    return msgspec.json.decode(_TABLE.read_bytes(), type=_Tables)
+    return decoder_of(_Tables)(_TABLE.read_bytes())
 
 
 def _message(raw: bytes, name: str) -> JSONObject:
@@ -119,7 +121,7 @@ def _value(value: _Wire, kind: str) -> JSONValue:
             return _bytes(dict(_fields(value)).get(1, b"")).decode()
         case "raw":
             inner = _bytes(dict(_fields(value)).get(1, b""))
-            return msgspec.json.decode(inner, type=JSONValue) if inner else None
+            return _decode(inner) if inner else None
         case "list":
             return [_bytes(item).decode() for _, item in _fields(value)]
         case "intorstring":

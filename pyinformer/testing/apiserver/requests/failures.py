@@ -230,3 +230,12 @@ def malformed_resource_version(text: str, why: str = "invalid syntax") -> Failur
         f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
     )
     return Failure(500, message, reason="")
+
+
+def nested_too_deeply() -> Failure:
+    """Return the 400 for a body with more levels than the server can process.
+
+    Source:
+        encoding/json of Go, whose limit is 10,000 levels; ours is below 512.
+    """
+    return Failure(400, "exceeded max depth: the body is nested too deeply")

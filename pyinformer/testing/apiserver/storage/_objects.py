@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import ResourceType
 
@@ -49,7 +49,7 @@ _GO_ESCAPES = (
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.Decoder(JSONObject).decode
+_decode = decoder_of(JSONObject)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
