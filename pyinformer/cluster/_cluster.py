@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyinformer.tracing import Tracing
-    from pyinformer.transport import ClusterConfig, ConnectionOptions, Query
+    from pyinformer.transport import ClusterConfig, ConnectionOptions, OnWarning, Query
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 """What happens to the objects that a deleted one owns."""
@@ -138,11 +138,15 @@ class Cluster(Closable):
             traces.
         field_manager: the owner of the fields that it writes, where a write does not name one; None
             for the name of the Operator in whose function the write is made.
+        on_warning: a plain function, called on the event loop with the text and the request of each
+            warning of the server, about unknown fields or deprecated versions for example; each
+            text is also logged once. None for no function.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read.
         InvalidArgumentError: `field_manager` is empty or too long.
-        InvalidTypeError: `tracing` is not a tracing system.
+        InvalidTypeError: `tracing` is not a tracing system, or `on_warning` cannot be called with
+            two texts.
     """
 
     def __init__(
@@ -157,6 +161,7 @@ class Cluster(Closable):
         connection: ConnectionProtocol | None = None,
         tracing: Tracing | None = None,
         field_manager: str | None = None,
+        on_warning: OnWarning | None = None,
     ) -> None:
         self.name: str = name
         self.field_manager: str | None = checked_field_manager(field_manager)
@@ -171,7 +176,7 @@ class Cluster(Closable):
             self._label = UniqueLabel(metrics, "name", name)
             counted = RequestMetrics(self._metrics_scope, config.server, name=self._label.text)
         self.connection: ConnectionProtocol = connection or Connection(
-            config, options=options, metrics=counted
+            config, options=options, metrics=counted, on_warning=on_warning
         )
         spans = RequestSpans(name, config.server, tracing)
         self._requests = ThrottledRequests(

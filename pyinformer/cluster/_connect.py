@@ -21,6 +21,7 @@ from pyinformer.transport import (
     ConnectionOptions,
     ForeignClient,
     KubeconfigPolicy,
+    OnWarning,
     check_policy,
     config_from_client,
     find_config,
@@ -45,6 +46,7 @@ async def connect(
     metrics: Metrics = NO_METRICS,
     tracing: Tracing | None = None,
     field_manager: str | None = None,
+    on_warning: OnWarning | None = None,
 ) -> AsyncIterator[Cluster]:
     """Connect to a cluster: `async with pyinformer.connect() as cluster`.
 
@@ -79,6 +81,9 @@ async def connect(
         field_manager: the program's name, which owns the fields that its writes set, where a write
             does not name another; programs that apply to the same objects need different names.
             None for the name of the Operator in whose function a write is made.
+        on_warning: a plain function, called on the event loop with the text and the request of each
+            warning of the server, about unknown fields or deprecated versions for example; each
+            text is also logged once. None for no function.
 
     Raises:
         ConfigurationNotFoundError: nothing was found, or a file that was named does not exist.
@@ -88,7 +93,7 @@ async def connect(
             to impersonate without a user, or the policy `data-only` without a kubeconfig; or
             `field_manager` is empty or too long.
         InvalidTypeError: `config` is neither a configuration nor a client that has one, or
-            `tracing` is not a tracing system.
+            `tracing` is not a tracing system, or `on_warning` cannot be called with two texts.
         LifecycleError: the ApiClient is closed, or belongs to another event loop.
 
     Cancellation:
@@ -118,6 +123,7 @@ async def connect(
         metrics=metrics,
         tracing=tracing,
         field_manager=field_manager,
+        on_warning=on_warning,
     ) as cluster:
         yield cluster
 

@@ -453,6 +453,12 @@ _REST_CLIENT = (
         _REQUEST_SECONDS,
     ),
     MetricSpec(
+        "rest_client_warnings_total",
+        "counter",
+        "Warnings of the server, of deprecated versions or unknown fields for example.",
+        ("name", "host"),
+    ),
+    MetricSpec(
         "rest_client_connections_open",
         "gauge",
         "Open sockets to the server, those of watches included.",

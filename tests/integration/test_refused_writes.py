@@ -65,3 +65,22 @@ async def test_the_log_line_of_an_apply_with_a_typo_names_the_field(
     assert ".spec.replica: field not declared in schema" in caplog.text
     (line,) = (one.message for one in caplog.records if one.name == "pyinformer.controller")
     assert "41" not in line
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_a_warning_about_an_unknown_field_is_passed_on(kube_apiserver: KubeAPIServer) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"generateName": "warned-", "namespace": "default"},
+        "typo": {"a": "b"},
+    }
+    received: list[tuple[str, str]] = []
+    where = pyinformer.connect(
+        config=RealServer(kube_apiserver).config(),
+        on_warning=lambda text, request: received.append((text, request)),
+    )
+    async with where as cluster:
+        await cluster.create(body)
+    assert received == [('unknown field "typo"', "POST /api/v1/namespaces/default/configmaps")]

@@ -65,6 +65,7 @@ OURS = {
     "rest_client_requests_in_flight",
     "rest_client_requests_waiting",
     "rest_client_retry_after_seconds",
+    "rest_client_warnings_total",
     "rest_client_connections_open",
     "rest_client_connections_dialled_total",
     "rest_client_credential_renewals_total",

@@ -5,6 +5,7 @@ from pyinformer.transport.http._connection import Connection, Query
 from pyinformer.transport.http._errors import network_errors
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._request_metrics import RequestMetrics, as_retry
+from pyinformer.transport.http._server_warnings import OnWarning
 from pyinformer.transport.http._session_connection import (
     SessionConnection,
     SessionSource,
@@ -16,6 +17,7 @@ __all__ = [
     "Body",
     "Connection",
     "ConnectionOptions",
+    "OnWarning",
     "PushBody",
     "Query",
     "RequestMetrics",

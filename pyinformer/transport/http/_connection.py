@@ -57,6 +57,11 @@ from pyinformer.transport.http._responses import (
     read_whole,
     successful,
 )
+from pyinformer.transport.http._server_warnings import (
+    WARNING_HEADER,
+    OnWarning,
+    ServerWarnings,
+)
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
 from pyinformer.transport.http._url import name_for_tls, request_url
 from pyinformer.transport.http._watch_request import open_watch, request_message, send_again
@@ -113,10 +118,13 @@ class Connection:
         config: the server and how to reach it.
         options: its limits.
         metrics: where its requests are counted; None for nowhere.
+        on_warning: is called with the text and the request of each warning of the server; None for
+            no function.
 
     Raises:
         ConfigurationError: a certificate of the configuration cannot be read, or the environment
             names a proxy that cannot be used.
+        InvalidTypeError: `on_warning` cannot be called with two texts.
     """
 
     def __init__(
@@ -125,7 +133,9 @@ class Connection:
         *,
         options: ConnectionOptions | None = None,
         metrics: RequestMetrics | None = None,
+        on_warning: OnWarning | None = None,
     ) -> None:
+        self._warnings = ServerWarnings(on_warning, None if metrics is None else metrics.warned)
         self._config = config = with_environment_proxy(config, os.environ)
         self._options = options or ConnectionOptions()
         self._metrics = metrics
@@ -432,11 +442,15 @@ class Connection:
             response, _ = await self._send(request, is_retry=True)
         if request.span is not None:
             request.span.status = response.status
+        path = request.url.removeprefix(self._server)
+        if WARNING_HEADER in response.headers:
+            warnings = response.headers.getall(WARNING_HEADER)
+            self._warnings.read(warnings, request.method, path)
         return await successful(
             response,
             lambda refused: self._read_error(refused, request.url),
             method=request.method,
-            path=request.url.removeprefix(self._server),
+            path=path,
             watch=request.watch,
             what=request.what,
         )

@@ -68,6 +68,7 @@ class RequestMetrics:
         self._limiters: dict[str, Histogram] = {}
         self._connections: dict[ConnectionFigures, None] = {}
         self._dialled = metrics.counter("rest_client_connections_dialled_total", self.labels)
+        self._warnings = metrics.counter("rest_client_warnings_total", self.labels)
         self._retry_after = metrics.histogram("rest_client_retry_after_seconds", self.labels)
         metrics.add_source(self._state)
 
@@ -127,6 +128,10 @@ class RequestMetrics:
     def retry_after(self, seconds: float) -> None:
         """Count how long a request waits since the server was busy."""
         self._retry_after.observe(seconds)
+
+    def warned(self) -> None:
+        """Count a warning of the server."""
+        self._warnings.inc()
 
     def resolved(self, host: str, seconds: float) -> None:
         """Count the lookup of a name: the server's, or a proxy's."""

@@ -17,6 +17,7 @@ import anyio.lowlevel
 
 from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError, TransportError
 from pyinformer.transport.http._chunks import OnPiece, scan_chunks
+from pyinformer.transport.http._server_warnings import WARNING_HEADER
 
 if TYPE_CHECKING:
     from httptools import HttpResponseParser
@@ -33,6 +34,7 @@ _SMALL_READS: Final = 64  # after so many in a row the buffer shrinks
 _MAX_HEAD_BYTES: Final = _LEAST_BYTES  # normal ones have one or two KiB
 _head_end = re.compile(rb"\n\r?\n").search
 _PROTOCOL: Final = b"HTTP/"
+_WARNING: Final = WARNING_HEADER.lower().encode()
 _FIRST_FINAL: Final = 200
 _MOST_INFORMATIONAL: Final = 16  # responses such as 103; servers send one or two
 
@@ -345,6 +347,9 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._head_size += len(name) + len(value)
         if self._head_size > _MAX_HEAD_BYTES:
             self._refuse_head()
+            return
+        if name.lower() == _WARNING:  # there may be several; aiohttp decodes headers like this
+            self.headers.add(WARNING_HEADER, value.decode("utf-8", "surrogateescape"))
             return
         self.headers[name.decode("latin-1")] = value.decode("latin-1")
 

@@ -1,0 +1,100 @@
+"""Warnings that a server sends beside its responses, of deprecated or unknown fields for example.
+
+Each text is logged once, and every warning is counted and passed on. What comes from a server is
+bounded, escaped, and without secrets.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, TypeAlias, final
+
+from pyinformer._known_tokens import without_tokens
+from pyinformer._logging import get_logger
+from pyinformer._printable import printable, shortened
+from pyinformer.apimachinery import redacted_words
+from pyinformer.errors import InvalidTypeError
+from pyinformer.tasks import check_callable, error_text
+
+OnWarning: TypeAlias = Callable[[str, str], object]
+"""A function of the text of a warning and of the request, such as `POST /api/v1/namespaces`."""
+
+_log = get_logger(__name__)
+WARNING_HEADER: Final = "Warning"
+_WARNING: Final = re.compile(r'299 [^\s"]{1,100} "((?:[^"\\]|\\.)*)"')  # RFC 7234, section 5.5
+_ESCAPED: Final = re.compile(r"\\(.)")
+_MAX_HEADER_CHARS: Final = 4_096  # kube-apiserver sends no more in all
+_MAX_CHARS: Final = 512  # of one warning
+_MAX_OF_RESPONSE: Final = 32
+_MAX_LOGGED: Final = 256  # texts; those that quote names would be without end
+_SECRETS: Final = re.compile(r"/secrets(?:/|$)")
+
+
+@final
+class ServerWarnings:
+    """Reads the warnings in the headers of one server's responses.
+
+    Args:
+        on_warning: is called with each warning; None for no function.
+        count: counts a warning; None for no count.
+
+    Raises:
+        InvalidTypeError: the function cannot be called so.
+
+    Source:
+        client-go rest/warnings.go.
+    """
+
+    def __init__(self, on_warning: OnWarning | None, count: Callable[[], None] | None) -> None:
+        if on_warning is not None:
+            check_callable(on_warning, "on_warning(text, request)", 2)
+            if inspect.iscoroutinefunction(on_warning):
+                reason = "must be a plain function: it is called while a response is read"
+                raise InvalidTypeError("on_warning", reason)
+        self._on_warning = on_warning
+        self._count = count
+        self._logged: set[str] = set()
+
+    def read(self, values: Iterable[str], method: str, path: str) -> None:
+        """Record the warnings of a response. Never raises.
+
+        Args:
+            values: those of its Warning headers.
+            method: the method of the request.
+            path: its path.
+        """
+        request = f"{method} {path}"
+        for text in islice(_texts(values, path), _MAX_OF_RESPONSE):
+            if self._count is not None:
+                self._count()
+            self._log_once(text, request)
+            if self._on_warning is None:
+                continue
+            try:
+                self._on_warning(text, request)
+            except Exception as error:  # noqa: BLE001 - the user's; the request has succeeded
+                _log.error("on_warning failed with %s", error_text(error))
+
+    def _log_once(self, text: str, request: str) -> None:
+        if text in self._logged or len(self._logged) > _MAX_LOGGED:
+            return
+        self._logged.add(text)
+        if len(self._logged) > _MAX_LOGGED:
+            _log.warning("more than %d different warnings: no more are logged", _MAX_LOGGED)
+            return
+        _log.warning(
+            "the server warns: %s (%s; logged once)", text, request, extra={"request": request}
+        )
+
+
+def _texts(values: Iterable[str], path: str) -> Iterator[str]:
+    kind = "Secret" if _SECRETS.search(path) else ""
+    for value in values:
+        for found in _WARNING.finditer(value[:_MAX_HEADER_CHARS]):
+            words = _ESCAPED.sub(r"\1", found[1])
+            shown = printable(redacted_words(without_tokens(words), kind=kind))
+            if shown:
+                yield shortened(shown, _MAX_CHARS)
