@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
 import ssl
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 from pyinformer.testing._polling import poll
 from tests.integration.objects import unique
 from tests.integration.test_server_writes import (
+    APPLY,
     JSON_PATCH,
     MERGE,
     STRATEGIC,
@@ -713,3 +715,308 @@ class TestDefinitions:
         edit(body)
 
         assert path in fields(place.send("POST", DEFINITIONS, body))
+
+
+class TestNames:
+    """Names and labels, which programs derive from names of other objects."""
+
+    @pytest.mark.parametrize(
+        "name", ["A", "a_b", "-a", "a-", "a b", "a" * 254, "é"], ids=lambda name: name[:4]
+    )
+    def test_a_malformed_name_is_refused(self, place: Place, things: str, name: str) -> None:
+        built_in = place.send("POST", place.path("configmaps"), config_map({}, name=name))
+        custom = place.send("POST", things, thing(name, spec={"size": 1}))
+
+        assert fields(built_in) == ["metadata.name"]
+        assert fields(custom) == ["metadata.name"]
+
+    def test_some_kinds_have_shorter_names(self, place: Place) -> None:
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a.b"}}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a" * 64}}
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": "a/b"},
+        }
+        roles = place.path("roles", api_version="rbac.authorization.k8s.io/v1")
+
+        assert "metadata.name" in fields(place.send("POST", place.path("services"), service))
+        assert "metadata.name" in fields(place.send("POST", "/api/v1/namespaces", namespace))
+        assert "metadata.name" in fields(place.send("POST", roles, role))
+        assert place.created(roles, {**role, "metadata": {"name": "System:Any_thing"}})
+
+    def test_a_generated_name_is_cut_to_63_characters(self, place: Place) -> None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a" * 99}}
+
+        created = place.created(place.path("configmaps"), body)
+
+        assert len(created["metadata"]["name"]) == 63
+        assert created["metadata"]["generateName"] == "a" * 99
+
+    @pytest.mark.parametrize(
+        "metadata",
+        [
+            {"labels": {"a b": "x"}},
+            {"labels": {"a": "x y"}},
+            {"labels": {"a": "x" * 64}},
+            {"labels": {"a/b/c": "x"}},
+            {"labels": {"/a": "x"}},
+            {"labels": {"A.b/c": "x"}},
+            {"labels": {"": "x"}},
+            {"annotations": {"a b": "x"}},
+        ],
+    )
+    def test_malformed_labels_and_annotations_are_refused(
+        self, place: Place, things: str, metadata: JSONObject
+    ) -> None:
+        path = f"metadata.{next(iter(metadata))}"
+        place.created(things, thing("b", spec={"size": 1}))
+
+        for answer in (
+            place.send("POST", place.path("configmaps"), config_map({}, **metadata)),
+            place.send("POST", things, thing(spec={"size": 1}, metadata=metadata)),
+            place.patch(f"{things}/b", {"metadata": metadata}),
+        ):
+            assert set(fields(answer)) == {path}
+
+
+class TestSizes:
+    """Limits of what can be stored."""
+
+    def test_annotations_have_256_kib(self, place: Place, things: str) -> None:
+        for path, body in (
+            (place.path("configmaps"), config_map({}, annotations={"a": "x" * 262_144})),
+            (things, thing(spec={"size": 1}, metadata={"annotations": {"a": "x" * 262_144}})),
+        ):
+            assert fields(place.send("POST", path, body)) == ["metadata.annotations"]
+            body["metadata"]["annotations"] = {"a": "x" * 262_143}
+            place.created(path, body)
+
+    def test_the_data_of_config_maps_and_secrets_has_1_mib(self, place: Place) -> None:
+        path = place.path("configmaps")
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}
+        text = "x" * (1 << 20)
+
+        assert place.created(path, config_map({"a": text}))
+        assert fields(place.send("POST", path, config_map({"a": f"{text}y"}, name="b"))) == ["[]"]
+        assert fields(place.patch(f"{path}/a", {"data": {"b": "y"}})) == ["[]"]
+        large = place.send(
+            "POST", place.path("secrets"), {**secret, "stringData": {"a": f"{text}y"}}
+        )
+        assert fields(large) == ["data"]
+
+    def test_a_body_has_3_mib(self, place: Place) -> None:
+        answer = place.send("POST", place.path("configmaps"), config_map({"a": "x" * (3 << 20)}))
+
+        assert refused(answer, 413) == "Request entity too large: limit is 3145728"
+
+    def test_an_object_must_fit_into_a_request_of_etcd(self, place: Place, things: str) -> None:
+        fits = thing("a", spec={"size": 1, "free": {"a": "x" * 1_500_000}})
+        large = thing("b", spec={"size": 1, "free": {"a": "x" * 1_600_000}})
+
+        assert place.created(things, fits)
+        assert refused(place.send("POST", things, large), 500) == (
+            "etcdserver: request is too large"
+        )
+
+
+class TestServersMetadata:
+    """Metadata that the server owns."""
+
+    @pytest.mark.parametrize("kind", [MERGE, APPLY])
+    def test_a_client_cannot_begin_a_deletion(self, place: Place, kind: str) -> None:
+        path = place.path("configmaps")
+        place.created(path, config_map({"a": "b"}))
+        body = {"apiVersion": "v1", "kind": "ConfigMap"}
+        options = {"fieldManager": "me"} if kind == APPLY else {}
+        metadata = {"name": "a", "deletionTimestamp": "2026-01-02T03:04:05Z"}
+
+        answer = place.patch(f"{path}/a", {**body, "metadata": metadata}, kind, **options)
+
+        assert fields(answer) == ["metadata.deletionTimestamp"]
+
+    def test_a_deletion_keeps_its_time_and_its_grace_period(self, place: Place) -> None:
+        path = place.path("configmaps")
+        place.created(path, config_map({"a": "b"}, finalizers=["example.com/clean"]))
+        place.send("DELETE", f"{path}/a")
+        since = place.get(f"{path}/a")["metadata"]["deletionTimestamp"]
+
+        gone = place.patched(f"{path}/a", {"metadata": {"deletionTimestamp": None}})
+        other = place.patched(
+            f"{path}/a", {"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"}}
+        )
+        grace = place.patch(f"{path}/a", {"metadata": {"deletionGracePeriodSeconds": 5}})
+
+        assert gone["metadata"]["deletionTimestamp"] == since
+        assert other["metadata"]["deletionTimestamp"] == since
+        assert fields(grace) == ["metadata.deletionGracePeriodSeconds"]
+
+    @pytest.mark.parametrize("reset", [[], [{}]])
+    def test_a_client_may_remove_the_owners_of_all_fields(
+        self, place: Place, reset: list[JSONObject]
+    ) -> None:
+        path = place.path("configmaps")
+        place.created(path, config_map({"a": "1"}))
+
+        without = place.patched(f"{path}/a", {"metadata": {"managedFields": reset}})
+        changed = place.patched(f"{path}/a", {"data": {"a": "2"}})
+        applied = place.applied(f"{path}/a", config_map({"a": "2"}), "me")
+        conflict = place.apply(f"{path}/a", config_map({"a": "3"}), "me")
+
+        assert not owners(without)
+        assert not owners(changed)
+        assert owners(applied) == {
+            ("me", "Apply", ""): {"f:data": {"f:a": {}}},
+            ("before-first-apply", "Update", ""): {"f:data": {".": {}, "f:a": {}}},
+        }
+        assert 'conflict with "before-first-apply" using v1: .data.a' in refused(conflict, 409)
+
+    def test_a_client_may_move_fields_to_another_owner(self, place: Place) -> None:
+        path = place.path("configmaps")
+        created = place.created(path, config_map({"a": "1", "b": "2"}), fieldManager="old")
+        entry = {**created["metadata"]["managedFields"][0], "manager": "new", "operation": "Apply"}
+        version = created["metadata"]["resourceVersion"]
+        operations = [
+            {"op": "replace", "path": "/metadata/managedFields", "value": [entry]},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+        ]
+
+        moved = place.patched(f"{path}/a", operations, JSON_PATCH)
+        applied = place.applied(f"{path}/a", config_map({"a": "9"}), "new")
+
+        assert owners(moved) == {("new", "Apply", ""): entry["fieldsV1"]}
+        assert applied["data"] == {"a": "9"}
+
+    def test_owners_that_cannot_be_read_are_ignored(self, place: Place) -> None:
+        path = place.path("configmaps")
+        created = place.created(path, config_map({"a": "1"}))
+        entry = created["metadata"]["managedFields"][0]
+
+        for change in ({"operation": "Odd"}, {"apiVersion": ""}, {"fieldsType": "FieldsV9"}):
+            entries = [{**entry, **change, "manager": "me"}]
+            patched = place.patched(f"{path}/a", {"metadata": {"managedFields": entries}})
+            assert owners(patched) == owners(created)
+        long = place.patch(
+            f"{path}/a", {"metadata": {"managedFields": [{**entry, "manager": "x" * 129}]}}
+        )
+        assert fields(long) == ["metadata.managedFields[0].manager"]
+
+    def test_kubectl_takes_over_from_client_side_apply(self, place: Place) -> None:
+        path = place.path("configmaps")
+        last = json.dumps(config_map({"a": "1", "b": "2"}))
+        key = "kubectl.kubernetes.io/last-applied-configuration"
+        body = config_map({"a": "1", "b": "2"}, annotations={key: last})
+        place.created(path, body, fieldManager="kubectl-client-side-apply")
+
+        other = place.apply(f"{path}/a", config_map({"a": "9"}), "other")
+        kubectl = place.applied(f"{path}/a", config_map({"a": "9"}), "kubectl")
+        place.patched(f"{path}/a", {"data": {"b": "edited"}}, fieldManager="editor")
+        conflict = place.apply(f"{path}/a", config_map({"a": "9", "b": "3"}), "kubectl")
+
+        assert 'conflict with "kubectl-client-side-apply"' in refused(other, 409)
+        assert owners(kubectl)["kubectl", "Apply", ""] == {"f:data": {"f:a": {}}}
+        assert json.loads(kubectl["metadata"]["annotations"][key]) == config_map({"a": "9"})
+        assert 'conflict with "editor" using v1: .data.b' in refused(conflict, 409)
+
+
+class TestScales:
+    """The scale of a custom resource without its number of replicas."""
+
+    @pytest.fixture
+    def path(self, place: Place) -> str:
+        scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+        schema = {
+            "type": "object",
+            "properties": {"spec": {"type": "object", "properties": {"size": _INTEGER}}},
+        }
+        path = create_definition(
+            place,
+            f"{unique('scales')}.example.com",
+            "Scaled",
+            subresources={"scale": scale},
+            schema={"openAPIV3Schema": schema},
+        )
+        api_version = "/".join(path.split("/")[2:4])
+        body = {"apiVersion": api_version, "kind": "Scaled", "metadata": {"name": "a"}, "spec": {}}
+        place.created(path, body)
+        return f"{path}/a"
+
+    def test_it_can_be_set_but_not_read(self, place: Place, path: str) -> None:
+        assert "does not exist" in refused(place.send("GET", f"{path}/scale"), 500)
+        empty = place.patch(f"{path}/scale", {"spec": {}})
+        assert refused(empty, 400) == 'the spec replicas field ".spec.size" cannot be empty'
+
+        patched = place.patched(f"{path}/scale", {"spec": {"replicas": 3}})
+
+        assert patched["spec"] == {"replicas": 3}
+        assert place.get(path)["spec"] == {"size": 3}
+
+    def test_it_is_never_applied(self, place: Place, path: str) -> None:
+        body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
+
+        answer = place.apply(f"{path}/scale", {**body, "spec": {"replicas": 3}}, "me")
+
+        assert "request to convert CR to an invalid group/version" in refused(answer, 500)
+
+    def test_its_number_must_be_one(self, place: Place, path: str) -> None:
+        place.patched(f"{path}/scale", {"spec": {"replicas": 3}})
+
+        text = place.patch(f"{path}/scale", {"spec": {"replicas": "4"}})
+        odd = place.patch(f"{path}/scale", {"spec": {"replica": 4}})
+
+        assert fields(text) == ["patch"]
+        assert odd.headers["warning"] == '299 - "unknown field \\"spec.replica\\""'
+        assert place.get(path)["spec"] == {"size": 3}
+
+
+class TestEmptyBodies:
+    """Writes whose body is missing, or of another kind."""
+
+    @pytest.mark.parametrize(
+        ("path", "kind"),
+        [
+            ("pods/a/eviction", "Eviction"),
+            ("pods/a/binding", "Binding"),
+            ("configmaps", "ConfigMap"),
+        ],
+    )
+    def test_a_create_without_a_body_is_refused(self, place: Place, path: str, kind: str) -> None:
+        place.created(place.path("pods"), pod())
+
+        answer = place.send("POST", place.path(path), b"")
+
+        assert f"must be of type {kind}" in refused(answer, 400)
+        assert place.get(place.path("pods", "a"))
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"metadata": {"name": "b"}},
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},
+            {"metadata": {"name": "a", "namespace": "other"}},
+        ],
+    )
+    def test_an_eviction_must_be_of_its_pod(self, place: Place, body: JSONObject) -> None:
+        place.created(place.path("pods"), pod())
+
+        refused(place.send("POST", place.path("pods", "a/eviction"), body), 400)
+
+        assert "deletionTimestamp" not in place.get(place.path("pods", "a"))["metadata"]
+
+    def test_a_null_is_an_empty_object(self, place: Place) -> None:
+        path = place.path("configmaps")
+        place.created(path, config_map({}))
+
+        assert fields(place.send("POST", path, b"null")) == ["metadata.name"]
+        refused(place.send("PUT", f"{path}/a", b"null"), 400)
+        assert place.send("DELETE", f"{path}/a", b"null").status == 200
+
+    def test_a_deletion_needs_options_of_their_kind(self, place: Place) -> None:
+        path = place.path("configmaps")
+        place.created(path, config_map({}))
+
+        for body in ({"apiVersion": "v1", "kind": "Pod"}, {"gracePeriodSeconds": "x"}):
+            refused(place.send("DELETE", f"{path}/a", body), 400)
+
+        assert place.get(f"{path}/a")

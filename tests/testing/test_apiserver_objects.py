@@ -28,7 +28,14 @@ def wire(server: APIServer) -> Iterator[Wire]:
 
 
 def _definition() -> dict[str, Any]:
-    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -64,7 +71,7 @@ def test_a_created_object_gets_its_server_side_metadata(wire: Wire) -> None:
 
 
 def test_a_single_object_is_compact_json_with_a_newline_and_a_length(wire: Wire) -> None:
-    wire.request("POST", PODS, pod(labels={"x": "<&>"}))
+    wire.request("POST", PODS, pod(annotations={"x": "<&>"}))
     answer = wire.get(f"{PODS}/a")
     assert answer.body.startswith(b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"')
     assert answer.body.endswith(b"}\n")

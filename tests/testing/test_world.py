@@ -752,3 +752,33 @@ def test_it_works_beside_every_plugin(tmp_path: Path, mode: str, anyio: bool) ->
 def test_a_world_uses_the_real_library(world: World) -> None:
     assert isinstance(world.cluster, pyinformer.Cluster)
     assert isinstance(world.factory, pyinformer.SharedInformerFactory)
+
+
+def _held(**metadata: Any) -> JSONObject:
+    since = "2026-01-02T03:04:05Z"
+    named = {"name": "a", "namespace": "default", "deletionTimestamp": since, **metadata}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named}
+
+
+def test_an_object_with_a_deletion_timestamp_is_being_deleted_and_ends_with_its_finalizer() -> None:
+    with World([_held(finalizers=["example.com/clean"])]) as world:
+        found = world.get("v1", "configmaps", "a")["metadata"]
+        assert found["deletionTimestamp"] == "2026-01-02T03:04:05Z"
+        assert found["deletionGracePeriodSeconds"] == 0
+
+        world.patch("v1", "configmaps", "a", {"metadata": {"finalizers": None}})
+
+        assert world.list("v1", "configmaps") == []
+
+
+def test_an_object_with_a_deletion_timestamp_and_nothing_that_holds_it_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="'a' has a deletionTimestamp and no"):
+        World([_held()])
+
+
+def test_a_pod_is_being_deleted_during_its_grace_period() -> None:
+    body = {**_held(deletionGracePeriodSeconds=30), "kind": "Pod"}
+    with World([body]) as world:
+        found = world.get("v1", "pods", "a")["metadata"]
+    assert found["deletionTimestamp"] == "2026-01-02T03:04:05Z"
+    assert found["deletionGracePeriodSeconds"] == 30

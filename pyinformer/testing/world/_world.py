@@ -67,7 +67,8 @@ class World(ObjectTestAPI):
 
     Args:
         objects: the existing objects. An unknown kind is served under a guessed plural, with a
-            status subresource; if the guess is wrong, call `register` before `create`.
+            status subresource; if the guess is wrong, call `register` before `create`. One with a
+            deletionTimestamp is being deleted since then, and needs a finalizer.
         name: the cluster's name, for controllers of several clusters.
         beside: another World with which this one shares loop and time, for controllers of both
             clusters.
@@ -80,8 +81,9 @@ class World(ObjectTestAPI):
 
     Raises:
         APIStatusError: an API server would refuse one of the objects.
-        InvalidArgumentError: virtual time is requested `beside` a World with real time; or
-            `field_manager` is empty or too long.
+        InvalidArgumentError: virtual time is requested `beside` a World with real time;
+            `field_manager` is empty or too long; or an object has a deletionTimestamp and nothing
+            that holds it.
     """
 
     def __init__(
@@ -142,6 +144,27 @@ class World(ObjectTestAPI):
                 raise InvalidArgumentError("objects", reason)
             self._register_kind_of(obj)
             super().create(obj)
+            self._begin_deletion(obj)
+
+    def _begin_deletion(self, obj: JSONObject) -> None:
+        """Mark an existing object as being deleted, if it has a deletionTimestamp."""
+        resource, namespace, body = self._placed(obj, None)
+        metadata = body["metadata"]
+        since, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+        if not since:
+            return
+        record = self._storage.get(resource, key_of(namespace, str(metadata.get("name", ""))))
+        is_held = resource.qualified_name == "namespaces" or bool(grace)
+        if record is None or not (is_held or metadata.get("finalizers")):
+            reason = (
+                f"{resource.kind} {metadata.get('name')!r} has a deletionTimestamp and no"
+                " finalizer: a server has removed such an object; give it a finalizer, or a pod a"
+                " deletionGracePeriodSeconds"
+            )
+            raise InvalidArgumentError("objects", reason)
+        self._writes.begin_deletion(
+            resource, record, since=str(since), grace_seconds=int(grace or 0)
+        )
 
     def create(self, obj: JSONObject, *, namespace: str | None = None) -> JSONObject:
         """Create an object, as another client would; an unknown kind is registered.

@@ -92,6 +92,46 @@ def read(body: JSONObject) -> Managed:
     return managed
 
 
+def with_owners(stored: JSONObject, given: JSONValue) -> JSONObject:
+    """Return stored metadata with the owners with which an update of the object begins.
+
+    Args:
+        stored: the metadata of the stored object.
+        given: the managedFields in the body of the update. `[]` and `[{}]` remove all owners; None
+            and entries that cannot be read keep the stored ones.
+
+    Source:
+        k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go, decodeLiveOrNew.
+    """
+    if given in ([], [{}]):
+        return {**stored, "managedFields": []}
+    if not isinstance(given, list) or not all(map(_is_readable, given)):
+        return stored
+    return {**stored, "managedFields": given}
+
+
+def _is_readable(entry: JSONValue) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.get("operation") in ("Apply", "Update")
+        and bool(entry.get("apiVersion"))
+        and entry.get("fieldsType") == "FieldsV1"
+    )
+
+
+def before_first_apply(live: JSONObject, shape: Shape, *, api_version: str, now: str) -> Managed:
+    """Return the owner of all fields of an object that has no owners when it is applied first.
+
+    Args:
+        live: the content of the object.
+        shape: its shape.
+        api_version: its version.
+        now: the current time.
+    """
+    author = Author(operation="Update", name="before-first-apply", api_version=api_version)
+    return updated({}, {"metadata": {}}, live, shape, author, now=now)
+
+
 def write(managed: Managed) -> list[JSONValue]:
     """Encode managedFields: applies first, then by age."""
 

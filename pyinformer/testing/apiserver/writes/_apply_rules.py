@@ -5,8 +5,10 @@ Nothing is stored here, and no argument is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
+
+import msgspec
 
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import field_managers, field_sets, structure
@@ -17,6 +19,7 @@ from pyinformer.testing.apiserver.resources import (
     Shape,
     metadata_schema,
 )
+from pyinformer.testing.apiserver.storage import go_json
 from pyinformer.testing.apiserver.writes._rules import (
     STATUS_KEEPS,
     check_name,
@@ -26,6 +29,10 @@ from pyinformer.testing.apiserver.writes._rules import (
     without_status,
 )
 
+KUBECTL: Final = "kubectl"
+"""The field manager of `kubectl apply --server-side`."""
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
@@ -61,6 +68,50 @@ def check_configuration(
         raise Failure(400, "metadata.managedFields must be nil")
     names = ("name", "namespace", "uid", "resourceVersion")
     return {name: metadata[name] for name in names if metadata.get(name)}
+
+
+def left_by_client_side_apply(
+    resource: ResourceType, before: JSONObject, conflicts: Sequence[field_managers.Conflict]
+) -> tuple[field_managers.Conflict, ...]:
+    """Return the conflicts that remain for kubectl after client-side applies.
+
+    What the last one has set, and no writer has changed since, kubectl may take from its owners.
+
+    Source:
+        k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedmanager.go.
+    """
+    last = _last_applied(before)
+    if last is None or last.get("apiVersion") != resource.api_version:
+        return tuple(conflicts)
+    content = field_managers.content({**last, "metadata": last.get("metadata") or {}})
+    changes = structure.compare(content, field_managers.content(before), resource.shape)
+    own = structure.fields_of(content, resource.shape) - changes.written - changes.removed
+    return tuple(one for one in conflicts if one.path not in own)
+
+
+def with_last_applied(after: JSONObject, wanted: JSONObject) -> JSONObject:
+    """Return an object whose annotation for client-side applies is current, if it has one."""
+    if _last_applied(after) is None:
+        return after
+    metadata = dict(wanted.get("metadata") or {})
+    others = {
+        name: value
+        for name, value in (metadata.pop("annotations", None) or {}).items()
+        if name != _LAST_APPLIED
+    }
+    if others:
+        metadata["annotations"] = others
+    text = go_json({**wanted, "metadata": metadata}).decode() + "\n"
+    annotations = {**after["metadata"]["annotations"], _LAST_APPLIED: text}
+    return {**after, "metadata": {**after["metadata"], "annotations": annotations}}
+
+
+def _last_applied(body: JSONObject) -> JSONObject | None:
+    text = (body["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+    try:
+        return msgspec.json.decode(text or "", type=JSONObject)
+    except msgspec.DecodeError:
+        return None
 
 
 def check_new_uid(resource: ResourceType, name: str, metadata: JSONObject) -> None:

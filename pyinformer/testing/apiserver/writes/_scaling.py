@@ -20,8 +20,15 @@ _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimesta
 _OPERATORS: Final = {"In": "in", "NotIn": "notin"}
 
 
-def scale_of(resource: ResourceType, body: JSONObject) -> JSONObject:
+def scale_of(
+    resource: ResourceType, body: JSONObject, *, may_lack_number: bool = False
+) -> JSONObject:
     """Return the Scale of a stored object.
+
+    Args:
+        resource: its resource.
+        body: the object.
+        may_lack_number: whether a custom object without the number has none, as for a write.
 
     Raises:
         Failure: the resource has no scale (404), or a custom object lacks the number (500).
@@ -29,7 +36,7 @@ def scale_of(resource: ResourceType, body: JSONObject) -> JSONObject:
     paths = _paths(resource)
     metadata = body["metadata"]
     wanted = _at(body, paths.spec)
-    if wanted is None and resource.list_shape == "custom":
+    if wanted is None and resource.list_shape == "custom" and not may_lack_number:
         where = "." + ".".join(paths.spec)
         message = f'Internal error occurred: the spec replicas field "{where}" does not exist'
         raise Failure(500, message, details={"causes": [{"message": message[25:]}]})
@@ -57,7 +64,11 @@ def replace_scale(resource: ResourceType, name: str, scale: JSONObject) -> Edit:
         _rules.check_named(metadata, name)
         _rules.check_name(metadata, name)
         _rules.check_update(resource, make_record(resource, body), metadata)
-        return _with(body, _paths(resource).spec, _number(resource, name, scale))
+        path, number = _paths(resource).spec, _number(resource, name, scale)
+        if not number and resource.list_shape == "custom" and _at(body, path) is None:
+            where = "." + ".".join(path)
+            raise Failure(400, f'the spec replicas field "{where}" cannot be empty')
+        return _with(body, path, number)
 
     return edit
 
@@ -66,7 +77,8 @@ def patch_scale(resource: ResourceType, name: str, change: Edit) -> Edit:
     """Return the edit of an object for a client that patches its Scale."""
 
     def edit(body: JSONObject) -> JSONObject:
-        return replace_scale(resource, name, change(scale_of(resource, body)))(body)
+        scale = scale_of(resource, body, may_lack_number=True)
+        return replace_scale(resource, name, change(scale))(body)
 
     return edit
 
@@ -74,7 +86,18 @@ def patch_scale(resource: ResourceType, name: str, change: Edit) -> Edit:
 def applied_scale(
     resource: ResourceType, namespace: str, name: str, wanted: JSONObject
 ) -> JSONObject:
-    """Return the configuration of an object that sets what an applied Scale sets."""
+    """Return the configuration of an object that sets what an applied Scale sets.
+
+    Raises:
+        Failure: it does not fit (400), or the object is a custom resource (500).
+    """
+    if resource.list_shape == "custom":
+        message = (
+            "failed to create manager for existing fields: failed to convert live object (/;"
+            f" {_SCALE.api_version}, Kind={_SCALE.kind}) to proper version: request to convert CR"
+            f" to an invalid group/version: {_SCALE.api_version}"
+        )
+        raise Failure(500, message, reason="")
     metadata = _apply_rules.check_configuration(_SCALE, namespace, name, wanted)
     identity = {
         "apiVersion": resource.api_version,

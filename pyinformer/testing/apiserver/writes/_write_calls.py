@@ -40,8 +40,12 @@ from pyinformer.testing.apiserver.writes._scaling import (
 from pyinformer.testing.apiserver.writes._writes import Writes
 
 SCALE: Final = "autoscaling/v1/Scale"
+_LARGEST_BODY_BYTES: Final = 3 * 1024 * 1024  # kube-apiserver's limit
 _STRICT: Final = "Strict"
 _WARN: Final = "Warn"
+_OTHER_NAMESPACE: Final = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
 _NOTHING: Final = "couldn't get version/kind; json parse error: unexpected end of JSON input"
 _JSON = ("application/json", "application/octet-stream")
 _YAML = "application/yaml"
@@ -78,6 +82,7 @@ class WriteCall:
         Raises:
             Failure: the request is refused.
         """
+        _check_length(self.body)
         match self.route.verb, self.route.subresource:
             case (("update" | "patch"), "scale"):
                 return self._scale(writes)
@@ -135,6 +140,7 @@ class WriteCall:
 
     def _evict(self, writes: Writes) -> tuple[int, bytes]:
         eviction = self._object("Eviction")
+        _check_eviction(eviction, self.route.namespace)
         options = self._options(eviction.get("deleteOptions") or {})
         writes.evict(*self._place, eviction, options)
         return 201, _CREATED
@@ -235,6 +241,24 @@ class WriteCall:
             )
             raise Failure(415, message)
         return json_object(self.body)
+
+
+def _check_length(body: bytes) -> None:
+    if len(body) > _LARGEST_BODY_BYTES:
+        raise Failure(413, f"Request entity too large: limit is {_LARGEST_BODY_BYTES}")
+
+
+def _check_eviction(eviction: JSONObject, namespace: str) -> None:
+    """Refuse an eviction of another kind, or for another namespace than that of the URL."""
+    kind, metadata = eviction.get("kind"), eviction.get("metadata") or {}
+    if kind not in (None, "", "Eviction"):
+        message = (
+            f'{kind} in version "v1" cannot be handled as a Eviction: converting (v1.{kind}) to'
+            " (policy.Eviction): unknown conversion"
+        )
+        raise Failure(400, message)
+    if metadata.get("namespace") not in (None, "", namespace):
+        raise Failure(400, _OTHER_NAMESPACE)
 
 
 def _check_delete_options(options: JSONObject) -> None:

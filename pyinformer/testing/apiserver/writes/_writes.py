@@ -41,6 +41,7 @@ from pyinformer.testing.apiserver.writes._pruning import without_nulls
 
 _SERVER = "kube-apiserver"  # the field manager of what the server itself changes
 _SCALE_VERSION = "autoscaling/v1"
+_LONGEST_PREFIX = 58  # of a generated name; with its suffix, as long as a DNS label
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's alphabet, which cannot spell words
 _CREATED_BY_UPDATE = frozenset(
     (
@@ -196,13 +197,17 @@ class Writes:
             _rules.check_unconditional(resource, metadata, name, whole=options.whole)
             _rules.check_update(resource, old, metadata)
             before = old.to_dict()
+            if not options.whole:
+                _validation.check_deletion_unchanged(resource, before["metadata"], metadata)
             wanted = {**body, "metadata": metadata}
             if subresource == "approval":
                 wanted = _approvals.approved(before, wanted, self._timestamp(0.0))
             after = _rules.replaced(resource, before, wanted, subresource, options.whole)
             if resource.qualified_name in ("secrets", DEFINITIONS):
                 _defaults.refill(resource, after)
-            managed = self._owners(resource, before, after, options, subresource)
+            given = None if options.whole or subresource else metadata.get("managedFields")
+            stored = {**before, "metadata": field_managers.with_owners(before["metadata"], given)}
+            managed = self._owners(resource, stored, after, options, subresource)
             return self._replace(old, before, _rules.owned_by(after, managed), options)
 
     def patch(
@@ -262,14 +267,20 @@ class Writes:
             if old is None and subresource:
                 raise failures.not_found(resource, name)
             before = {} if old is None else old.to_dict()
+            live, now = field_managers.content(before), self._timestamp(0.0)
+            managed = field_managers.read(before)
+            if old is not None and not managed:
+                managed = field_managers.before_first_apply(
+                    live, resource.shape, api_version=resource.api_version, now=now
+                )
             outcome = field_managers.applied(
-                field_managers.read(before),
-                field_managers.content(before),
+                managed,
+                live,
                 claims,
                 resource.shape,
                 Author(operation="Apply", name=options.manager, subresource=subresource),
                 api_version=resource.api_version,
-                now=self._timestamp(0.0),
+                now=now,
             )
             if old is None:
                 _apply_rules.check_new_uid(resource, name, metadata)
@@ -277,14 +288,21 @@ class Writes:
                 created = self._new(resource, namespace, body, body["metadata"], options)
                 created = _rules.owned_by(created, outcome.managed)
                 return self._put(resource, created, options), True
-            if outcome.conflicts and not options.force:
-                raise failures.apply_conflict(_owners_of(outcome.conflicts, subresource))
+            conflicts = outcome.conflicts
+            if options.manager == _apply_rules.KUBECTL:
+                conflicts = _apply_rules.left_by_client_side_apply(resource, before, conflicts)
+            if conflicts and not options.force:
+                raise failures.apply_conflict(_owners_of(conflicts, subresource))
             _rules.check_uid(resource, old, metadata)
+            deletion = wanted.get("metadata") or {}
+            _validation.check_deletion_unchanged(resource, before["metadata"], deletion)
             _rules.check_update(resource, old, metadata)
             after = _rules.replaced(resource, before, outcome.content, subresource, options.whole)
+            if options.manager == _apply_rules.KUBECTL:
+                after = _apply_rules.with_last_applied(after, wanted)
             _defaults.refill(resource, after)
-            managed = _rules.owned_by(after, outcome.managed)
-            return self._replace(old, before, managed, options), False
+            owned = _rules.owned_by(after, outcome.managed)
+            return self._replace(old, before, owned, options), False
 
     def delete(
         self,
@@ -353,6 +371,15 @@ class Writes:
             _pods.check_of_pod("Binding", binding, name)
             after = _pods.bound(pod.to_dict(), binding, self._timestamp(0.0))
             self._put(pods, after, options)
+
+    def begin_deletion(
+        self, resource: ResourceType, record: Record, *, since: str, grace_seconds: int
+    ) -> None:
+        """Mark an object as being deleted since a time, as `delete` does now."""
+        with self._storage.lock:
+            body = self._doomed(record.to_dict(), grace_seconds)
+            body["metadata"]["deletionTimestamp"] = since
+            self._put(resource, body, WriteParameters(whole=True))
 
     def evict(
         self,
@@ -428,7 +455,9 @@ class Writes:
         for forbidden in _validation.NOT_TAKEN:
             metadata.pop(forbidden, None)
         if not options.whole:
+            _validation.check_name(resource, name)
             _validation.check_metadata(resource, name, {}, metadata)
+            _validation.check_size(resource, name, body)
         created = _rules.typed(resource, body, metadata)
         if not options.whole:
             _schema_validation.check_object(resource, {}, created)
@@ -465,8 +494,13 @@ class Writes:
         options: WriteParameters,
         subresource: str = "",
     ) -> Managed:
-        """Return the owners of fields after any write but an apply."""
+        """Return the owners of fields after any write but an apply.
+
+        An object that has none keeps none until it is applied.
+        """
         managed = field_managers.read(before)
+        if not managed:
+            return managed
         old = field_managers.content(before)
         new = field_managers.content(after)
         author = Author(
@@ -495,6 +529,7 @@ class Writes:
         _approvals.check_conditions(resource, before, after)
         if not options.whole:
             _validation.check_metadata(resource, old.name, before["metadata"], after["metadata"])
+            _validation.check_size(resource, old.name, after)
             _schema_validation.check_object(resource, before, after)
             _definitions.check_definition(resource, after)
         if _rules.is_free_to_go(before, after):
@@ -519,6 +554,8 @@ class Writes:
         if options.dry_run:
             return make_record(resource, body)
         metadata = body["metadata"]
+        if not options.whole:
+            _validation.check_stored_size(make_record(resource, body))
         old = self._storage.get(resource, key_of(metadata.get("namespace", ""), metadata["name"]))
         record = self._storage.put(resource, body)
         if resource.qualified_name == DEFINITIONS:
@@ -620,7 +657,7 @@ class Writes:
             sentence = "Required value: name or generateName is required"
             cause = ("FieldValueRequired", "metadata.name", sentence)
             raise failures.invalid(resource.kind, resource.group, "", [cause])
-        return prefix + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))
+        return prefix[:_LONGEST_PREFIX] + "".join(self._rng.choices(_SUFFIX_ALPHABET, k=5))
 
 
 def _owners_of(
