@@ -135,7 +135,7 @@ class InformerCore(Generic[V]):
         self.lister: Lister[V] = Lister(
             self.caches.cache,
             resource=str(scope.resource),
-            readiness=CacheReadiness(self.caches, self.introspection),
+            readiness=CacheReadiness(self.caches, self.introspection, self.lifecycle),
             written=self.context.entries,
             decoded=self.mutation_guard.decoded,
         )
@@ -279,6 +279,7 @@ class InformerCore(Generic[V]):
         """
         self._release_waiters()
         self.key_waits.end_nowait(error)
+        self.caches.end_nowait()
         self.processor.end_streams_nowait(error)
         if error is None:
             self.context.metrics.close()  # a crash remains visible until it is closed

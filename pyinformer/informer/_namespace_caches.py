@@ -60,6 +60,11 @@ class NamespaceCaches(Generic[V]):
             namespaces a selector chooses; None if the scope names them.
     """
 
+    has_ended: bool = False
+    """Whether the informer is closed or has crashed, and its handlers have ended."""
+    readable: Mapping[str | None, NamespaceCache[V]]
+    """Those that reads may use: all, or none once the informer has ended."""
+
     def __init__(
         self,
         context: InformerContext[V],
@@ -107,6 +112,8 @@ class NamespaceCaches(Generic[V]):
         self._set({one: self._make(one) for one in _ordered(self._wanted)})
         self.has_synced: bool = self.is_known and not self._wanted
         """Whether every cache has held everything at least once."""
+        self.is_readable: bool = self.has_synced
+        """Whether they have synced and are followed: one test for each read."""
 
     def report_to(self, observer: CachesObserver) -> None:
         """Report changes of namespaces, syncs and large objects to the informer."""
@@ -274,10 +281,15 @@ class NamespaceCaches(Generic[V]):
         for cache in self.all:
             cache.freshness.close_nowait()
 
+    def end_nowait(self) -> None:
+        """Refuse reads from now on: nothing follows the server any more."""
+        self.has_ended, self.is_readable, self.readable = True, False, {}
+
     def recheck_nowait(self) -> None:
         """Determine again whether everything has synced, after a change that matters to that."""
         caches = self.all
         self.has_synced = self.is_known and all(cache.has_synced for cache in caches)
+        self.is_readable = self.has_synced and not self.has_ended
         is_settled = self.has_synced or any(cache.has_failed for cache in caches)
         if is_settled or self._is_closed:
             self.settled.set()
@@ -432,7 +444,8 @@ class NamespaceCaches(Generic[V]):
         left = set(counted).difference(remaining)
         # In one assignment: a sum on another thread has each of them once.
         self._counted = (sum((Counter(one.counts()) for one in left), former), remaining)
-        self.by_namespace = caches  # without a proxy: every read of a key looks in here
+        self.by_namespace = caches
+        self.readable = {} if self.has_ended else caches  # no proxy: every read of a key looks here
 
 
 def _ordered(namespaces: Iterable[str | None]) -> list[str | None]:

@@ -1,6 +1,7 @@
-"""What a cache can answer: nothing before its first sync, and nothing outside of its scope.
+"""What a cache can answer: nothing before its first sync, outside of its scope, or after its end.
 
-A cache that knows nothing never looks empty: the read raises an error that says why.
+A cache that knows nothing never looks empty, and one that is not followed any more never looks
+current: the read raises an error that says why.
 """
 
 from __future__ import annotations
@@ -9,10 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from pyinformer.apimachinery import check_seconds
-from pyinformer.errors import CacheNotSyncedError, NotCachedError, StaleCacheError
+from pyinformer.errors import (
+    CacheNotSyncedError,
+    LifecycleError,
+    NotCachedError,
+    StaleCacheError,
+)
 
 if TYPE_CHECKING:
     from pyinformer.informer._introspection import Introspection
+    from pyinformer.informer._lifecycle import InformerLifecycle
     from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.store import Readiness
 
@@ -24,6 +31,7 @@ class CacheReadiness:
 
     caches: NamespaceCaches[Any]
     introspection: Introspection[Any]
+    lifecycle: InformerLifecycle
 
     @property
     def staleness(self) -> str:
@@ -45,19 +53,20 @@ class CacheReadiness:
         Raises:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not followed.
+            LifecycleError: the informer is closed, or has crashed.
         """
         # Every read of a key comes here: the usual cases are first.
         caches = self.caches
         if caches.is_everywhere:
-            if not caches.has_synced:
-                raise self._unsynced()
+            if not caches.is_readable:
+                raise self._unreadable()
             return
-        cache = caches.by_namespace.get(namespace)
+        cache = caches.readable.get(namespace)
         if cache is not None and cache.sink.has_synced:
             return
-        if namespace is None or not caches.is_known:
-            if not caches.has_synced:
-                raise self._unsynced()
+        if caches.has_ended or namespace is None or not caches.is_known:
+            if not caches.is_readable:
+                raise self._unreadable()
             return
         if cache is None:
             raise NotCachedError(informer=str(caches.scope), namespace=namespace)
@@ -96,7 +105,13 @@ class CacheReadiness:
             age_seconds=age,
         )
 
-    def _unsynced(self) -> CacheNotSyncedError:
+    def _unreadable(self) -> CacheNotSyncedError | LifecycleError:
+        if self.caches.has_ended:
+            what = "is closed" if self.lifecycle.is_closed else "has crashed"
+            return LifecycleError(
+                f"the informer of {self.caches.name} {what}, so its cache is not followed any more:"
+                " make a new informer; with allow_unsynced=True a read returns what it held last"
+            )
         state, last_error = self.introspection.reflector_state()
         return CacheNotSyncedError(
             informer=str(self.caches.scope), state=state, last_error=last_error
@@ -126,6 +141,7 @@ class _BoundedAgeReadiness:
         Raises:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not followed.
+            LifecycleError: the informer is closed, or has crashed.
             StaleCacheError: the cache was last proven too long ago.
         """
         self.readiness.check(namespace)

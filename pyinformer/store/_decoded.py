@@ -184,6 +184,7 @@ class DecodedLister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             NotCachedError: the namespace is not watched.
             InvalidObjectError: the body has a value that Python cannot represent.
             CacheMutatedError: in `debug` mode, the dict was changed.
@@ -221,6 +222,7 @@ class DecodedLister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             NotCachedError: the namespace is not watched.
             InvalidSelectorError: the selector cannot be parsed.
             CacheMutatedError: in `debug` mode, a dict was changed.
@@ -245,6 +247,7 @@ class DecodedLister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             IndexNotFoundError: there is no such index.
             CacheMutatedError: in `debug` mode, a dict was changed.
         """

@@ -1,8 +1,9 @@
 """Reading a cache by key, by namespace, by label and by index, from any thread.
 
 Before the first sync, and for a namespace that is not watched, a lister raises instead of looking
-empty. It returns the shared, immutable objects, in new lists. A read shows what this process wrote,
-even if the watch has not delivered it yet.
+empty, and after the end of the informer instead of looking current. It returns the shared,
+immutable objects, in new lists. A read shows what this process wrote, even if the watch has not
+delivered it yet.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Readiness(Protocol):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             NotCachedError: the namespace is not watched.
         """
         ...
@@ -177,6 +179,7 @@ class Lister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             NotCachedError: the namespace is not watched.
             InvalidTypeError: the key is not a text.
         """
@@ -218,6 +221,7 @@ class Lister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             InvalidSelectorError: the selector cannot be parsed.
         """
         selector = LabelSelector.parse(label_selector)
@@ -238,6 +242,7 @@ class Lister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             IndexNotFoundError: there is no such index.
         """
         return self._by_index(name, value, allow_unsynced)
@@ -247,6 +252,7 @@ class Lister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             IndexNotFoundError: there is no such index.
         """
         return self._read(
@@ -261,6 +267,7 @@ class Lister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
         """
         return self._read(None, allow_unsynced, lambda cache: cache.keys(), merged_keys)
 
@@ -276,6 +283,7 @@ class Lister(Generic[V]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             InvalidSelectorError: the selector cannot be parsed.
 
         Cancellation:

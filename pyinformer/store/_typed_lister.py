@@ -81,6 +81,7 @@ class TypedLister(Generic[M]):
         Raises:
             ModelMismatchError: the object does not fit the model.
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             NotCachedError: the namespace is not watched.
             InvalidTypeError: the key is not a text.
         """
@@ -116,6 +117,7 @@ class TypedLister(Generic[M]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             NotCachedError: the namespace is not watched.
             InvalidSelectorError: the selector cannot be parsed.
         """
@@ -132,6 +134,7 @@ class TypedLister(Generic[M]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
             IndexNotFoundError: there is no such index.
         """
         return self._read(self.objects.by_index(name, value, allow_unsynced=allow_unsynced))[0]
@@ -141,6 +144,7 @@ class TypedLister(Generic[M]):
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
+            LifecycleError: the informer is closed, or has crashed.
         """
         return self._read(self.objects.list(allow_unsynced=allow_unsynced))[1]
 

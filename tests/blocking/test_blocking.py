@@ -459,7 +459,8 @@ def test_calls_after_the_end_and_before_the_start_are_refused(apiserver: APIServ
     runner.close()
     factory.close()
     assert pods.is_closed  # the factory closed it
-    assert pods.lister.list() == []
+    with pytest.raises(pyinformer.errors.LifecycleError, match="closed, so its cache"):
+        pods.lister.list()
 
 
 def test_closing_ends_the_calls_that_wait_in_other_threads(

@@ -57,13 +57,12 @@ async def test_the_loop_of_kubernetes_asyncio_and_the_informer_see_the_same(
             ours = await ready
             apiserver.create(_addressed("b", "10.0.0.2"))
             await theirs.reached.wait()
+        assert shown.address_of(ours, "default/a") == "10.0.0.1"
+        assert shown.address_of(ours, "default/c") is None
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert shown.address_of(ours, "default/a") == "10.0.0.1"
-    assert shown.address_of(ours, "default/c") is None
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["theirs", "ours"])

@@ -615,12 +615,12 @@ async def test_the_status_names_the_labels_that_lists_have_indexed(apiserver: AP
         assert informer.status().label_indexes == ("app",)
 
 
-async def test_the_cache_stays_readable_after_the_end(apiserver: APIServer) -> None:
+async def test_what_the_cache_held_last_stays_readable_after_the_end(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:
         pass
 
-    assert [obj.key for obj in informer.lister.list()] == ["default/a"]
+    assert [obj.key for obj in informer.lister.list(allow_unsynced=True)] == ["default/a"]
     assert informer.status().reflector.state.value == "stopped"
 
 
