@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
-from pyinformer.transport import ClusterConfig, TokenFileCredentials
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer.errors import ConfigurationError, TransportError
+from pyinformer.transport import ClusterConfig, TokenFileCredentials, config_from_client
+from pyinformer.transport.config import RenewingCredentials
+from pyinformer.transport.config._renewing_credentials import Login
 from pyinformer.transport.http._authenticator import Authenticator
+from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +38,7 @@ class Counted:
 
 async def test_a_late_refusal_of_old_headers_does_not_renew_the_new_ones() -> None:
     credentials = Counted()
-    authenticator = Authenticator(ClusterConfig(server="http://host", credentials=credentials))
+    authenticator = Authenticator(ClusterConfig(server="https://host", credentials=credentials))
     old, same = await authenticator.headers(), await authenticator.headers()
     authenticator.on_unauthorized(old)
     new = await authenticator.headers()
@@ -44,7 +53,7 @@ async def test_a_token_file_is_read_once_for_many_refusals(tmp_path: Path) -> No
     path = tmp_path / "token"
     path.write_text("old")
     credentials = TokenFileCredentials(path)
-    authenticator = Authenticator(ClusterConfig(server="http://host", credentials=credentials))
+    authenticator = Authenticator(ClusterConfig(server="https://host", credentials=credentials))
     old = await authenticator.headers()
     path.write_text("new")
     authenticator.on_unauthorized(old)
@@ -55,6 +64,117 @@ async def test_a_token_file_is_read_once_for_many_refusals(tmp_path: Path) -> No
 
     assert new == {"Authorization": "Bearer new"}
     assert await authenticator.headers() is new
+
+
+class Failing:
+    """Credentials that fail until they are mended."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.fails = True
+
+    async def headers(self) -> Mapping[str, str]:
+        """Take a moment, and fail."""
+        self.attempts += 1
+        await elapse(0.1)
+        if self.fails:
+            raise ConfigurationError("the vault", "is sealed")
+        return {"Authorization": "Bearer t"}
+
+    def invalidate(self) -> None:
+        """Do nothing."""
+
+
+def of_kind(kind: str, failing: Failing, folder: Path) -> ClusterConfig:
+    """Return a configuration whose credentials fail in each way."""
+
+    async def log_in() -> Login:
+        return Login(await failing.headers())
+
+    class Client:
+        """The configuration of another client, with a hook."""
+
+        host = "https://127.0.0.1:1"
+        ssl_ca_cert = cert_file = key_file = assert_hostname = tls_server_name = proxy = None
+        verify_ssl, api_key, username, refresh_api_key_hook = True, None, None, None
+
+        async def auth_settings(self) -> Any:
+            """Fail in the way of a program's own code."""
+            await failing.headers()
+            return {}
+
+    if kind == "hook":
+        return config_from_client(Client())
+    credentials = {"own": failing, "login": RenewingCredentials(log_in)}[kind]
+    return ClusterConfig(server="https://127.0.0.1:1", credentials=credentials)  # type: ignore[arg-type] # both are
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("kind", ["own", "login", "hook"])
+async def test_informers_and_reads_share_a_failure_of_credentials(
+    tmp_path: Path, kind: str
+) -> None:
+    """20 informers ran a plug-in 118 times in 10 s, each retry once."""
+    failing = Failing()
+    config = of_kind(kind, failing, tmp_path)
+    async with (
+        pyinformer.connect(config=config) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        for number in range(20):
+            factory.informer("v1", "pods", namespaces=f"n{number}")
+        await factory.start()
+        for _ in range(20):
+            with pytest.raises(ConfigurationError) as raised:
+                await cluster.connection.request("GET", "/version")
+            assert "is sealed" in str(raised.value) or "hook failed" in str(raised.value)
+            await elapse(0.5)
+        assert 2 <= failing.attempts <= 12
+        before = failing.attempts
+        await elapse(300)
+        assert before + 5 <= failing.attempts <= before + 60
+
+        failing.fails = False
+        await elapse(30)
+        with pytest.raises(TransportError):  # nothing listens there
+            await cluster.connection.request("GET", "/version")
+
+
+@pytest.mark.virtual_time
+async def test_a_failure_is_forgotten_after_a_success() -> None:
+    failing = Failing()
+    config = ClusterConfig(server="https://host", credentials=failing)
+    authenticator = Authenticator(config)
+    for _ in range(6):
+        with pytest.raises(ConfigurationError):
+            await authenticator.headers()
+        await elapse(30)
+    failing.fails = False
+    assert await authenticator.headers() == {"Authorization": "Bearer t"}
+    failing.fails = True
+    with pytest.raises(ConfigurationError):
+        await authenticator.headers()
+    await elapse(2)
+    before = failing.attempts
+    with pytest.raises(ConfigurationError):
+        await authenticator.headers()
+    assert failing.attempts == before + 1, "the first pause is a short one again"
+
+
+@pytest.mark.virtual_time
+async def test_a_cancelled_attempt_is_not_a_failure() -> None:
+    failing = Failing()
+    failing.fails = False
+    authenticator = Authenticator(ClusterConfig(server="https://host", credentials=failing))
+    waiting = asyncio.create_task(authenticator.headers())
+    await elapse(0.05)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with anyio.move_on_after(0.05):
+        await authenticator.headers()
+    assert await authenticator.headers() == {"Authorization": "Bearer t"}
+    assert failing.attempts == 3
 
 
 def test_plain_http_has_no_tls() -> None:

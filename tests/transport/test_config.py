@@ -48,7 +48,7 @@ def kubeconfig(name: str = "one", **user: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": f"http://{name}.example:80"}}],
+        "clusters": [{"name": name, "cluster": {"server": f"https://{name}.example:80"}}],
         "users": [{"name": name, "user": {key.replace("_", "-"): user[key] for key in user}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
@@ -92,9 +92,9 @@ async def test_explicit_arguments_take_precedence_over_kubeconfig_home_and_pod(
     found.append(await find(tmp_path, environ=POD, **more))
 
     assert [config.server for config in found] == [
-        "http://explicit.example:80",
-        "http://variable.example:80",
-        "http://home.example:80",
+        "https://explicit.example:80",
+        "https://variable.example:80",
+        "https://home.example:80",
         "https://10.0.0.1:6443",
     ]
     assert found[0].source == explicit
@@ -192,8 +192,8 @@ async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: P
     current = await find(tmp_path, paths)
 
     assert current.server == first.server  # the first file's current context wins
-    assert (first.server, first.namespace) == ("http://one.example:80", "default")
-    assert (second.server, second.namespace) == ("http://two.example:80", "team-b")
+    assert (first.server, first.namespace) == ("https://one.example:80", "default")
+    assert (second.server, second.namespace) == ("https://two.example:80", "team-b")
     assert await first.credentials.headers() == {"Authorization": "Bearer 1"}
     assert await second.credentials.headers() == {"Authorization": "Bearer from-file"}
 

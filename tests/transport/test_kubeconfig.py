@@ -74,25 +74,25 @@ async def test_of_several_files_the_first_that_names_an_entry_gives_all_of_it(
     )
     second = write(
         tmp_path / "b" / "config",
-        clusters=entries("clusters", one={"server": "http://second", "tls-server-name": "n"}),
+        clusters=entries("clusters", one={"server": "https://second", "tls-server-name": "n"}),
         users=entries("users", jane={"token": "second", "as": "root"}),
         contexts=entries("contexts", prod={"cluster": "other"}, dev={"cluster": "one"}),
         current_context="prod",
     )
     third = write(
         tmp_path / "c" / "config",
-        clusters=entries("clusters", one={"server": "http://third", "proxy-url": "http://p"}),
+        clusters=entries("clusters", one={"server": "https://third", "proxy-url": "http://p"}),
         current_context="dev",
     )
     (tmp_path / "empty").write_text("")
     paths = ["", first, str(tmp_path / "missing"), str(tmp_path / "empty"), second, third, first]
     config = await find_config(environ={"KUBECONFIG": os.pathsep.join(paths)}, home=tmp_path)
 
-    assert (config.server, config.tls_server_name) == ("http://second", "n")
+    assert (config.server, config.tls_server_name) == ("https://second", "n")
     assert config.proxy_url is None
     assert config.impersonate_user is None
     assert await config.credentials.headers() == {"Authorization": "Bearer first"}
-    assert (await find_config(os.pathsep.join(paths), context="dev")).server == "http://second"
+    assert (await find_config(os.pathsep.join(paths), context="dev")).server == "https://second"
 
 
 async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ async def test_a_proxy_with_user_and_password_is_used(tmp_path: Path, http_clien
     for request in proxy.requests:
         assert request.target.startswith("http://cluster.example:8080/")
         assert request.headers["proxy-authorization"] == f"Basic {basic}"
-        assert request.headers["authorization"] == "Bearer t"
+        assert "authorization" not in request.headers, "the proxy could read it"
     assert "s3cret" not in repr(config)
 
 

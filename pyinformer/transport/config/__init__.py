@@ -3,6 +3,7 @@
 Importing this package loads neither kubernetes_asyncio nor PyYAML; reading a kubeconfig does.
 """
 
+from pyinformer.transport.config._channel import channel_of, withheld_text
 from pyinformer.transport.config._cluster_config import ClusterConfig, impersonation_headers
 from pyinformer.transport.config._config_loader import check_policy, find_config, in_cluster_config
 from pyinformer.transport.config._credentials import (
@@ -36,10 +37,12 @@ __all__ = [
     "RenewingCredentials",
     "StaticCredentials",
     "TokenFileCredentials",
+    "channel_of",
     "check_policy",
     "config_from_client",
     "find_config",
     "impersonation_headers",
     "in_cluster_config",
     "with_environment_proxy",
+    "withheld_text",
 ]

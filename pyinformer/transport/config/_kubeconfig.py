@@ -11,13 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError
+from pyinformer.transport.config._channel import channel_of, withheld_text
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._kubeconfig_files import KubeconfigFiles, Section
 from pyinformer.transport.config._kubeconfig_users import KubeconfigUser
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
+
+_log = get_logger(__name__)
 
 KubeconfigPolicy: TypeAlias = Literal["trusted", "data-only"]
 """What a kubeconfig may make this process do: `trusted` allows all that kubectl does, `data-only`
@@ -87,12 +91,20 @@ async def kubeconfig_config(
         cluster=_cluster_info(cluster),
         name=chosen.text("user"),
         trust_env=trust_env,
+        may_log_in=channel_of(config) != "plain",
         again=again,
     )
+    if not found.may_log_in and _names_credentials(user):
+        _log.warning("%s", withheld_text(config))
     config = replace(config, **await found.fields())
     if config.client_certificate_file:  # alone: its check must not load the system's authorities
         _check(replace(config, ca_file=None, ca_data=None, verify_tls=False), user)
     return config
+
+
+def _names_credentials(user: Section) -> bool:
+    """Return whether a user's entry has more than a user to impersonate."""
+    return any(value and not key.startswith("as") for key, value in user.content.items())
 
 
 def _allowed(section: Section, policy: KubeconfigPolicy) -> Section:

@@ -43,6 +43,9 @@ class KubeconfigUser:
     trust_env: bool
     """Whether auth providers are reached by a proxy of the environment."""
 
+    may_log_in: bool
+    """Whether credentials may be obtained and sent. The connection may not be encrypted."""
+
     again: Callable[[], Section]
     """Reads the entry again."""
 
@@ -58,6 +61,8 @@ class KubeconfigUser:
         entry = self.entry
         certificate, key = entry.path("client-certificate"), entry.path("client-key")
         in_files = bool(certificate) and not _has_data(entry)
+        if not self.may_log_in:
+            return _impersonation(entry)
         fields: dict[str, Any] = {
             "client_certificate_file": certificate if in_files else None,
             "client_key_file": (key or None) if in_files else None,

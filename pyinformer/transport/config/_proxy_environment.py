@@ -106,7 +106,8 @@ def is_listed(server: str, no_proxy: str) -> bool:
 
 
 def is_loopback(server: str) -> bool:
-    host = urlsplit(server).hostname or ""
+    """Return whether a URL leads to this host by its text alone."""
+    host = (urlsplit(server).hostname or "").removesuffix(".")
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 

@@ -6,13 +6,23 @@ client certificate of the credentials, has changed. Existing connections keep th
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from pyinformer._known_tokens import remember_tokens
+from pyinformer._logging import get_logger
+from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.errors import ConfigurationError
-from pyinformer.transport.config import RenewingCredentials, TokenFileCredentials
+from pyinformer.transport.config import (
+    NoCredentials,
+    RenewingCredentials,
+    TokenFileCredentials,
+    channel_of,
+    withheld_text,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -22,6 +32,10 @@ if TYPE_CHECKING:
 
     _Versions: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
+_log = get_logger(__name__)
+
+_FIRST_RETRY_SECONDS: Final = 2.0  # after credentials have failed
+_MAX_RETRY_SECONDS: Final = 30.0  # as the retries of informers
 _CHECK_SECONDS: Final = 60.0  # as often as a token file is read again
 
 
@@ -39,6 +53,19 @@ class Authenticator:
 
     def __init__(self, config: ClusterConfig, *, metrics: RequestMetrics | None = None) -> None:
         self._credentials = config.credentials
+        self._server = config.server
+        channel = channel_of(config)
+        if channel == "plain" and not isinstance(config.credentials, NoCredentials):
+            self._credentials = NoCredentials()
+            _log.warning("%s", withheld_text(config))
+        self._warns_of_secrets = channel == "loopback"
+        self._failure: ConfigurationError | None = None  # of the last attempt
+        self._retry_at = float("-inf")
+        self._backoff = ExponentialBackoff(
+            initial_seconds=_FIRST_RETRY_SECONDS,
+            max_seconds=_MAX_RETRY_SECONDS,
+            reset_after_seconds=float("inf"),
+        )
         self._metrics = metrics
         self._tls = _TLSSettings(config, metrics, self._certificate())
         self._latest: Mapping[str, str] = {}
@@ -46,19 +73,44 @@ class Authenticator:
     async def headers(self) -> Mapping[str, str]:
         """Return the headers that authenticate a request.
 
+        A failure is shared: for some seconds, more after each further one, it is raised again
+        without another attempt. Otherwise each informer that retries would run a plug-in.
+
         Raises:
             ConfigurationError: no credentials are available.
 
         Cancellation:
             Safe.
         """
-        if self._metrics is None:
-            headers = await self._credentials.headers()
-        else:
-            headers = await self._counted(self._metrics)
+        now = asyncio.get_running_loop().time
+        if self._failure is not None:
+            if now() < self._retry_at:
+                raise copy(self._failure)
+            self._retry_at = now() + self._backoff.next(now())  # one request tries, not all of them
+        try:
+            if self._metrics is None:
+                headers = await self._credentials.headers()
+            else:
+                headers = await self._counted(self._metrics)
+        except ConfigurationError as error:
+            if now() >= self._retry_at:  # else another request has had the same failure
+                self._retry_at = now() + self._backoff.next(now())
+            self._failure = error
+            raise
+        if self._failure is not None:
+            self._failure = None
+            self._retry_at = float("-inf")
+            self._backoff.reset()
         if headers != self._latest:
             self._latest = headers
             remember_tokens(self, headers)  # a server may quote them in its response
+            if self._warns_of_secrets and headers:
+                self._warns_of_secrets = False
+                _log.warning(
+                    "credentials are sent to %s without encryption, since it is on this host;"
+                    " kubectl would send none",
+                    self._server,
+                )
         return headers
 
     async def _counted(self, metrics: RequestMetrics) -> Mapping[str, str]:

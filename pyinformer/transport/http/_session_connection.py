@@ -259,6 +259,7 @@ class SessionConnection:
                     URL(server.rstrip("/") + target, encoded=True),
                     headers=headers,
                     data=content if fence is None else fence.body(content),
+                    allow_redirects=False,  # the session's own headers may be secret
                     timeout=aiohttp.ClientTimeout(
                         total=None if watch else timeouts.total_seconds,
                         sock_connect=timeouts.connect_seconds,
