@@ -14,6 +14,7 @@ from pyinformer.cluster._throttled_requests import WriteOptions, WriteStatistics
 from pyinformer.cluster._upserts import Upserted, create_or_update, retry_on_conflict
 from pyinformer.cluster._write_context import CURRENT_WRITER
 from pyinformer.cluster._write_observer import WriteObserver
+from pyinformer.cluster._write_path import FieldValidation
 from pyinformer.transport import APIResource
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ClusterPool",
     "ClusterPoolOptions",
     "Discovery",
+    "FieldValidation",
     "LogStream",
     "ObjectList",
     "Parent",

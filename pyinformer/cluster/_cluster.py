@@ -52,7 +52,13 @@ from pyinformer.cluster._targets import (
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteOptions, WriteStatistics
 from pyinformer.cluster._unstored import dropped_paths, is_status_stored, unstored_fields
 from pyinformer.cluster._write_observer import WriteObserver
-from pyinformer.cluster._write_path import WritePath, WriteResponse, delete_options, query_of
+from pyinformer.cluster._write_path import (
+    FieldValidation,
+    WritePath,
+    WriteResponse,
+    delete_options,
+    query_of,
+)
 from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
@@ -537,6 +543,7 @@ class Cluster(Closable):
         namespace: str | None = None,
         field_manager: str | None = None,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         subresource: str = "",
         of: Parent | None = None,
     ) -> KubeObject:
@@ -549,6 +556,9 @@ class Cluster(Closable):
             field_manager: the owner of its fields; None for the cluster's `field_manager`, else the
                 name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
+            field_validation: what the server does with unknown and duplicate fields: `Strict`
+                refuses the write, `Warn` drops them with a warning, `Ignore` drops them; None for
+                the server's default, which is `Warn`.
             subresource: what to create of an object: `eviction`, `binding` or `token`, for example;
                 empty for an object of its own.
             of: the object that the subresource belongs to, or its `(api_version, plural, key)`;
@@ -580,7 +590,7 @@ class Cluster(Closable):
             target = await target_of(self.discovery, body, namespace=namespace, named=False)
             if target.namespace:
                 body["metadata"] = {**(body.get("metadata") or {}), "namespace": target.namespace}
-        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
+        query = self._query_of(field_manager, field_validation, dry_run=dry_run)
         return (await self._writes.write("POST", target, body, query=query)).object
 
     async def replace(
@@ -589,6 +599,7 @@ class Cluster(Closable):
         *,
         field_manager: str | None = None,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         subresource: str = "",
         of: Parent | None = None,
     ) -> KubeObject:
@@ -602,6 +613,9 @@ class Cluster(Closable):
             field_manager: the owner of its fields; None for the cluster's `field_manager`, else the
                 name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
+            field_validation: what the server does with unknown and duplicate fields: `Strict`
+                refuses the write, `Warn` drops them with a warning, `Ignore` drops them; None for
+                the server's default, which is `Warn`.
             subresource: the part of the object that is written, such as `scale`; empty for the
                 object itself.
             of: the object that the subresource belongs to, or its
@@ -621,7 +635,7 @@ class Cluster(Closable):
             Unless it still waits for the rate limit, it may have been replaced or not.
         """
         body, target = await self._part(obj, subresource, of)
-        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
+        query = self._query_of(field_manager, field_validation, dry_run=dry_run)
         version = body["metadata"].get("resourceVersion")
         written = await self._writes.write("PUT", target, body, query=query, version=version)
         return written.object
@@ -635,6 +649,7 @@ class Cluster(Closable):
         check_version: bool = False,
         field_manager: str | None = None,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         subresource: str = "",
         of: Parent | None = None,
     ) -> KubeObject:
@@ -657,6 +672,9 @@ class Cluster(Closable):
             field_manager: the owner of the fields; None for the cluster's `field_manager`, else the
                 name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
+            field_validation: what the server does with unknown and duplicate fields: `Strict`
+                refuses the write, `Warn` drops them with a warning, `Ignore` drops them; None for
+                the server's default, which is `Warn`.
             subresource: the part of the object that is written, such as `scale`; empty for the
                 object itself.
             of: the object that the subresource belongs to, or its
@@ -682,7 +700,7 @@ class Cluster(Closable):
         has_status_edits = "status" in patch and not subresource
         if has_status_edits and target.api.has_status:
             _check_patched_status(await self.discovery.current(target.api))
-        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
+        query = self._query_of(field_manager, field_validation, dry_run=dry_run)
         found = await self._patch(
             target,
             before,
@@ -704,6 +722,7 @@ class Cluster(Closable):
         check_version: bool = False,
         field_manager: str | None = None,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
     ) -> KubeObject:
         """Send what is new in an object's status, and nothing else.
 
@@ -719,6 +738,9 @@ class Cluster(Closable):
             field_manager: the owner of the fields; None for the cluster's `field_manager`, else the
                 name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
+            field_validation: what the server does with unknown and duplicate fields: `Strict`
+                refuses the write, `Warn` drops them with a warning, `Ignore` drops them; None for
+                the server's default, which is `Warn`.
 
         Returns:
             The object as the server stored it; `obj` if nothing is new, and nothing is sent.
@@ -739,7 +761,7 @@ class Cluster(Closable):
         target, before = await self._original(obj)
         refuse_metadata_alone(before.to_dict())
         patch = status_patch_of(before, status)
-        query = query_of(self._field_manager_of(field_manager), dry_run=dry_run)
+        query = self._query_of(field_manager, field_validation, dry_run=dry_run)
 
         async def send(target: Target) -> KubeObject:
             """Write the status where the kind has it."""
@@ -779,6 +801,7 @@ class Cluster(Closable):
         field_manager: str | None = None,
         force: bool = False,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         subresource: str = "",
         of: Parent | None = None,
     ) -> KubeObject:
@@ -792,6 +815,9 @@ class Cluster(Closable):
                 the same objects need different names.
             force: take over fields that other managers own.
             dry_run: the server checks the write and stores nothing.
+            field_validation: what the server does with unknown and duplicate fields: `Strict`
+                refuses the write, `Warn` drops them with a warning, `Ignore` drops them; None for
+                the server's default, which is `Warn`.
             subresource: the part of the object that is written, such as `status`; empty for the
                 object itself.
             of: the object that the subresource belongs to, or its
@@ -817,7 +843,14 @@ class Cluster(Closable):
         """
         manager = apply_manager_of(field_manager, self.field_manager)
         body, target = await self._desired(desired, subresource, of)
-        return await self._apply(body, target, manager, force=force, dry_run=dry_run)
+        return await self._apply(
+            body,
+            target,
+            manager,
+            force=force,
+            dry_run=dry_run,
+            field_validation=field_validation,
+        )
 
     async def apply_if_changed(
         self,
@@ -1065,8 +1098,15 @@ class Cluster(Closable):
             field_selector=FieldSelector.parse(field_selector),
         )
 
-    def _field_manager_of(self, given: str | None) -> str | None:
-        return field_manager_of(given, self.field_manager)
+    def _query_of(
+        self,
+        field_manager: str | None,
+        field_validation: FieldValidation | None,
+        *,
+        dry_run: bool,
+    ) -> Query:
+        manager = field_manager_of(field_manager, self.field_manager)
+        return query_of(manager, dry_run=dry_run, field_validation=field_validation)
 
     async def _part(
         self, obj: Body, subresource: str, of: Parent | None, argument: str = "obj"
@@ -1163,11 +1203,14 @@ class Cluster(Closable):
         *,
         force: bool,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         version: str | None = None,
         is_due: bool = False,
     ) -> KubeObject:
         """Send an apply, and remember what the server made of it."""
-        query = query_of(field_manager, dry_run=dry_run, force=force)
+        query = query_of(
+            field_manager, dry_run=dry_run, force=force, field_validation=field_validation
+        )
 
         async def send() -> WriteResponse:
             """Send the apply."""

@@ -27,6 +27,7 @@ from pyinformer.errors import (
 
 if TYPE_CHECKING:
     from pyinformer.cluster._cluster import Cluster
+    from pyinformer.cluster._write_path import FieldValidation
 
 _T = TypeVar("_T")
 
@@ -98,6 +99,7 @@ async def create_or_update(
     mutate: Callable[[JSONObject], None] | None = None,
     *,
     field_manager: str | None = None,
+    field_validation: FieldValidation | None = None,
 ) -> Upserted:
     """Create an object, or change the one that exists.
 
@@ -109,6 +111,7 @@ async def create_or_update(
             status that it changes is written after the rest, in a request of its own where the
             kind has a status subresource.
         field_manager: the owner of the fields; None as for `Cluster.create`.
+        field_validation: what the server does with unknown fields, as for `Cluster.create`.
 
     Returns:
         The object and what was done. One that `mutate` does not change is not written.
@@ -140,13 +143,19 @@ async def create_or_update(
             if (await target_of(cluster.discovery, body)).key != target.key:
                 reason = f"must not change the name, namespace or kind of {target.key!r}"
                 raise InvalidArgumentError("mutate", reason) from None
-            created = await cluster.create(body, field_manager=field_manager)
+            created = await cluster.create(
+                body, field_manager=field_manager, field_validation=field_validation
+            )
             status = _status_of(body)
             if same(status, _status_of(skeleton)) or is_status_stored({"status": status}, created):
                 return Upserted(created, "created")
-            return Upserted(
-                await cluster.status(created, status, field_manager=field_manager), "created"
+            created = await cluster.status(
+                created,
+                status,
+                field_manager=field_manager,
+                field_validation=field_validation,
             )
+            return Upserted(created, "created")
         before = found.to_dict()
         edited = _mutated(deepcopy(before), mutate)
         status = _status_of(edited)
@@ -154,11 +163,19 @@ async def create_or_update(
         if is_apart:
             edited = {**edited, "status": before.get("status")}
         written = await cluster.patch(
-            found, edited, check_version=True, field_manager=field_manager
+            found,
+            edited,
+            check_version=True,
+            field_manager=field_manager,
+            field_validation=field_validation,
         )
         if is_apart:
             written = await cluster.status(
-                written, status, check_version=True, field_manager=field_manager
+                written,
+                status,
+                check_version=True,
+                field_manager=field_manager,
+                field_validation=field_validation,
             )
         is_same = written.metadata.resource_version == found.metadata.resource_version
         return Upserted(written, "unchanged" if is_same else "updated")

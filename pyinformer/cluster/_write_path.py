@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
 from pyinformer.apimachinery import (
     GroupVersionKind,
     GroupVersionResource,
     JSONObject,
     KubeObject,
+    check_choice,
 )
 from pyinformer.cluster._bodies import encode_body
 from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
@@ -37,6 +38,9 @@ from pyinformer.transport import record_write
 if TYPE_CHECKING:
     from pyinformer.cluster._discovery import Discovery
     from pyinformer.transport import ListWatch, Query
+
+FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
+"""What the server does with fields of a write that it does not know, or that are there twice."""
 
 _DRY_RUN: Final = ("dryRun", "All")
 _JSON: Final = "application/json"
@@ -379,7 +383,21 @@ def _encode_options(options: JSONObject) -> bytes:
     return encode_body({name: value for name, value in options.items() if value is not None})
 
 
-def query_of(field_manager: str | None, *, dry_run: bool, force: bool = False) -> Query:
-    """Return the query of a write."""
+def query_of(
+    field_manager: str | None,
+    *,
+    dry_run: bool,
+    force: bool = False,
+    field_validation: FieldValidation | None = None,
+) -> Query:
+    """Return the query of a write.
+
+    Raises:
+        InvalidArgumentError: `field_validation` is none of the three.
+    """
+    if field_validation is not None:
+        check_choice("field_validation", field_validation, get_args(FieldValidation))
+    validation = (("fieldValidation", field_validation),) if field_validation else ()
     manager = (("fieldManager", field_manager),) if field_manager else ()
-    return (*manager, *((_DRY_RUN,) if dry_run else ()), *((("force", "true"),) if force else ()))
+    forced = (("force", "true"),) if force else ()
+    return (*manager, *((_DRY_RUN,) if dry_run else ()), *forced, *validation)

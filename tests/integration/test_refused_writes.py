@@ -8,7 +8,7 @@ import pytest
 
 import pyinformer
 from pyinformer import Request
-from pyinformer.errors import InvalidError, RefusalCause
+from pyinformer.errors import APIStatusError, BadRequestError, InvalidError, RefusalCause
 from tests.integration.servers import RealServer
 
 if TYPE_CHECKING:
@@ -84,3 +84,24 @@ async def test_a_warning_about_an_unknown_field_is_passed_on(kube_apiserver: Kub
     async with where as cluster:
         await cluster.create(body)
     assert received == [('unknown field "typo"', "POST /api/v1/namespaces/default/configmaps")]
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_a_strict_write_with_a_typo_is_refused_and_names_the_field(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    metadata = {"generateName": "strict-", "namespace": "default"}
+    body: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    typo = RefusalCause("unknown field", "typo")
+    async with RealServer(kube_apiserver).connect() as cluster:
+        with pytest.raises(BadRequestError) as refused:
+            await cluster.create({**body, "typo": "x"}, field_validation="Strict")
+        assert refused.value.refusal_causes == (typo,)
+        made = await cluster.create({**body, "typo": "x"}, field_validation="Ignore")
+        edited = {**made.to_dict(), "typo": "x"}
+        with pytest.raises(APIStatusError) as invalid:
+            await cluster.patch(made, edited, field_validation="Strict")
+        assert typo in invalid.value.refusal_causes
+        with pytest.raises(BadRequestError):
+            await cluster.replace(edited, field_validation="Strict")
