@@ -150,7 +150,8 @@ class Health:
         Args:
             host: the address; `"0.0.0.0"` in a pod, where the kubelet probes from outside.
             port: the port; 0 for a free one.
-            pages_for: whether the pages are served to the same host only, or to all.
+            pages_for: whether the pages, and the text of problems, are served to the same host
+                only, or to all.
             metrics: what `/metrics` shows, to all who may ask probes: such as the PrometheusMetrics
                 that factories and controllers were given; None for no such path.
 

@@ -1,16 +1,17 @@
 """A small HTTP server of probes and of status pages for people.
 
 Probes get 200 and `ok`, or 503 and a line for each problem. Metrics are served to all who may ask
-probes, pages to the same host only, by default. The server runs in the program's event loop: if the
-loop is blocked, it does not answer, and the probe fails. Every connection is bounded in bytes, in
-time and in number, and costs no task. A new connection is always accepted: the oldest one without a
-complete request is closed for it.
+probes; pages and the text of problems to the same host only, by default. The server runs in the
+program's event loop: if the loop is blocked, it does not answer, and the probe fails. Every
+connection is bounded in bytes, in time and in number, and costs no task. A new connection is always
+accepted: one that has its answer is closed for it, or else the oldest of the client that has most.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, Literal, NamedTuple, TypeAlias, cast, final, get_args
@@ -78,6 +79,8 @@ _MAX_REQUEST_BYTES: Final = 16_384
 _MAX_PORT: Final = 65_535
 _REQUEST_SECONDS: Final = 5.0  # from accept to the end of the request's head
 _CONNECTION_SECONDS: Final = 10.0  # from the answer to the last byte read by the client
+_MAX_UNREAD_BYTES: Final = 32 << 20  # of different answers that clients have not read yet
+_PIECE_BYTES: Final = 64 << 10  # of an answer, in the buffer of one connection
 
 
 @final
@@ -99,9 +102,10 @@ class HealthServer(Startable):
             request and must be quick. A check that raises is itself a problem.
         pages: the pages at other paths, such as `/status`; called on the loop, too. An
             InvalidArgumentError is answered with 400 and its text.
-        pages_for: `loopback` serves pages only to requests from the same host, such as those of
-            `kubectl port-forward`, at every address: not to requests that a proxy forwards, under
-            a foreign Host header, or from web pages of other sites. `all` serves them to all.
+        pages_for: `loopback` serves pages, and the text of problems, only to requests from the same
+            host, such as those of `kubectl port-forward`, at every address: not to requests that a
+            proxy forwards, under a foreign Host header, or from web pages of other sites. `all`
+            serves them to all.
         metrics: what `/metrics` shows, to all; rendered in a thread, one rendering at a time.
         host: the address to listen on; loopback by default.
         port: the port; 0 for a free one.
@@ -144,7 +148,7 @@ class HealthServer(Startable):
         self._port = port
         self._connection_seconds = connection_seconds
         self._server: asyncio.Server | None = None
-        self._connections: dict[_Connection, None] = {}  # the oldest first
+        self._connections = _Connections()
 
     @property
     def port(self) -> int:
@@ -205,28 +209,104 @@ class HealthServer(Startable):
         if request.method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n")
         if check is not None:
-            return _checked(check)
+            return self._probe(check, path, request)
         if is_scrape:
             accepted = (value for name, value in request.headers if name == "accept")
             return _Answer(HTTPStatus.OK, "", scrape=",".join(accepted))
         return self._page(cast("Page", page), query, request)
 
+    def _probe(self, check: Check, path: str, request: PageRequest) -> _Answer:
+        problems = _problems_of(check)
+        if not problems:
+            return _Answer(HTTPStatus.OK, "ok\n")
+        if self._refuses(request):  # it reads the status alone
+            count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            words = f"{path}: {count}, shown to the same host only; use kubectl port-forward\n"
+        else:
+            words = "".join(f"{printable(each)}\n" for each in problems)
+        return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, words)
+
+    def _refuses(self, request: PageRequest) -> str:
+        """Return why a request may not see the state of the program; empty if it may."""
+        is_open = self._pages_for == "all"
+        return "" if is_open else why_foreign(request, bound_host=self._host)
+
     def _page(self, page: Page, query: str, request: PageRequest) -> _Answer:
-        if self._pages_for == "loopback" and (why := why_foreign(request, bound_host=self._host)):
+        if why := self._refuses(request):
             reason = f"this page is served to the same host only: {why}; use kubectl port-forward\n"
             return _Answer(HTTPStatus.FORBIDDEN, reason)
         return _shown(page, dict(parse_qsl(query, keep_blank_values=True)))
 
 
-def _checked(check: Check) -> _Answer:
+@final
+class _Connections:
+    """The open connections of a server, the oldest first; some are closed if there are too many."""
+
+    def __init__(self) -> None:
+        self._open: dict[_Connection, None] = {}
+        self._unread: dict[_Connection, bytes] = {}  # answers that are not with the kernel yet
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[_Connection]:
+        return iter(self._open)
+
+    def add(self, connection: _Connection) -> None:
+        """Record a connection; if there are too many, close one."""
+        if len(self._open) >= _MAX_CONNECTIONS:
+            self._dispensable().drop()
+        self._open[connection] = None
+
+    def _dispensable(self) -> _Connection:
+        """Return the connection that costs least to close.
+
+        One whose answer is with the kernel, which delivers it nevertheless; a probe has hardly one
+        for long. Then one without a request, and last one that waits for an answer or reads it.
+        """
+        done = next((one for one in self._open if one.is_done), None)
+        if done is not None:
+            return done
+        silent = [one for one in self._open if not one.is_answered]
+        return _oldest_of_most(silent or list(self._open))
+
+    def discard(self, connection: _Connection) -> None:
+        """Forget a connection."""
+        self._open.pop(connection, None)
+        self._unread.pop(connection, None)
+
+    def hold(self, connection: _Connection, payload: bytes) -> None:
+        """Record an answer that the kernel does not take at once; if there are too many, drop some.
+
+        Connections that wait for the same answer share it.
+        """
+        self._unread[connection] = payload
+        while _distinct_bytes(self._unread.values()) > _MAX_UNREAD_BYTES:
+            others = [one for one in self._unread if one is not connection]
+            if not others:
+                return
+            _oldest_of_most(others).drop()
+
+    def release(self, connection: _Connection) -> None:
+        """Record that the kernel has taken all of an answer but the last piece."""
+        self._unread.pop(connection, None)
+
+
+def _oldest_of_most(connections: Sequence[_Connection]) -> _Connection:
+    """Return the oldest connection of the client that has most of them."""
+    counts = Counter(one.client for one in connections)
+    return max(connections, key=lambda one: counts[one.client])  # of equal ones, the first
+
+
+def _distinct_bytes(payloads: Iterable[bytes]) -> int:
+    return sum(len(payload) for payload in {id(payload): payload for payload in payloads}.values())
+
+
+def _problems_of(check: Check) -> Sequence[str]:
     try:
-        problems = check()
+        return check()
     except Exception as error:  # noqa: BLE001 - the guard of the program's check
-        problems = (f"the check failed with {type(error).__name__}",)
-    if problems:
-        words = "".join(f"{printable(each)}\n" for each in problems)
-        return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, words)
-    return _Answer(HTTPStatus.OK, "ok\n")
+        return (f"the check failed with {type(error).__name__}",)
 
 
 def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
@@ -257,14 +337,18 @@ class _Connection(asyncio.Protocol):
     def __init__(
         self,
         answer: Callable[[PageRequest], _Answer],
-        open_connections: dict[_Connection, None],
+        connections: _Connections,
         limit_seconds: float,
         *,
         scrapes: Scrapes | None,
     ) -> None:
+        self.client: object = None
+        """The address of the other end, without its port."""
+        self.is_answered: bool = False
+        """Whether its request is complete; there may be no answer yet."""
         self._answer = answer
+        self._connections = connections
         self._scrapes = scrapes
-        self._open = open_connections
         self._limit_seconds = limit_seconds
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
@@ -272,31 +356,54 @@ class _Connection(asyncio.Protocol):
         self._read = 0
         self._with_body = True
         self._made: list[bytes] = []
-        self.is_answered: bool = False
+        self._rest: memoryview | None = None  # of the answer; None before there is one
+        self._is_paused = self._is_lost = self._is_ended = False
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept a connection; if there are too many, close one, preferably without a request."""
+        """Accept a connection."""
         self._transport = cast("asyncio.Transport", transport)
-        if len(self._open) >= _MAX_CONNECTIONS:
-            oldest = next(iter(self._open))
-            next((one for one in self._open if not one.is_answered), oldest).drop()
-        self._open[self] = None
+        self._transport.set_write_buffer_limits(0)  # one piece of the answer at a time
+        peer = transport.get_extra_info("peername")
+        self.client = peer[0] if isinstance(peer, tuple) and peer else peer
+        self._connections.add(self)
         self._drop_after(min(_REQUEST_SECONDS, self._limit_seconds))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         del exc
-        self._open.pop(self, None)
+        self._forget()
         if self._timer is not None:
             self._timer.cancel()
 
+    def pause_writing(self) -> None:
+        """Wait until the client has read."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Send the next piece."""
+        self._is_paused = False
+        self._send()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the kernel has the whole answer."""
+        if self._rest is None or self._rest or self._transport is None:
+            return False
+        return self._transport.get_write_buffer_size() == 0
+
     def drop(self) -> None:
         """Close it, whatever its state."""
-        self._open.pop(self, None)
+        self._forget()
         if self._transport is not None:
             self._transport.abort()
+
+    def _forget(self) -> None:
+        self._is_lost, self._rest = True, None
+        self._connections.discard(self)
+        if self._scrapes is not None:
+            self._scrapes.forget(self._scraped)
 
     def _drop_after(self, seconds: float) -> None:
         if self._timer is not None:
@@ -336,6 +443,7 @@ class _Connection(asyncio.Protocol):
         peer = None if transport is None else transport.get_extra_info("peername")
         self._with_body = method != "HEAD"
         answer = self._answer(PageRequest(method, target, peer, self._headers))
+        self._headers = []
         if answer.pieces is None and answer.scrape is None:
             self._reply(answer)
             return
@@ -348,7 +456,7 @@ class _Connection(asyncio.Protocol):
 
     def _scraped(self, scrape: Scrape) -> None:
         """Reply to a scrape, unless the client has left or the server is closed."""
-        if self not in self._open:
+        if self._is_lost:
             return
         if scrape.problem:
             self._reply(_Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{scrape.problem}\n"))
@@ -357,7 +465,7 @@ class _Connection(asyncio.Protocol):
 
     def _make(self, answer: _Answer, pieces: Iterator[bytes]) -> None:
         """Make pieces of the answer, let the loop run, and continue; then reply."""
-        if self not in self._open:
+        if self._is_lost:
             return
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + _STEP_SECONDS
@@ -381,13 +489,32 @@ class _Connection(asyncio.Protocol):
             f"Content-Length: {len(payload)}\r\n"
             f"{_HEAD}"
         )
-        if self._transport is not None:
-            self._transport.write(head.encode() + (payload if self._with_body else b""))
-            # Not close(): with bytes of the client unread, the kernel would reset the connection
-            # and take the answer back. The client closes, or the timer does.
-            try:
-                self._transport.write_eof()
-            except OSError:  # the client has left, as a probe whose timeout has passed
-                self.drop()
-            else:
-                self._drop_after(self._limit_seconds)
+        if self._transport is None:
+            return
+        self._made = []
+        sent = payload if self._with_body else b""
+        self._rest = memoryview(sent)
+        self._transport.write(head.encode() + sent[:_PIECE_BYTES])
+        self._rest = self._rest[_PIECE_BYTES:]
+        if self._rest:
+            self._connections.hold(self, sent)
+        self._drop_after(self._limit_seconds)
+        self._send()
+
+    def _send(self) -> None:
+        """Give the kernel what it takes of the answer; the last piece ends the connection."""
+        if self._rest is None or self._transport is None:
+            return
+        while self._rest and not self._is_paused and not self._is_lost:
+            piece, self._rest = self._rest[:_PIECE_BYTES], self._rest[_PIECE_BYTES:]
+            self._transport.write(piece)
+        if self._rest or self._is_ended or self._is_lost:
+            return
+        self._connections.release(self)
+        self._is_ended = True
+        # Not close(): with bytes of the client unread, the kernel would reset the connection
+        # and take the answer back. The client closes, or the timer does.
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client has left, as a probe whose timeout has passed
+            self.drop()

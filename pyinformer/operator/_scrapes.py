@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, final
@@ -36,7 +36,7 @@ class _Rendering:
     """One rendering that has not begun: its format, and the scrapes that wait for it."""
 
     render: Callable[[], bytes]
-    replies: list[_Reply] = field(default_factory=list)
+    replies: dict[_Reply, None] = field(default_factory=dict)
 
 
 @final
@@ -71,8 +71,15 @@ class Scrapes:
         except Exception as error:  # noqa: BLE001 - a user's metrics system
             reply(_failed(error))
             return
-        self._waiting.setdefault(content_type, _Rendering(render)).replies.append(reply)
+        self._waiting.setdefault(content_type, _Rendering(render)).replies[reply] = None
         self._start_next()
+
+    def forget(self, reply: _Reply) -> None:
+        """Do not answer a scrape: its client has left. A rendering without clients is not begun."""
+        for content_type, rendering in tuple(self._waiting.items()):
+            rendering.replies.pop(reply, None)
+            if not rendering.replies:
+                del self._waiting[content_type]
 
     def _start_next(self) -> None:
         if self._began_at is not None or not self._waiting:
@@ -88,7 +95,7 @@ class Scrapes:
         future.add_done_callback(partial(self._ended, content_type, rendering.replies))
 
     def _ended(
-        self, content_type: str, replies: list[_Reply], future: asyncio.Future[bytes]
+        self, content_type: str, replies: Iterable[_Reply], future: asyncio.Future[bytes]
     ) -> None:
         self._began_at = None
         self._start_next()

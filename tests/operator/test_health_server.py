@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -156,7 +156,7 @@ async def test_a_request_that_is_not_finished_in_time_is_dropped(
         assert await is_dropped(reader)
 
 
-async def test_a_new_connection_pushes_out_the_oldest_without_a_request(
+async def test_a_new_connection_closes_one_with_its_answer_and_then_the_oldest_without_a_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 3)
@@ -169,10 +169,9 @@ async def test_a_new_connection_pushes_out_the_oldest_without_a_request(
         first.write(get("/readyz"))  # is answered, and left open by the client
         assert (await answered.read()).endswith(b"ok\n")
         await until(lambda: len(server._connections) == 3)
-
-        assert (await ask(server.port, get("/readyz")))[0] == 200
-
-        assert await is_dropped(oldest)
+        async with connected(server.port), connected(server.port) as (_, third):
+            assert await is_dropped(oldest)
+            third.write(get("/readyz"))
         second.write(get("/readyz"))
         assert (await newer.read()).endswith(b"ok\n")
 
@@ -210,6 +209,60 @@ async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
         answers = [await ask(server.port, get("/readyz")) for _ in range(149)]
         assert answers == [(200, "ok\n")] * 149
         assert len(server._connections) <= _health_server._MAX_CONNECTIONS
+
+
+async def test_every_probe_is_answered_beside_clients_that_have_their_answer_and_stay() -> None:
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        statuses = list[int]()
+        for number in range(1_000):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            client.sendall(get("/readyz"))
+            if number % 10 == 0:
+                statuses.append((await ask(server.port, get("/readyz")))[0])
+        assert statuses == [200] * 100
+
+
+async def test_a_client_with_many_connections_costs_no_other_client_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 8)
+    async with (
+        HealthServer({"/readyz": _Checked()}) as server,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        probe = await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.2", 0))
+        await until(lambda: len(server._connections) == 1)
+        for _ in range(50):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            await asyncio.sleep(0)
+        await until(lambda: len(server._connections) == 8)
+        assert (await ask(server.port, get("/readyz")))[0] == 200
+        reader, writer = probe
+        writer.write(get("/readyz"))
+        async with asyncio.timeout(100):
+            assert (await reader.read()).endswith(b"ok\n")
+        writer.close()
+
+
+@pytest.mark.parametrize("pages_for", ["loopback", "all"])
+async def test_strangers_read_the_text_of_problems_only_where_they_may_read_pages(
+    pages_for: Any,
+) -> None:
+    """A kubelet needs the status alone; the text may have what an API server has answered."""
+    check = _Checked()
+    check.problems = ["pods.v1: 403 Forbidden: a secret", "nodes.v1: not synced"]
+    full = "pods.v1: 403 Forbidden: a secret\nnodes.v1: not synced\n"
+    async with HealthServer({"/readyz": check}, pages_for=pages_for) as server:
+        assert await ask(server.port, get("/readyz")) == (503, full)
+        foreign = get("/readyz").replace(b"localhost", b"10.0.0.7:8081")
+        status, text = await ask(server.port, foreign)
+        short = "/readyz: 2 problems, shown to the same host only; use kubectl port-forward\n"
+        assert (status, text) == (503, full if pages_for == "all" else short)
+        check.problems = ()
+        assert await ask(server.port, foreign) == (200, "ok\n")
 
 
 async def test_a_probe_that_left_before_its_answer_is_dropped_without_an_error() -> None:

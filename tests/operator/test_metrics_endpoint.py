@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from pyinformer.adapters.prometheus import PrometheusMetrics
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.metrics import MetricsRegistry
-from pyinformer.operator import Health, _scrapes
+from pyinformer.operator import Health, _health_server, _scrapes
 from pyinformer.operator._health_server import HealthServer
 from tests.operator.test_health_server import ask, connected, get, is_dropped
 from tests.waiting import until
@@ -45,6 +46,21 @@ class Rendered:
         if self.error is not None:
             raise self.error
         return f"figures {number}\n".encode()
+
+
+class Large:
+    """Metrics of many bytes, other ones for each rendering."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rendered = 0
+
+    def exposition(self, _: str) -> tuple[str, Callable[[], bytes]]:
+        return "text/plain", self.render
+
+    def render(self) -> bytes:
+        self.rendered += 1
+        return bytes(bytearray(self.size))
 
 
 def scrape(accept: str) -> bytes:
@@ -128,6 +144,60 @@ async def test_scrapes_are_refused_while_one_does_not_end(
         assert (status, text) == (503, "an earlier scrape has been read for 0 s\n")
         metrics.may_render.set()
         assert (await first)[0] == 200
+
+
+async def unread_scrape(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send a scrape from a client that reads nothing yet and has hardly room for it."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.connect(("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=client, limit=1_024)
+    writer.write(scrape("text/plain"))
+    return reader, writer
+
+
+@pytest.mark.every_loop
+async def test_answers_that_clients_do_not_read_are_bounded_in_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The oldest are dropped; scrapes of one rendering share it; a reader gets all of it."""
+    size = 12 << 20
+    monkeypatch.setattr(_health_server, "_MAX_UNREAD_BYTES", 3 * size)
+    metrics = Large(size)
+    async with HealthServer({"/livez": list}, metrics=metrics) as server:
+        clients = list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]()
+        held = server._connections._unread
+        for number in range(1, 9):
+            clients.append(await unread_scrape(server.port))
+            await until(lambda number=number: metrics.rendered == number and len(held) > 0)  # type: ignore[misc]
+            await until(lambda number=number: len(held) == min(number, 3))  # type: ignore[misc]
+            assert len({id(payload) for payload in held.values()}) <= 3
+        assert await ask(server.port, get("/livez")) == (200, "ok\n")
+        reader, _ = clients[-1]
+        answer = await reader.read()
+        assert answer.endswith(b"\r\n\r\n" + bytes(size))
+        await until(lambda: len(held) == 2)
+        for _, writer in clients:
+            writer.transport.abort()
+    assert not held
+
+
+async def test_a_rendering_whose_clients_have_all_left_is_not_begun() -> None:
+    metrics = Rendered()
+    async with HealthServer({}, metrics=metrics) as server, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(ask(server.port, scrape("a")))
+        await until(lambda: metrics.began == 1)
+        async with connected(server.port) as (_, writer):
+            writer.write(scrape("b"))
+            await until(lambda: len(server._connections) == 2)
+            assert server._scrapes is not None
+            waiting = server._scrapes._waiting
+            await until(lambda: len(waiting) == 1)
+            writer.transport.abort()
+            await until(lambda: not waiting)
+        metrics.may_render.set()
+        assert await first == (200, "figures 1\n")
+    assert metrics.began == 1
 
 
 async def test_a_scrape_while_the_server_closes_is_dropped_and_hurts_nothing() -> None:
