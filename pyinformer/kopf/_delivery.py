@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 import msgspec
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import Added, Deleted, Updated, complaint_of, decoder_of
+from pyinformer.apimachinery import Added, Deleted, Updated, complaint_of, decoder_of, older
+from pyinformer.kopf._known import CachedObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kopf._cogs.structs.bodies import RawBody, RawEvent
 
@@ -80,10 +81,20 @@ class Delivery:
         is_observer: the stream is one of CRDs, namespaces or peerings. Its reader ignores events
             without a type, so listed objects have one, unless kopf had seen them before. In
             other streams listed objects have no type.
+        inherited: what an earlier stream of the same objects had reported; those of them that the
+            first list lacks are reported as deleted.
     """
 
-    def __init__(self, known: Known, owner: DeliveryOwner, *, is_observer: bool) -> None:
+    def __init__(
+        self,
+        known: Known,
+        owner: DeliveryOwner,
+        *,
+        is_observer: bool,
+        inherited: Sequence[Known] = (),
+    ) -> None:
         self.known = known
+        self._inherited = tuple(inherited)
         self.has_listed: bool = False
         """Whether a list was complete since the stream began."""
         self._is_observer = is_observer
@@ -139,6 +150,29 @@ class Delivery:
         for key in known.keys():  # noqa: SIM118 - it cannot be iterated itself
             self._put(None, known.get(key))
         self._put(None, None)
+
+    def left(self) -> Sequence[Known]:
+        """Return what kopf still takes to exist, at the end of the stream."""
+        self._keep_listed()
+        untold = CachedObjects()
+        for one in self._queue:
+            if one.kind == "DELETED" and one.object is not None:
+                untold.put(one.object)
+        return (self.known, untold, *self._inherited)
+
+    def report_gone(self, resource_version: str) -> None:
+        """Report as deleted what is known in an older version: a server has deleted all of it."""
+        for key in self.known.keys():  # noqa: SIM118 - it cannot be iterated itself
+            was = self.known.get(key)
+            if was is not None and older(was.metadata.resource_version, resource_version):
+                self.known.pop(key)
+                self._put("DELETED", was, is_missed=True)
+
+    def report_again(self, key: str) -> None:
+        """Report an object as modified, if it is known."""
+        obj = self.known.get(key)
+        if obj is not None:
+            self._put("MODIFIED", obj)
 
     def take(self) -> RawEvent | Literal["LISTED"] | None:
         """Return the next event, with a body of its own; None if there is none yet."""
@@ -204,9 +238,15 @@ class Delivery:
         """Report the difference between what is known and a complete list; see Sink."""
         is_replay, self._replays, self._is_listing = self._replays, False, True
         for number, key in enumerate(self.known.keys()):
-            self._miss_if_gone(key, objects.get(key))
+            self._miss_if_gone(self.known, key, objects.get(key))
             if number % _SLICE == 0:
                 yield
+        for inherited in self._inherited:
+            for number, key in enumerate(inherited.keys()):
+                self._miss_if_gone(inherited, key, objects.get(key))
+                if number % _SLICE == 0:
+                    yield
+        self._inherited = ()
         for number, (key, obj) in enumerate(objects.items()):
             self._report_listed(key, obj, is_replay=is_replay)
             if number % _SLICE == 0:
@@ -219,11 +259,11 @@ class Delivery:
     def bookmark_nowait(self, resource_version: str) -> None:
         """Do nothing; kopf ignores bookmarks as well."""
 
-    def _miss_if_gone(self, key: str, listed: KubeObject[None] | None) -> None:
-        was = self.known.get(key)
+    def _miss_if_gone(self, known: Known, key: str, listed: KubeObject[None] | None) -> None:
+        was = known.get(key)
         if was is None or (listed is not None and listed.metadata.uid == was.metadata.uid):
             return
-        self.known.pop(key)
+        known.pop(key)
         self._put("DELETED", was, is_missed=True)
 
     def _report_listed(self, key: str, obj: KubeObject[None], *, is_replay: bool) -> None:

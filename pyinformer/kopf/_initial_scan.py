@@ -37,11 +37,54 @@ class _Spec(msgspec.Struct, frozen=True):
     versions: tuple[_Version, ...] = ()
 
 
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[_Condition, ...] | None = None
+
+
 class _Definition(msgspec.Struct, frozen=True):
     spec: _Spec
+    status: _Status | None = None
+
+    @property
+    def served(self) -> tuple[tuple[str, str, str], ...]:
+        """Group, version and plural name of each served version."""
+        spec = self.spec
+        return tuple(
+            (spec.group, one.name, spec.names.plural) for one in spec.versions if one.served
+        )
+
+    @property
+    def is_established(self) -> bool:
+        """Whether its names are accepted, so that it is to be served."""
+        conditions = (self.status and self.status.conditions) or ()
+        return any(one.type == "Established" and one.status == "True" for one in conditions)
 
 
 _decode: Final = decoder_of(_Definition)
+
+
+def _decoded(definition: KubeObject[None]) -> _Definition | None:
+    try:
+        return _decode(definition.raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def established_definition(obj: KubeObject[None]) -> tuple[tuple[str, str, str], ...]:
+    """Return group, version and plural name of what an established definition has served.
+
+    Returns:
+        Nothing if it is not established, is being deleted, or cannot be read.
+    """
+    if obj.metadata.deletion_timestamp is not None:
+        return ()
+    definition = _decoded(obj)
+    return definition.served if definition is not None and definition.is_established else ()
 
 
 @final
@@ -78,13 +121,14 @@ class InitialScan:
             return obj.metadata.uid in self._namespaces
         return CRDS.check(resource) and self._has_scanned and self._has_definition(obj)
 
-    def _has_definition(self, definition: KubeObject[None]) -> bool:
-        try:
-            spec = _decode(definition.raw).spec
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    def concerns(self, group: str) -> bool:
+        """Return whether handlers may be for resources of an API group."""
+        return self._groups is None or group in self._groups
+
+    def _has_definition(self, obj: KubeObject[None]) -> bool:
+        definition = _decoded(obj)
+        if definition is None:
             return False
-        is_relevant = self._groups is None or spec.group in self._groups
-        if not is_relevant:  # kopf scans only the groups of its handlers
+        if not self.concerns(definition.spec.group):  # kopf scans only the groups of its handlers
             return True
-        served = [one.name for one in spec.versions if one.served]
-        return all((spec.group, name, spec.names.plural) in self._resources for name in served)
+        return all(one in self._resources for one in definition.served)

@@ -29,6 +29,10 @@ class Known(Protocol):
         """Whether the objects have their bodies."""
         ...
 
+    def __len__(self) -> int:
+        """Return the number of objects."""
+        ...
+
     def get(self, key: str) -> KubeObject[None] | None:
         """Return the object under a key, perhaps without a body."""
         ...

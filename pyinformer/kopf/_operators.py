@@ -11,20 +11,27 @@ import threading
 from typing import TYPE_CHECKING, Final, final
 from weakref import WeakKeyDictionary, WeakSet
 
+import anyio
 from kopf._cogs.clients import auth
+from kopf._cogs.structs.references import CRDS, NAMESPACES
 
 from pyinformer.errors import LifecycleError
 from pyinformer.kopf._connection import VaultSession
 from pyinformer.kopf._forbidden import RefusedRequests
 from pyinformer.kopf._gate import Gate
 from pyinformer.kopf._initial_scan import InitialScan
+from pyinformer.kopf._left_objects import LeftObjects
 from pyinformer.kopf._listers import Informers, StreamCaches
+from pyinformer.kopf._rescans import Rescans
 from pyinformer.kopf._scans import SharedScans
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.transport import SessionConnection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kopf._cogs.configs.configuration import OperatorSettings
+    from kopf._cogs.structs.bodies import RawBody
     from kopf._cogs.structs.credentials import Vault
     from kopf._cogs.structs.references import Resource
     from kopf._core.intents.registries import OperatorRegistry
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
 
 # High limits: kopf lists and watches everything at once, and no request may be sent later than kopf
 # would send it.
+_TAKE_SECONDS: Final = 10.0  # kopf takes events without waiting for handlers
 _BUDGET: Final = RequestBudgetOptions(max_lists=32, attempts_per_second=1000.0, burst=1000)
 
 
@@ -79,6 +87,10 @@ class KopfOperator:
         """The requests outside of streams that the server refuses."""
         self.scans: SharedScans = SharedScans()
         """The later scans, which concurrent callers share."""
+        self.rescans: Rescans = Rescans(self.streams, self.initial_scan)
+        """The kinds that are looked for again."""
+        self.left: LeftObjects = LeftObjects()
+        """What its ended streams had reported."""
 
     def begin(self, stream: Stream) -> None:
         """Add a stream that begins."""
@@ -90,6 +102,37 @@ class KopfOperator:
         if stream in self.streams:
             self.streams.remove(stream)
             self.caches.leave(stream)
+            self.left.keep(stream.resource, stream.namespace, stream.left())
+            if not self.streams:
+                self.rescans.close()
+
+    async def report_contents(self, resource: Resource, body: RawBody) -> None:
+        """Report the objects of a definition or namespace that is deleted, before it is reported.
+
+        When kopf is told of it, it ends their streams, and a silent one has not reported them.
+
+        Args:
+            resource: that of the deleted object.
+            body: the deleted object.
+
+        Cancellation:
+            Safe.
+        """
+        concerned = list(self._streams_of_contents(resource, body))
+        for stream in concerned:
+            stream.report_gone(body["metadata"].get("resourceVersion", ""))
+        with anyio.move_on_after(_TAKE_SECONDS):
+            for stream in concerned:
+                await stream.wait_taken()
+
+    def _streams_of_contents(self, resource: Resource, body: RawBody) -> Iterator[Stream]:
+        is_definition, is_namespace = CRDS.check(resource), NAMESPACES.check(resource)
+        spec = body.get("spec") or {}
+        kind = (spec.get("group"), (spec.get("names") or {}).get("plural"))
+        for stream in self.streams:
+            is_of_kind = is_definition and (stream.resource.group, stream.resource.plural) == kind
+            if is_of_kind or (is_namespace and stream.namespace == body["metadata"].get("name")):
+                yield stream
 
     def needs_bodies(self, resource: Resource) -> bool:
         """Return whether a handler may have to receive a missed deletion with its body."""

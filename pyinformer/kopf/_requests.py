@@ -121,13 +121,17 @@ def scan_hook(original: Scan, options: Options) -> Scan:
             """Scan once."""
             return original(settings=settings, logger=logger, groups=groups)
 
+        async def scan_again(operator: KopfOperator) -> Collection[Resource]:
+            """Scan until it works, and later again for what is defined and was not found."""
+            found = await _until_it_works(operator, "the scan for resources", scan)
+            operator.rescans.on_scan(groups, found)
+            return found
+
         operator = current_operator()
         if operator is None or is_plain(options, settings):
             return await scan()
         if operator.has_scanned:
-            return await operator.scans.scan(
-                groups, lambda: _until_it_works(operator, "the scan for resources", scan)
-            )
+            return await operator.scans.scan(groups, lambda: scan_again(operator))
         found = await scan()
         operator.has_scanned = True
         operator.initial_scan.on_scan(groups, found)

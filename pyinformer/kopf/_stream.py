@@ -27,7 +27,7 @@ from pyinformer.tasks import Host, error_text
 from pyinformer.transport import ListWatch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from anyio.abc import TaskGroup
     from kopf._cogs.aiokits.aiotoggles import ToggleSet
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import KubeObject
     from pyinformer.errors import InformerError
+    from pyinformer.kopf._known import Known
     from pyinformer.kopf._operators import KopfOperator
     from pyinformer.reflector import ReflectorOptions
 
@@ -84,7 +85,14 @@ class Stream:
             CachedObjects() if keeps_bodies else CachedKeys(kind)
         )
         """The objects that were reported."""
-        self._delivery = Delivery(self.known, self, is_observer=paused is None)
+        self._delivery = Delivery(
+            self.known,
+            self,
+            is_observer=paused is None,
+            inherited=operator.left.take(resource, namespace),
+        )
+        self._has_failed = False
+        self._all_taken = asyncio.Event()
         self._reflector: Reflector[None] | None = None
         self._host: Host | None = None
         self._failure: BaseException | None = None
@@ -169,11 +177,16 @@ class Stream:
                     await self._begin()
                     while not pause.done():
                         event = self._delivery.take()
-                        if event is not None:
-                            yield watching.Bookmark.LISTED if event == "LISTED" else event
+                        if event == "LISTED":
+                            yield watching.Bookmark.LISTED
+                        elif event is not None:
+                            if self._paused is None and event["type"] == "DELETED":
+                                await self._operator.report_contents(self.resource, event["object"])
+                            yield event
                         elif self._needs_another_reflector():
                             break
                         else:
+                            self._all_taken.set()
                             await self._wait()
                     await self._interrupt()
         finally:
@@ -181,10 +194,35 @@ class Stream:
                 reader.remove_done_callback(self._abandon)
             if self._timer is not None:
                 self._timer.cancel()
+            self._all_taken.set()
             await self._stop()
+
+    def left(self) -> Sequence[Known]:
+        """Return what kopf still takes to exist; nothing if plain kopf continues the stream."""
+        return () if self._has_failed else self._delivery.left()
+
+    def report_gone(self, resource_version: str) -> None:
+        """Report as deleted what is known in an older version: a server has deleted all of it."""
+        self._all_taken.clear()
+        self._delivery.report_gone(resource_version)
+        self.wake()
+
+    async def wait_taken(self) -> None:
+        """Wait until kopf has taken everything, or the stream has ended or is paused.
+
+        Cancellation:
+            Safe.
+        """
+        if self._pause is not None and not self._pause.done():
+            await self._all_taken.wait()
+
+    def report_again(self, key: str) -> None:
+        """Report an object as modified, if it is known."""
+        self._delivery.report_again(key)
 
     def missed_deletions(self) -> Iterator[RawEvent]:
         """Yield the deletions that kopf has not received yet, for a stream that has failed."""
+        self._has_failed = True
         self._delivery.pause()
         while (event := self._delivery.take()) is not None and event != "LISTED":
             yield event
@@ -226,6 +264,7 @@ class Stream:
 
     def _abandon(self, _: object) -> None:
         """Stop everything: the reader's task has ended."""
+        self._all_taken.set()
         if self._pause is not None:
             self._pause.cancel()
         self._operator.end(self)

@@ -769,3 +769,108 @@ def test_the_line_works_in_kopfs_test_runner(server: APIServer, tmp_path: Path) 
         "seen None b",
     ]
     assert any("limit" in one.query for one in server.requests)  # kopf itself lists without
+
+
+def _examples(server: APIServer, count: int) -> list[str]:
+    names = [f"ex-{number}" for number in range(count)]
+    for name in names:
+        metadata = {"name": name, "namespace": "default"}
+        server.create({"apiVersion": EXAMPLES, "kind": "KopfExample", "metadata": metadata})
+    return names
+
+
+async def test_what_goes_with_a_definition_is_reported_by_a_silent_stream(
+    server: APIServer,
+) -> None:
+    """When kopf is told that the definition is gone, it ends the stream of its objects."""
+    registry, events = registry_of(server), Events()
+    record_events(registry, events, "kopfexamples")
+    define(server)
+    names = _examples(server, 13)
+    async with operating(registry):
+        await until(lambda: len(events.seen) == 13)
+        watches = Fault(verb="watch", resource="kopfexamples.kopf.dev", stall_after_bytes=0)
+        server.faults.add(watches)
+        server.drop_connections()
+        await until(lambda: server.faults.held == 1)
+        server.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
+        await until(lambda: all(events.types_of(name)[1:] == ["DELETED"] for name in names))
+        server.faults.release()
+        define(server)
+        await until(lambda: served(server))
+        (name, *_) = _examples(server, 1)
+        await until(lambda: len(events.types_of(name)) == 3)
+        assert "DELETED" not in events.types_of(name)[2:]
+
+
+async def test_a_definition_that_goes_is_reported_once_for_each_object(server: APIServer) -> None:
+    registry, events = registry_of(server), Events()
+    record_events(registry, events, "kopfexamples")
+    define(server)
+    names = _examples(server, 13)
+    async with operating(registry):
+        await until(lambda: len(events.seen) == 13)
+        server.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
+        await until(lambda: all("DELETED" in events.types_of(name) for name in names))
+        define(server)
+        await until(lambda: served(server))
+        (name, *_) = _examples(server, 1)
+        await until(lambda: len(events.types_of(name)) == 3)
+        assert [kind for kind, _ in events.seen].count("DELETED") == 13
+
+
+async def test_what_goes_with_a_namespace_is_reported_by_a_silent_stream(
+    server: APIServer,
+) -> None:
+    registry, events = registry_of(server), Events()
+    record_events(registry, events, "pods")
+    server.ensure_namespace("gap-1")
+    metadata = {"name": "z", "namespace": "gap-1"}
+    server.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    async with operating(registry, clusterwide=False, namespaces=["gap-*"]):
+        await until(lambda: events.types_of("z"))
+        server.faults.add(Fault(verb="watch", resource="pods", stall_after_bytes=0))
+        server.drop_connections()
+        await until(lambda: server.faults.held == 1)
+        server.delete("v1", "pods", "z", namespace="gap-1")
+        server.delete("v1", "namespaces", "gap-1")
+        await until(lambda: events.types_of("z")[1:] == ["DELETED"])
+        server.faults.release()
+
+
+async def test_a_kind_that_a_lagging_server_does_not_have_is_looked_for_again(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry, events = registry_of(server), Events()
+    record_events(registry, events, "kopfexamples")
+    async with operating(registry):
+        await until(lambda: server.open_watches)
+        server.faults.add(Fault(match=_is_discovery_of_examples, status=404, times=3))
+        define(server)
+        await until(lambda: served(server))
+        _examples(server, 1)
+        await until(lambda: events.types_of("ex-0"))
+    assert "kopfexamples.v1.kopf.dev is defined, and the server does not serve it" in caplog.text
+
+
+async def test_a_kind_that_is_not_served_any_more_is_not_looked_for(
+    server: APIServer,
+) -> None:
+    registry, events = registry_of(server), Events()
+    found = captured(registry)
+    record_events(registry, events, "kopfexamples")
+    async with operating(registry):
+        await until(lambda: server.open_watches)
+        server.faults.add(Fault(match=_is_discovery_of_examples, status=404, times=None))
+        define(server)
+        await until(lambda: bool(found[0].rescans._timers))
+        server.faults.clear()
+        server.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
+        await until(lambda: not found[0].rescans._timers)
+
+
+_DEFINITIONS = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
+
+
+def _is_discovery_of_examples(request: Any) -> bool:
+    return bool(request.path == "/apis/kopf.dev/v1")

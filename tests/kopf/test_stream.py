@@ -447,3 +447,59 @@ async def test_a_resource_that_is_not_served_yet_is_waited_for(server: APIServer
         server.register("kopf.dev/v1", "KopfExample", "kopfexamples")
         await stream.until_events("LISTED")
         assert not stream.task.done()
+
+
+async def test_the_next_stream_of_a_kind_reports_what_went_in_between(server: APIServer) -> None:
+    """Kopf ends a stream when its definition goes, and still has what the stream has reported."""
+    put(server, "recreated")
+    async with reading(server) as first:
+        await first.until_events((None, "a"), (None, "b"), (None, "recreated"), "LISTED")
+        uid = first.objects[2]["metadata"]["uid"]
+        first.task.cancel()
+        await asyncio.wait({first.task})
+        remove(server, "b", "recreated")
+        put(server, "c", "recreated")
+        async with reading(server, vault=first.vault) as second:
+            await until(lambda: "LISTED" in second.events)
+            deleted = [name for kind, name in second.events[:-1] if kind == "DELETED"]
+            assert sorted(deleted) == ["b", "recreated"]
+            assert second.events.index(("DELETED", "recreated")) < second.events.index(
+                (None, "recreated")
+            )
+            gone = second.objects[second.events.index(("DELETED", "recreated"))]
+            assert gone["metadata"]["uid"] == uid
+            assert gone["metadata"]["deletionTimestamp"]
+            second.task.cancel()
+            await asyncio.wait({second.task})
+            async with reading(server, vault=first.vault) as third:
+                await third.until_events((None, "a"), (None, "c"), (None, "recreated"), "LISTED")
+
+
+async def test_a_stream_that_ends_before_its_first_list_loses_nothing(server: APIServer) -> None:
+    async with reading(server) as first:
+        await first.until_events(*FIRST)
+        first.task.cancel()
+        await asyncio.wait({first.task})
+        remove(server, "b")
+        cut(server)
+        auth.vault_var.set(first.vault)
+        async with reading(server, vault=first.vault) as second:
+            await until(lambda: bool(operator_of(first.settings).streams))
+            second.task.cancel()
+            await asyncio.wait({second.task})
+            assert second.events == []
+            server.accept_again()
+            async with reading(server, vault=first.vault) as third:
+                await third.until_events(("DELETED", "b"), (None, "a"), "LISTED")
+
+
+async def test_streams_of_other_namespaces_inherit_nothing(server: APIServer) -> None:
+    async with reading(server, namespace="default") as first:
+        await first.until_events(*FIRST)
+        first.task.cancel()
+        await asyncio.wait({first.task})
+        remove(server, "b")
+        async with reading(server, namespace="kube-system", vault=first.vault) as other:
+            await other.until_events("LISTED")
+            async with reading(server, namespace="default", vault=first.vault) as second:
+                await second.until_events(("DELETED", "b"), (None, "a"), "LISTED")
