@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
 from pyinformer.testing.apiserver.managed_fields import field_managers, field_sets, structure
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import (
@@ -33,6 +33,7 @@ KUBECTL: Final = "kubectl"
 """The field manager of `kubectl apply --server-side`."""
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_decode: Final = decoder_of(JSONObject)
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
@@ -109,7 +110,7 @@ def with_last_applied(after: JSONObject, wanted: JSONObject) -> JSONObject:
 def _last_applied(body: JSONObject) -> JSONObject | None:
     text = (body["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
     try:
-        return msgspec.json.decode(text or "", type=JSONObject)
+        return _decode(text or "")
     except msgspec.DecodeError:
         return None
 
