@@ -38,6 +38,7 @@ def with_plugin(server: APIServer, folder: Path) -> str:
     said.write_text(json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status}))
     content = yaml.safe_load(server.kubeconfig())
     plugin = {"apiVersion": version, "command": shutil.which("cat"), "args": [str(said)]}
+    plugin["interactiveMode"] = "Never"
     content["users"][0]["user"] = {"exec": plugin}
     path = folder / "config"
     path.write_text(yaml.safe_dump(content))

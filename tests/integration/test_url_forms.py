@@ -57,7 +57,7 @@ def trusted(kind: str, server: Server) -> dict[str, Any]:
         ("https://[::ffff:127.0.0.1]:{port}", "127.0.0.1"),
         (f"https://{_NAME}:{{port}}", "127.0.0.1"),
         (f"https://{_NAME.upper()}.:{{port}}//", "127.0.0.1"),
-        (f"https://{_NAME}.:{{port}}", "localhost."),
+        (f"https://{_NAME}.:{{port}}", "NAME."),
     ],
 )
 async def test_reads_and_informers_reach_the_server(
@@ -65,9 +65,10 @@ async def test_reads_and_informers_reach_the_server(
 ) -> None:
     namespace = server.namespace()
     server.api.create(CONFIG_MAPS.make("one", namespace))
+    name = "localhost" if server.name == "embedded" else "kubernetes.default.svc"
     config = replace(
         server.config(url=url.format(port=server.port)),
-        tls_server_name=tls_server_name,
+        tls_server_name=tls_server_name and tls_server_name.replace("NAME", name),
         **trusted(trust, server),
     )
     async with (

@@ -212,6 +212,7 @@ async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: P
                 "exec": {
                     "command": sys.executable,
                     "apiVersion": "client.authentication.k8s.io/v1",
+                    "interactiveMode": "Never",
                     "args": [
                         "-c",
                         f"print({EXEC_CREDENTIAL!r})",

@@ -61,7 +61,7 @@ def kubeconfig(path: Path, spec: dict[str, Any], **cluster: Any) -> str:
     """Write a kubeconfig whose user is a plug-in."""
     content = {
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
-        "users": [{"name": "jane", "user": {"exec": spec}}],
+        "users": [{"name": "jane", "user": {"exec": {"interactiveMode": "Never", **spec}}}],
         "contexts": [{"name": "prod", "context": {"cluster": "c", "user": "jane"}}],
         "current-context": "prod",
     }

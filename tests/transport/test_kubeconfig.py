@@ -433,7 +433,8 @@ def plugin_that_says(token: str) -> dict[str, Any]:
     """Return the `exec` of a user whose plug-in prints a token."""
     version = "client.authentication.k8s.io/v1"
     said = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": token}}
-    return {"apiVersion": version, "command": "echo", "args": [json.dumps(said)]}
+    known = {"apiVersion": version, "interactiveMode": "Never"}
+    return {**known, "command": "echo", "args": [json.dumps(said)]}
 
 
 async def test_a_certificate_as_data_goes_with_a_token_file(tmp_path: Path) -> None:
@@ -532,3 +533,138 @@ async def test_a_key_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     del user["client-key-data"]
     with pytest.raises(ConfigurationError, match="'jane': client-"):
         await find_config(whole(tmp_path / "config", user))
+
+
+@pytest.mark.parametrize("method", ["read", "watch"])
+@pytest.mark.parametrize("fault", ["certificate", "name", "gone"])
+async def test_an_error_on_the_way_to_a_proxy_names_the_proxy(method: str, fault: str) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(response())
+
+    async with serving(answer, tls=tls) as proxy:
+        url = proxy.url
+        if fault == "name":
+            url = "http://proxy.invalid:3128"
+        elif fault == "gone":
+            url = "http://127.0.0.1:1"
+        config = ClusterConfig(
+            server="https://cluster.example:6443",
+            proxy_url=url,
+            ca_data=trustme.CA().cert_pem.bytes().decode(),
+        )
+        async with connected("", config=config) as connection:
+            with pytest.raises(InformerError) as raised:
+                if method == "read":
+                    await connection.request("GET", "/a")
+                else:
+                    async with connection.stream("/w", watch=True):
+                        pass
+    named = url.partition("//")[2]
+    words = {
+        "certificate": f"cannot verify the certificate of the proxy {named}: ",
+        "name": f"cannot resolve the host name of the proxy {named}: ",
+        "gone": f"cannot connect to the proxy {named}: ",
+    }
+    assert words[fault] in str(raised.value)
+
+
+def kubeconfig_text(user: str = "{}", more: str = "", context: str = "cluster: c, user: u") -> str:
+    """Return a kubeconfig as text."""
+    return (
+        "current-context: c\n"
+        f"contexts: [{{name: c, context: {{{context}}}}}]\n"
+        "clusters: [{name: c, cluster: {server: 'https://one.example'}}]\n"
+        f"users: [{{name: u, user: {user}}}{more}]\n"
+    )
+
+
+_AS_KUBECTL = {
+    "two-documents": kubeconfig_text() + "---\ncurrent-context: other\n",
+    "not-yaml-behind": kubeconfig_text() + "---\n[1\n",
+    "final-separator": kubeconfig_text() + "---\n",
+    "final-dots": kubeconfig_text() + "...\n",
+    "leading-separator": "# made by a tool\n---\n" + kubeconfig_text(),
+    "nameless": kubeconfig_text(more=", {user: {token: x}}"),
+    "empty-name": kubeconfig_text(more=", {name: '', user: {token: x}}"),
+    "empty-entry": kubeconfig_text(more=", {}"),
+    "null-entry": kubeconfig_text(more=", null"),
+    "beta-without-mode": kubeconfig_text(
+        "{client-certificate: c.pem, client-key: c.pem, exec: {apiVersion:"
+        " client.authentication.k8s.io/v1beta1, command: x}}"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", _AS_KUBECTL.values(), ids=_AS_KUBECTL)
+async def test_what_kubectl_reads_is_read(tmp_path: Path, text: str) -> None:
+    issued = trustme.CA().issue_cert("jane@example.org")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "c.pem")
+    path = tmp_path / "config"
+    path.write_text(text)
+    config = await find_config(path)
+    assert config.server == "https://one.example"
+    assert await config.credentials.headers() == {}
+
+
+async def test_an_entry_without_a_name_is_that_of_a_context_without_a_user(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(kubeconfig_text(more=", {user: {token: x}}", context="cluster: c"))
+    config = await find_config(path)
+    assert await config.credentials.headers() == {"Authorization": "Bearer x"}
+
+
+_EXEC = "exec: {apiVersion: client.authentication.k8s.io/v1, command: x%s}"
+_AS_KUBECTL_REFUSES = {
+    "token-username": ("{token: t, username: u}", "token: must not be beside username or"),
+    "token-password": ("{token: t, password: u}", "token: must not be beside username or"),
+    "file-username": ("{tokenFile: t, username: u}", "tokenFile: must not be beside username"),
+    "no-mode": (f"{{{_EXEC % ''}}}", "exec: interactiveMode: is missing; v1 needs one of Never"),
+    "no-mode-beside-a-token": (f"{{token: t, {_EXEC % ''}}}", "exec: interactiveMode: is missing"),
+    "exec-provider": (
+        f"{{{_EXEC % ', interactiveMode: Never'}, auth-provider: {{name: oidc}}}}",
+        "exec: must not be beside auth-provider",
+    ),
+    "certificate": (
+        "{client-certificate: c, client-certificate-data: YQ==}",
+        "client-certificate: must not be beside client-certificate-data",
+    ),
+    "key": (
+        "{client-certificate: c, client-key: c, client-key-data: YQ==}",
+        "client-key: must not be beside client-key-data",
+    ),
+}
+
+
+@pytest.mark.parametrize(("user", "words"), _AS_KUBECTL_REFUSES.values(), ids=_AS_KUBECTL_REFUSES)
+async def test_what_kubectl_refuses_is_refused(tmp_path: Path, user: str, words: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(kubeconfig_text(user))
+    with pytest.raises(ConfigurationError, match=f"^{path}: context 'c': users 'u': {words}"):
+        await find_config(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (kubeconfig_text(more=", {}, {}"), "users: two entries are named ''"),
+        (kubeconfig_text(more=", text"), "users: an entry must be a mapping with a name"),
+        (kubeconfig_text(more=", {name: 7}"), "users: an entry must be a mapping with a name"),
+        ("---\n---\n" + kubeconfig_text(), "is not a kubeconfig with clusters, contexts and"),
+    ],
+)
+async def test_a_file_that_kubectl_cannot_read_is_refused(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=words):
+        await find_config(path)
+
+
+async def test_an_authority_is_a_file_or_data(tmp_path: Path) -> None:
+    authority = {"certificate-authority": "config", "certificate-authority-data": pem(b"x")}
+    with pytest.raises(ConfigurationError, match="'one': certificate-authority: must not be besi"):
+        await find_config(whole(tmp_path / "config", {}, **authority))

@@ -29,7 +29,8 @@ def was_run(ran: Path) -> bool:
 
 def plugin(ran: Path) -> dict[str, Any]:
     version = "client.authentication.k8s.io/v1"
-    return {"command": "touch", "args": [str(ran)], "apiVersion": version}
+    known = {"apiVersion": version, "interactiveMode": "Never"}
+    return {**known, "command": "touch", "args": [str(ran)]}
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,11 @@ def check(shown: str) -> None:
     assert not [form for form in forms if form in shown]
 
 
+def check_prefix(reason: str) -> None:
+    """Fail if an error names the entry twice."""
+    assert reason.count("context 'prod'") <= 1
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("place", PLACES)
 async def test_a_secret_is_not_shown(
@@ -160,6 +165,7 @@ async def test_a_secret_is_not_shown(
                     check("".join(shown_by(raised.value)))
         except InformerError as error:
             check("".join(shown_by(error)))
+            check_prefix(str(error))
     for record in caplog.records:
         check(record.getMessage() + repr(record.args))
 

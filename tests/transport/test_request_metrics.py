@@ -325,7 +325,7 @@ async def test_the_logins_of_a_plugin_are_counted_once_by_connections_that_share
 ) -> None:
     version = "client.authentication.k8s.io/v1"
     said = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "t"}})
-    spec = {"apiVersion": version, "command": "echo", "args": [said]}
+    spec = {"apiVersion": version, "command": "echo", "args": [said], "interactiveMode": "Never"}
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(response(status=401 if len(server.requests) == 1 else 200))

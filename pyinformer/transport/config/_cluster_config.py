@@ -244,7 +244,9 @@ def _url_problem(what: str, url: str) -> str:
     is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
     # urlsplit drops blanks and line ends, and an empty query: other readers of URLs do not.
     if not is_usable or _REFUSED_IN_URLS.search(url) or not _NETLOC.fullmatch(parts.netloc):
-        return f"{what} {shown!r} is not an http or https URL with a host"
+        is_socks = what == "proxy" and parts.scheme.startswith("socks")
+        how = "; SOCKS is not supported, use an HTTP proxy or a tunnel" if is_socks else ""
+        return f"{what} {shown!r} is not an http or https URL with a host{how}"
     if what == "server" and "@" in parts.netloc:  # it would be part of every error
         return f"server {shown!r} must not contain a name or a password; use credentials instead"
     return ""

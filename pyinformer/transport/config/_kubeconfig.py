@@ -77,7 +77,7 @@ async def kubeconfig_config(
     config = _cluster_config(cluster, source, namespace=chosen.text("namespace") or "default")
     if config.ca_file or config.ca_data:
         _check(config, cluster)
-    if not chosen.text("user"):
+    if not chosen.text("user") and not files.has_entry("users", ""):
         return config
     user = _allowed(files.referred(chosen, "users", chosen.text("user")), policy)
 
@@ -142,6 +142,7 @@ def _cluster_config(cluster: Section, source: str, *, namespace: str) -> Cluster
     server = cluster.text("server")
     if not server:
         raise cluster.problem("server is missing")
+    cluster.check_alternatives("certificate-authority")
     ca_data = cluster.data("certificate-authority-data")
     insecure = cluster.flag("insecure-skip-tls-verify")
     if insecure and (ca_data or cluster.text("certificate-authority")):

@@ -117,6 +117,15 @@ class Section:
             raise self.problem(f"{key}: must name a file; is it the content of the file?")
         raise self.problem(f"{key}: no such file: {path}")
 
+    def check_alternatives(self, key: str) -> None:
+        """Refuse a key that is given both as a path and as data, as kubectl.
+
+        Raises:
+            ConfigurationError: as described.
+        """
+        if self.text(key) and self.text(f"{key}-data"):
+            raise self.problem(f"{key}: must not be beside {key}-data")
+
     def file_content(self, key: str) -> bytes:
         """Return the content of the file that a key names; empty if the key is absent.
 
@@ -208,6 +217,10 @@ class KubeconfigFiles:
             )
         file, content = entries[name]
         return Section(file, f"{context.where}: {kind} {name!r}", content)
+
+    def has_entry(self, kind: str, name: str) -> bool:
+        """Return whether there is such an entry; one without a name has the name ""."""
+        return name in self._entries[kind]
 
     def _merge(self, file: str, content: _Entry) -> None:
         current = content.get("current-context")
@@ -363,9 +376,11 @@ def _list_of(file: str, content: _Entry, kind: str) -> list[object]:
 
 
 def _named(file: str, kind: str, entry: object) -> tuple[str, _Entry]:
-    name = entry.get("name") if isinstance(entry, dict) else None
-    if not isinstance(entry, dict) or not isinstance(name, str) or not name:
-        raise ConfigurationError(file, f"{kind}: an entry has no name")
+    entry = {} if entry is None else entry
+    name = (entry.get("name") or "") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(name, str):
+        reason = f"{kind}: an entry must be a mapping with a name (put numbers in quotes)"
+        raise ConfigurationError(file, reason)
     inner = entry.get(kind.removesuffix("s"))
     if inner is not None and not isinstance(inner, dict):
         raise ConfigurationError(
@@ -375,4 +390,4 @@ def _named(file: str, kind: str, entry: object) -> tuple[str, _Entry]:
 
 
 def _names(entries: Mapping[str, object]) -> str:
-    return ", ".join(sorted(entries)) or "none"
+    return ", ".join(sorted(filter(None, entries))) or "none"

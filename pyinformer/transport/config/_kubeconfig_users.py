@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._credentials import (
@@ -26,6 +26,9 @@ from pyinformer.transport.config._renewing_credentials import Login, RenewingCre
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from pyinformer.transport.config._kubeconfig_files import Section
+
+
+_EXEC_V1: Final = "client.authentication.k8s.io/v1"
 
 
 @final
@@ -59,6 +62,7 @@ class KubeconfigUser:
             Safe; an exec plug-in that was started is killed.
         """
         entry = self.entry
+        _check_methods(entry)
         certificate, key = entry.path("client-certificate"), entry.path("client-key")
         in_files = bool(certificate) and not _has_data(entry)
         if not self.may_log_in:
@@ -132,6 +136,31 @@ class KubeconfigUser:
         return RenewingCredentials(log_in, first=first)
 
 
+def _check_methods(user: Section) -> None:
+    """Refuse what kubectl refuses: two ways to log in of which it is not clear which is meant.
+
+    Raises:
+        ConfigurationError: as described.
+
+    Source:
+        client-go tools/clientcmd/validation.go, validateAuthInfo; rest/transport.go.
+    """
+    if user.text("username") or user.text("password"):
+        for key in ("token", "tokenFile"):
+            if user.text(key):
+                raise user.problem(f"{key}: must not be beside username or password")
+    for key in ("client-certificate", "client-key"):
+        user.check_alternatives(key)
+    spec = user.mapping("exec")
+    if spec is None:
+        return
+    if user.mapping("auth-provider") is not None:
+        raise user.problem("exec: must not be beside auth-provider")
+    if spec.get("apiVersion") == _EXEC_V1 and not spec.get("interactiveMode"):
+        modes = "Never, IfAvailable or Always"
+        raise user.problem(f"exec: interactiveMode: is missing; v1 needs one of {modes}")
+
+
 def _impersonation(user: Section) -> dict[str, Any]:
     extra = user.mapping("as-user-extra") or {}
     pairs: list[tuple[str, str]] = []
@@ -155,13 +184,15 @@ def _login(user: Section) -> Login:
 
 def _authorization(user: Section) -> str:
     token, name = user.text("token").strip(), user.text("username")
+    if not token and name:
+        basic = StaticCredentials.basic(name, user.text("password"))
+        return basic.headers_nowait()["Authorization"]
+    if not token:
+        return ""
     try:
-        made = StaticCredentials.bearer(token) if token else None
-        if made is None and name:
-            made = StaticCredentials.basic(name, user.text("password"))
+        return StaticCredentials.bearer(token).headers_nowait()["Authorization"]
     except ConfigurationError as error:
         raise user.problem(f"token: {error.reason}") from None
-    return "" if made is None else made.headers_nowait()["Authorization"]
 
 
 def _has_data(user: Section) -> bool:

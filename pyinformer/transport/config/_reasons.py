@@ -19,6 +19,6 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message or "the certificate cannot be verified"
     if isinstance(error, ssl.SSLError):
-        return (error.reason or type(error).__name__).replace("_", " ").lower()
+        return (error.reason or "").replace("_", " ").lower() or "TLS cannot read it"
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number else type(error).__name__

@@ -28,6 +28,7 @@ from pyinformer.errors import (
 if TYPE_CHECKING:
     import aiohttp
 
+_PORTS: Final = {"http": 80, "https": 443}
 _MAX_QUOTED_CHARS: Final = 500  # the library quotes everything that is not HTTP
 
 
@@ -184,8 +185,11 @@ def reason_of(error: BaseException) -> str:
 def _connector_error(error: aiohttp.ClientConnectorError, url: str) -> TransportError:
     import aiohttp
 
-    host = urlsplit(url).netloc
-    if isinstance(error, aiohttp.ClientProxyConnectionError):
+    parts = urlsplit(url)
+    host = parts.netloc
+    # Also of the proxy's certificate and name: then the class of the error is that of a server's.
+    server = (parts.hostname or "").removesuffix("."), parts.port or _PORTS.get(parts.scheme)
+    if ((error.host or "").lower().removesuffix("."), error.port) != server:
         host = f"the proxy {error.host}:{error.port}"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return connect_error(error.certificate_error, url, host)
