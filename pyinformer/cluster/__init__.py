@@ -6,6 +6,7 @@ from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._field_manager import writing_as
 from pyinformer.cluster._log_stream import LogStream
+from pyinformer.cluster._managed_fields import upgrade_managed_fields
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
 from pyinformer.cluster._pooled_cluster import PooledClusterStatus
@@ -41,5 +42,6 @@ __all__ = [
     "create_or_update",
     "retry_on_conflict",
     "state_of",
+    "upgrade_managed_fields",
     "writing_as",
 ]

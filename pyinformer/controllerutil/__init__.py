@@ -1,5 +1,6 @@
 """Helpers for reconciles: owner references, finalizers, conditions, Events."""
 
+from pyinformer.cluster import upgrade_managed_fields
 from pyinformer.controllerutil._conditions import find_condition, is_condition_true, set_condition
 from pyinformer.controllerutil._event_recorder import EventRecorder, EventRecorderStatistics
 from pyinformer.controllerutil._finalizer import FinalizerContext, FinalizerPhase, finalizer
@@ -19,4 +20,5 @@ __all__ = [
     "set_condition",
     "set_controller_reference",
     "set_owner_reference",
+    "upgrade_managed_fields",
 ]

@@ -79,6 +79,7 @@ PUBLIC: dict[str, list[str]] = {
         "is_condition_true",
         "set_condition",
         "set_controller_reference",
+        "upgrade_managed_fields",
         "set_owner_reference",
     ],
     "pyinformer.leaderelection": [

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import pyinformer
+from pyinformer.controllerutil import upgrade_managed_fields
 from pyinformer.errors import InvalidArgumentError
 from tests.integration.objects import CONFIG_MAPS
+from tests.integration.servers import RealServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject, Request
     from pyinformer.apimachinery import JSONObject
     from pyinformer.blocking import BlockingCluster
+    from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
 _PLACE: Final = ("v1", "configmaps")
@@ -150,3 +153,22 @@ async def test_other_writes_have_the_same_name_or_that_of_the_client(server: Ser
         await cluster.create(CONFIG_MAPS.make("b", namespace))
     assert ("program", "Update") in managers(server, made.key)
     assert managers(server, f"{namespace}/b") == {("program", "Update")}
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+async def test_what_was_written_by_updates_is_removed_by_an_apply_after_the_move(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    server = RealServer(kube_apiserver)
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        made = await cluster.create(wanted(namespace, x="1", y="1"))
+        kept = await cluster.apply(wanted(namespace, x="1"), field_manager="shop")
+        assert kept.at("data", dict) == {"x": "1", "y": "1"}
+        await upgrade_managed_fields(
+            cluster, *_PLACE, made.key, managers=["pyinformer"], field_manager="shop"
+        )
+        left = await cluster.apply(wanted(namespace, x="1"), field_manager="shop")
+    assert left.at("data", dict) == {"x": "1"}
+    assert managers(server, made.key) == {("shop", "Apply")}
