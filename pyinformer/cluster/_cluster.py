@@ -819,7 +819,8 @@ class Cluster(Closable):
                 refuses the write, `Warn` drops them with a warning, `Ignore` drops them; None for
                 the server's default, which is `Warn`.
             subresource: the part of the object that is written, such as `status`; empty for the
-                object itself.
+                object itself. Servers apply the `scale` of built-in kinds only: `patch` that of a
+                custom resource.
             of: the object that the subresource belongs to, or its
                 `(api_version, plural, key)`; None if `desired` is that object.
 

@@ -16,6 +16,7 @@ from pyinformer.errors import (
     InvalidArgumentError,
     InvalidError,
     NotFoundError,
+    ServerError,
     TooManyRequestsError,
 )
 from tests.cluster.observing import RecordedWrites
@@ -419,3 +420,29 @@ async def test_what_is_not_an_object_is_refused_with_an_alternative(
             path = f"/api/v1/namespaces/default/pods/a/{subresource}"
             with pytest.raises(InvalidArgumentError, match="kubectl"):
                 await cluster.request("POST", path, query=[("command", "ls")])
+
+
+async def test_the_scale_of_a_custom_resource_is_patched_and_cannot_be_applied(
+    server: Server, cluster: Cluster
+) -> None:
+    """As docs/howto/read-and-write.md says; of a Deployment it can, see above."""
+    kind = f"K{unique('x').partition('-')[2]}"
+    version, plural = f"{kind.lower()}.example.com/v1", f"{kind.lower()}s"
+    await asyncio.to_thread(server.api.register, version, kind, plural, has_scale=True)
+    metadata = {"name": "a", "namespace": server.namespace()}
+    body = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {"replicas": 1}}
+    made = await cluster.create(body)
+    scale = await cluster.get(version, plural, made.key, subresource="scale")
+    edited = {**scale.to_dict(), "spec": {"replicas": 2}}
+    after = await cluster.patch(scale, edited, subresource="scale", of=made)
+    assert after.at("spec.replicas", int) == 2
+    wanted = {
+        "apiVersion": scale.gvk.api_version,
+        "kind": "Scale",
+        "metadata": metadata,
+        "spec": {"replicas": 3},
+    }
+    with pytest.raises(ServerError):
+        await cluster.apply(
+            wanted, subresource="scale", of=made, field_manager="scaler", force=True
+        )
