@@ -25,7 +25,7 @@ from pyinformer.apimachinery import (
     View,
     decoder_of,
 )
-from pyinformer.cluster._patches import identity_field
+from pyinformer.cluster._patches import identity_field, same
 from pyinformer.errors import InvalidObjectError
 
 _MAX_REMEMBERED = 65_536  # about 30 MB; the least recently used are dropped first
@@ -33,6 +33,8 @@ _SERVERS_OWN = frozenset({"managedFields", "resourceVersion", "uid"})
 _EACH: Final = "[]"  # in a path: the elements of a list
 
 _Path: TypeAlias = tuple[str, ...]
+_Link: TypeAlias = "tuple[_Link | None, str]"
+"""A field and what it is in; of the thousands in a large object few become a path."""
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -118,12 +120,13 @@ class ApplyCache:
             managed = _decode_managed(raw).metadata.managed_fields
             shared = _shared_lists(managed, identity.field_manager)
             whole = frozenset[_Path]() if shared is None else frozenset(_lists(desired)) - shared
-            owned = _digest(_owned(response.to_dict(), desired, whole))
+            own = _own(desired)
+            wanted = _digest(own)
+            image = _image(response.to_dict(), own, whole, ())
+            owned = wanted if same(image, own) else _digest(image)
             while len(self._applied) >= self._limit:
                 del self._applied[next(iter(self._applied))]
-            self._applied[identity] = _Applied(
-                response.metadata.uid, _digest(_own(desired)), owned, whole
-            )
+            self._applied[identity] = _Applied(response.metadata.uid, wanted, owned, whole)
 
     def has_room_for(self, identity: ApplyKey) -> bool:
         """Return whether it is unknown what was applied, and the next response will be kept.
@@ -146,12 +149,14 @@ class ApplyCache:
         if last is None:
             return False
         self._applied[identity] = last
-        if last.uid != current.metadata.uid or last.desired != _digest(_own(desired)):
+        own = _own(desired)
+        if last.uid != current.metadata.uid or last.desired != _digest(own):
             return False
         # However old `current` may be: an apply too many changes nothing, and after a restore of
         # the server's data an old version is the newest there is.
         try:
-            return last.owned == _digest(_owned(current.to_dict(), desired, last.whole))
+            image = _image(current.to_dict(), own, last.whole, ())
+            return last.owned == (last.desired if same(image, own) else _digest(image))
         except (InvalidObjectError, RecursionError):  # a tenant must not prevent a repair
             return False
 
@@ -166,12 +171,10 @@ def _own(desired: JSONObject) -> JSONObject:
     }
 
 
-def _owned(found: JSONObject, desired: JSONObject, whole: frozenset[_Path]) -> JSONValue:
-    return _image(found, _own(desired), whole, ())
-
-
 def _image(found: JSONValue, desired: JSONValue, whole: frozenset[_Path], path: _Path) -> JSONValue:
     """Return what an object has at the paths of another."""
+    if found == desired:  # of a large object most is, and this is compared in C
+        return found
     if isinstance(desired, dict) and isinstance(found, dict):
         return {
             name: _image(found.get(name), value, whole, (*path, name))
@@ -187,15 +190,28 @@ def _image(found: JSONValue, desired: JSONValue, whole: frozenset[_Path], path: 
     return found
 
 
-def _lists(value: JSONValue, path: _Path = ()) -> Iterator[_Path]:
+def _lists(desired: JSONObject) -> Iterator[_Path]:
     """Yield the paths of all lists of objects."""
-    if isinstance(value, dict):
-        for name, field in value.items():
-            yield from _lists(field, (*path, name))
-    if isinstance(value, list) and any(isinstance(element, dict) for element in value):
-        yield path
-        for element in value:
-            yield from _lists(element, (*path, _EACH))
+    left: list[tuple[JSONValue, _Link | None]] = [(desired, None)]
+    while left:
+        value, link = left.pop()
+        if isinstance(value, dict):
+            left += [
+                (each, (link, name))
+                for name, each in value.items()
+                if isinstance(each, dict | list)
+            ]
+        elif isinstance(value, list) and any(isinstance(element, dict) for element in value):
+            yield _path_of(link)
+            left += [(element, (link, _EACH)) for element in value]
+
+
+def _path_of(link: _Link | None) -> _Path:
+    names: list[str] = []
+    while link is not None:
+        link, name = link
+        names.append(name)
+    return tuple(reversed(names))
 
 
 def _shared_lists(managed: JSONValue, field_manager: str) -> frozenset[_Path] | None:
@@ -227,9 +243,15 @@ def _digest(value: JSONValue) -> bytes:
 
 def _dense(value: JSONValue) -> JSONValue:
     """Return a value without fields that are null or empty."""
+    if type(value) is str:
+        return value
     if isinstance(value, dict):
-        dense = ((name, _dense(field)) for name, field in value.items())
-        return {name: field for name, field in dense if field is not None} or None
+        found: JSONObject = {}
+        for name, field in value.items():
+            dense = field if type(field) is str else _dense(field)
+            if dense is not None:
+                found[name] = dense
+        return found or None
     if isinstance(value, list):
         return [_dense(element) for element in value] or None
     return value

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -93,7 +93,7 @@ def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:
     if isinstance(body, KubeObject):
         return body.to_dict()
     try:
-        found = _json(body, omit_defaults=omit_defaults, keep_nulls=not is_model(body))
+        found = _json(body, _How(omit_defaults, keep_nulls=not is_model(body)))
     except TypeError as error:
         reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
         raise InvalidTypeError(argument, reason) from error
@@ -120,7 +120,14 @@ class _NotFiniteError(Exception):
     """A float that JSON would turn into null, which deletes."""
 
 
-def _json(value: Any, *, omit_defaults: bool, keep_nulls: bool) -> JSONValue:  # noqa: ANN401
+class _How(NamedTuple):
+    omit_defaults: bool
+    keep_nulls: bool
+
+
+def _json(value: Any, how: _How) -> JSONValue:  # noqa: ANN401
+    if type(value) is dict or type(value) is list:
+        return _plain(value, how)
     if type(value) in _PLAIN:
         return value
     if isinstance(value, float):
@@ -131,16 +138,28 @@ def _json(value: Any, *, omit_defaults: bool, keep_nulls: bool) -> JSONValue:  #
         value = value.value
     if isinstance(value, str):
         return _unicode(value)
-    named = _fields_of(value, omit_defaults=omit_defaults)
+    named = _fields_of(value, omit_defaults=how.omit_defaults)
     if named is not None:
-        return {
-            _unicode(name): _json(field, omit_defaults=omit_defaults, keep_nulls=keep_nulls)
-            for name, field in named.items()
-            if field is not UNSET and (keep_nulls or field is not None)
-        }
+        return _plain(named, how)
     if isinstance(value, list | tuple):
-        return [_json(one, omit_defaults=omit_defaults, keep_nulls=keep_nulls) for one in value]
+        return _plain(value, how)
     return msgspec.to_builtins(value, str_keys=True, order="deterministic")
+
+
+def _plain(value: Mapping[Any, object] | Sequence[object], how: _How) -> JSONValue:
+    """Convert what is in a container; large objects consist of ASCII texts for the most part."""
+    keep_nulls = how.keep_nulls
+    if not isinstance(value, Mapping):
+        return [one if type(one) is str and one.isascii() else _json(one, how) for one in value]
+    found: JSONObject = {}
+    for name, field in value.items():
+        if type(name) is not str or not name.isascii():
+            name = _unicode(name)  # noqa: PLW2901 - its text
+        if type(field) is str and field.isascii():
+            found[name] = field
+        elif field is not UNSET and (keep_nulls or field is not None):
+            found[name] = _json(field, how)
+    return found
 
 
 def _unicode(text: object) -> str:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, KubeObject
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    JSONObject,
+    JSONValue,
+    KubeObject,
+    decoder_of,
+)
 from pyinformer.cluster._field_manager import apply_manager_of, checked_field_manager
 from pyinformer.cluster._targets import object_path
 from pyinformer.cluster._upserts import retry_on_conflict
@@ -37,7 +43,7 @@ class _Head(Struct, frozen=True):
     metadata: _Meta = _Meta()
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_head = decoder_of(_Head)
 
 
 async def upgrade_managed_fields(

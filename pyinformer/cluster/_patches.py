@@ -8,6 +8,7 @@ for Kubernetes. Arguments are never changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -46,6 +47,7 @@ _SERVERS_OWN: Final = frozenset(
 
 _MAX_COMPARED: Final = 250_000  # pairs of elements, which take 50 ms at most
 
+_encode = msgspec.json.encode
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -58,11 +60,13 @@ def merge_patch(before: JSONObject, after: JSONObject) -> JSONObject:
     patch: JSONObject = {}
     for name, value in after.items():
         old = before.get(name)
+        if same(old, value):
+            continue
         if isinstance(old, dict) and isinstance(value, dict):
             inner = merge_patch(old, value)
             if inner:
                 patch[name] = inner
-        elif not same(old, value):
+        else:
             patch[name] = value
     removed = (name for name, old in before.items() if old is not None and name not in after)
     return patch | dict.fromkeys(removed)
@@ -113,12 +117,22 @@ def carry_over(whole: JSONValue, seen: JSONValue, edited: JSONValue, path: str =
 
 def same(first: JSONValue | Absent, second: JSONValue | Absent) -> bool:
     """Return whether two values are the same JSON: true is not 1, and 1 is 1.0."""
+    if isinstance(first, dict | list) and isinstance(second, dict | list):
+        if first != second:  # in C: the values of a large object would take long one by one
+            return False
+        with suppress(OverflowError, RecursionError):  # the rest may be as large as it likes
+            if _encode(first) == _encode(second):
+                return True
+    return _same_one_by_one(first, second)
+
+
+def _same_one_by_one(first: JSONValue | Absent, second: JSONValue | Absent) -> bool:
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(
-            same(value, second[name]) for name, value in first.items()
+            _same_one_by_one(value, second[name]) for name, value in first.items()
         )
     if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(same, first, second))
+        return len(first) == len(second) and all(map(_same_one_by_one, first, second))
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyinformer.cluster._bodies import body_of
 from pyinformer.cluster._patches import carry_over, merge_patch, object_patch, same
 from pyinformer.errors import InvalidArgumentError
 
@@ -287,3 +288,62 @@ def test_a_name_that_is_edited_makes_another_element() -> None:
     after = carry_over(whole, {"containers": [{"name": "a"}]}, {"containers": [{"name": "b"}]})
 
     assert after == {"containers": [{"name": "b"}]}
+
+
+_NUMBERS = st.sampled_from([0, 1, 2, 0.0, 1.0, -0.0, 2.5, True, False, 2**63, 2**200])
+_VALUES = st.recursive(
+    st.none() | _NUMBERS | st.text(max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def _told_apart(value: Any) -> Any:
+    """Return a value whose equality in Python is that of JSON."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, dict):
+        return {name: _told_apart(each) for name, each in value.items()}
+    return list(map(_told_apart, value)) if isinstance(value, list) else value
+
+
+@given(_VALUES, _VALUES)
+def test_values_are_the_same_as_in_json(first: Any, second: Any) -> None:
+    for one, other in ((first, second), (first, deepcopy(first))):
+        expected = _told_apart(one) == _told_apart(other)
+        assert same(one, other) is expected
+        assert same([one], [other]) is expected
+        assert same({"a": one, "b": 1}, {"b": 1, "a": other}) is expected
+
+
+@given(st.dictionaries(st.text(max_size=3) | st.integers(), _VALUES, max_size=4))
+def test_a_dict_becomes_a_body_of_its_own(value: dict[Any, Any]) -> None:
+    body = body_of(value)
+    assert same(body, {str(name): each for name, each in value.items()})
+    for name, each in value.items():
+        if isinstance(each, dict | list):
+            assert body[str(name)] is not each
+
+
+class _Counting(dict[str, Any]):
+    """A dict that counts how often a value of it is read one by one."""
+
+    reads = 0
+
+    def items(self) -> Any:
+        """Count."""
+        type(self).reads += 1
+        return super().items()
+
+
+def test_the_equal_parts_of_a_large_object_are_not_compared_one_by_one() -> None:
+    """A definition of 1.2 MB blocked the event loop for a second."""
+    before: JSONObject = {"versions": [_Counting(name=number) for number in range(1_000)]}
+    after: JSONObject = {"versions": [{"name": number} for number in range(1_000)]}
+    assert merge_patch(before, after) == {}
+    assert _Counting.reads == 0
+    after["versions"][-1]["name"] = -1
+    assert merge_patch(before, after) == {"versions": after["versions"]}
+    assert _Counting.reads == 0
