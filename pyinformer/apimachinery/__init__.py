@@ -63,6 +63,16 @@ from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
 from pyinformer.apimachinery._wire import view_path
+from pyinformer.apimachinery._yaml import (
+    YAMLError,
+    YAMLLimitError,
+    dump_yaml,
+    dump_yaml_documents,
+    json_as_yaml,
+    json_for_yaml,
+    load_yaml,
+    yaml_scalar,
+)
 from pyinformer.apimachinery._zstd import check_compressor, has_compressor
 
 __all__ = [
@@ -107,6 +117,8 @@ __all__ = [
     "V",
     "VersionOrder",
     "View",
+    "YAMLError",
+    "YAMLLimitError",
     "check_choice",
     "check_compressor",
     "check_flag",
@@ -123,12 +135,17 @@ __all__ = [
     "decoder_of",
     "did_you_mean",
     "diff",
+    "dump_yaml",
+    "dump_yaml_documents",
     "fields_of",
     "guess_plural",
     "has_compressor",
     "identity_in",
     "is_object_name",
+    "json_as_yaml",
+    "json_for_yaml",
     "key_in",
+    "load_yaml",
     "masked",
     "masked_value",
     "near_names",
@@ -143,4 +160,5 @@ __all__ = [
     "stored_bytes",
     "view_path",
     "why_mutable",
+    "yaml_scalar",
 ]

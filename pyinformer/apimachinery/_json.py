@@ -31,17 +31,18 @@ DECODE_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of the decoder; the last one for nesting that is too deep."""
 
 _T = TypeVar("_T")
+FloatHook: TypeAlias = Callable[[str], float] | None
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _building: Final = threading.Lock()
 
 
 @overload
-def unbounded_decoder_of(kind: type[_T]) -> Callable[[_Bytes], _T]: ...
-@overload
-def unbounded_decoder_of(kind: Any) -> Callable[[_Bytes], Any]: ...  # noqa: ANN401 - any type
 def unbounded_decoder_of(
-    kind: Any,
-) -> Callable[[Any], Any]:
+    kind: type[_T], *, float_hook: FloatHook = ...
+) -> Callable[[_Bytes], _T]: ...
+@overload
+def unbounded_decoder_of(kind: Any, *, float_hook: FloatHook = ...) -> Callable[[_Bytes], Any]: ...  # noqa: ANN401 - any type
+def unbounded_decoder_of(kind: Any, *, float_hook: FloatHook = None) -> Callable[[Any], Any]:
     """Return a decoder for texts whose depth the caller has checked.
 
     Other threads may need the type for the first time, too. msgspec keeps what it learns of a class
@@ -52,17 +53,25 @@ def unbounded_decoder_of(
         TypeError: nothing can be decoded into the type.
     """
     with _building:
-        return msgspec.json.Decoder(kind).decode
+        return msgspec.json.Decoder(kind, float_hook=float_hook).decode
 
 
 @overload
-def decoder_of(kind: type[_T], *, skims: bool = ...) -> Callable[[Text], _T]: ...
+def decoder_of(
+    kind: type[_T], *, skims: bool = ..., float_hook: FloatHook = ...
+) -> Callable[[Text], _T]: ...
 @overload
-def decoder_of(kind: Any = ..., *, skims: bool = ...) -> Callable[[Text], Any]: ...  # noqa: ANN401 - any type
+def decoder_of(
+    kind: Any = ...,  # noqa: ANN401 - any type
+    *,
+    skims: bool = ...,
+    float_hook: FloatHook = ...,
+) -> Callable[[Text], Any]: ...
 def decoder_of(
     kind: Any = Any,
     *,
     skims: bool = False,
+    float_hook: FloatHook = None,
 ) -> Callable[[Text], Any]:
     """Return a decoder that raises `TooDeepError` for a text that is nested too deeply.
 
@@ -70,11 +79,12 @@ def decoder_of(
         kind: the type to decode into; any JSON value by default.
         skims: the type has a fixed depth, and the other fields are skipped. Those may be nested
             deeper than values that are decoded.
+        float_hook: makes a number of the text of a float where the type is any; None for a float.
 
     Raises:
         TypeError: nothing can be decoded into the type.
     """
-    decode: Callable[[Any], Any] = unbounded_decoder_of(kind)
+    decode: Callable[[Any], Any] = unbounded_decoder_of(kind, float_hook=float_hook)
     check = check_skipped_depth if skims else check_depth
 
     def bounded(text: Text) -> Any:  # noqa: ANN401 - as the type

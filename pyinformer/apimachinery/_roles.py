@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyinformer.apimachinery._json import JSONObject
+from pyinformer.apimachinery._yaml import dump_yaml_documents
 from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -84,9 +85,7 @@ def roles_yaml(needs: Iterable[Access], *, name: str, service_account: str | Non
             role = {"apiGroup": _GROUP, "kind": kind, "name": name}
             head = _head(f"{kind}Binding", name, namespace)
             documents.append({**head, "roleRef": role, "subjects": [subject]})
-    import yaml  # noqa: PLC0415 - 15 ms of an import, for a text that few programs need
-
-    return yaml.safe_dump_all(documents, sort_keys=False) if documents else ""
+    return dump_yaml_documents(documents).removeprefix("---\n")
 
 
 def _by_place(needs: Iterable[Access]) -> Mapping[str, _Grants]:

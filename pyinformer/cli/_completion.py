@@ -53,12 +53,11 @@ def complete_context(incomplete: str) -> list[str]:
 
 
 def _contexts(path: Path) -> Iterator[str]:
-    import yaml
+    from pyinformer.apimachinery import load_yaml
 
     try:
-        with path.open(encoding="utf-8") as file:
-            found = yaml.safe_load(file)
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        found = load_yaml(path.read_bytes())
+    except (OSError, ValueError):
         return
     entries = found.get("contexts") if isinstance(found, dict) else None
     for entry in entries if isinstance(entries, list) else ():

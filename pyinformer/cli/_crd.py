@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-import yaml
-
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, dump_yaml_documents
 from pyinformer.cli._target import load_target
-from pyinformer.cli.output import ReadableDumper
 from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.operator import Operator, custom_resource_definition
 
@@ -34,9 +31,7 @@ def crd(targets: Sequence[str], *, output: TextIO, errors: TextIO) -> int:
     except InformerError as error:
         print(f"cannot print a definition: {error}", file=errors)
         return 1
-    yaml.dump_all(
-        found, output, ReadableDumper, sort_keys=False, allow_unicode=True, explicit_start=True
-    )
+    output.write(dump_yaml_documents(found))
     return 0
 
 

@@ -17,7 +17,14 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct
 
-from pyinformer.apimachinery import JSONObject, JSONValue, KubeObject, View, converts_itself
+from pyinformer.apimachinery import (
+    JSONObject,
+    JSONValue,
+    KubeObject,
+    View,
+    converts_itself,
+    json_for_yaml,
+)
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 
@@ -84,9 +91,15 @@ def is_model(body: object) -> bool:
     return not isinstance(body, Mapping | KubeObject) and not _is_dynamic(body)
 
 
-def encode_body(body: JSONValue) -> bytes:
-    """Return the JSON text of what `body_of` made."""
-    return msgspec.json.encode(body)
+def encode_body(body: JSONValue, content_type: str = "") -> bytes:
+    """Return the JSON text of what `body_of` made.
+
+    Args:
+        body: JSON values.
+        content_type: where the server reads YAML, the text is of the same value there.
+    """
+    raw = msgspec.json.encode(body)
+    return json_for_yaml(raw) if "yaml" in content_type else raw
 
 
 def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:

@@ -527,7 +527,7 @@ class Cluster(Closable):
                     _check_not_empty("query", f"{name}={value}", value.strip())
         text = body
         if not (isinstance(text, bytes) or text is None):
-            text = encode_body(body_of(text, "body"))
+            text = encode_body(body_of(text, "body"), content_type)
         if method == "GET":
             if text is not None:
                 raise InvalidArgumentError("body", "must be None for a GET")

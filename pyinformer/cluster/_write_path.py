@@ -114,7 +114,7 @@ class WritePath:
                 method,
                 path,
                 query=query,
-                body=encode_body(body),
+                body=encode_body(body, content_type),
                 content_type=content_type,
                 subresource=target.subresource,
             )

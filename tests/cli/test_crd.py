@@ -10,13 +10,17 @@ import pytest
 import yaml
 
 import pyinformer
+from pyinformer.apimachinery import load_yaml
 from pyinformer.cli import main
+from pyinformer.crd import custom_resource_definition
 from tests.cli.command_line import here
 
 if TYPE_CHECKING:
     from typer.testing import Result
 
 _PROGRAM = '''
+from typing import Literal
+
 import msgspec
 import pyinformer
 
@@ -35,6 +39,17 @@ class Database(msgspec.Struct):
 
 class Backup(msgspec.Struct):
     spec: Spec
+
+
+class ChartSpec(msgspec.Struct):
+    x: int
+    y: str
+    axis: Literal["y", "n"] = "y"
+
+
+@pyinformer.crd.custom_resource("acme.io/v1", "charts", columns={"Y": "spec.y"})
+class Chart(msgspec.Struct):
+    spec: ChartSpec
 
 
 class Tree(msgspec.Struct):
@@ -85,6 +100,18 @@ def test_a_model_is_printed_as_yaml() -> None:
     assert "&id" not in done.stdout  # aliases, which people do not read
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert schema["description"] == "A database — of any kind."
+
+
+def test_names_that_look_like_other_values_are_printed_as_texts() -> None:
+    done = crd("my_operator:Chart")
+
+    definition = custom_resource_definition(vars(sys.modules["my_operator"])["Chart"])
+    version = definition["spec"]["versions"][0]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert spec["properties"]["axis"]["enum"] == ["n", "y"]
+    assert [*spec["properties"]] == ["x", "y", "axis"]
+    assert version["additionalPrinterColumns"][0]["name"] == "Y"
+    assert load_yaml(done.stdout) == yaml.safe_load(done.stdout) == definition
 
 
 def test_an_operator_is_printed_as_all_of_its_models() -> None:

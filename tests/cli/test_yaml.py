@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from pyinformer.apimachinery import load_yaml
 from pyinformer.cli.output import yaml_document, yaml_item
 
 if TYPE_CHECKING:
@@ -49,11 +50,18 @@ def test_repeated_values_are_written_in_full() -> None:
     assert yaml_document(_raw({"a": labels, "b": labels})) == "a:\n  app: web\nb:\n  app: web\n"
 
 
-def test_an_object_that_is_nested_too_deeply_is_shown_as_json() -> None:
-    value: JSONObject = {}
-    for _ in range(900):
-        value = {"a": value}
-    raw = _raw(value)
+@pytest.mark.parametrize("levels", [60, 900, 5_000])
+def test_the_text_of_a_deep_object_does_not_grow_with_its_indents(levels: int) -> None:
+    text = b'{"a":"1e3 \\ud83d\\ude00"}'
+    for _ in range(levels):
+        text = b'{"y":%b}' % text
+    raw = msgspec.Raw(text)
 
-    assert yaml_document(raw) == f"{bytes(raw).decode()}\n"
-    assert yaml_item(raw) == f"- {bytes(raw).decode()}\n"
+    document, item = yaml_document(raw), yaml_item(raw)
+
+    assert len(document) < 10 * len(text) + 10_000
+    found = load_yaml(document, max_depth=10_000)
+    (listed,) = load_yaml(item, max_depth=10_000)
+    for _ in range(levels):
+        found, listed = found["y"], listed["y"]
+    assert found == listed == {"a": "1e3 \U0001f600"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyinformer.apimachinery import dump_yaml
 from tests.foreign import clients
 from tests.foreign.kubectl import Kubectl
 
@@ -167,6 +168,25 @@ def test_apply_merges_what_others_have_added(kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", "-", body=deployment("nginx:2")).endswith(" configured\n")
     images = kubectl("get", "deploy", "web", "-o", "jsonpath={..image}").split()
     assert sorted(images) == ["e:1", "nginx:2"]
+
+
+def test_what_is_printed_as_yaml_is_applied_as_the_same_values(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
+    data = {
+        "y": "n",
+        "on": "off",
+        "zip": "08",
+        "rev": "1e3",
+        "time": "22:22",
+        "odd": "a\x85\x7f\u2028",
+    }
+    path = tmp_path / "printed.yaml"
+    path.write_text(dump_yaml(config_map(**data)), encoding="utf-8")
+
+    kubectl("apply", "-f", str(path))
+
+    assert kubectl.json("get", "configmap", "conf")["data"] == data
 
 
 def test_server_side_apply_names_the_owner_of_a_field(kubectl: Kubectl) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from pyinformer.apimachinery import load_yaml
 from tests.cli.projects import ELECTED, PLAIN, init
 from tests.foreign import clients
 
@@ -76,6 +77,21 @@ def test_a_release_has_names_and_values_of_its_own(project: Path, helm: Path) ->
     assert binding["subjects"] == [account]
     assert binding["roleRef"]["name"] == "blue"
     assert ("ServiceAccount", "shop", "blue") in printed
+
+
+def test_a_release_may_have_a_name_that_looks_like_a_number(project: Path, helm: Path) -> None:
+    printed = run(helm, project / "chart", "1e3", "08", "image.repository=7", "image.tag=1e3")
+
+    found = [load_yaml(text) for text in printed.split("---\n") if text.strip()]
+    own = [one for one in found if one["kind"] != "CustomResourceDefinition"]
+    names = {(one["metadata"]["name"], one["metadata"].get("namespace")) for one in own}
+    assert names <= {("1e3", "08"), ("1e3", None)}
+    (deployment,) = [one for one in found if one["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]
+    assert pod["metadata"]["labels"]["app.kubernetes.io/instance"] == "1e3"
+    assert pod["spec"]["containers"][0]["image"] == "7:1e3"
+    (binding,) = [one for one in found if one["kind"] == "ClusterRoleBinding"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "namespace": "08", "name": "1e3"}]
 
 
 def test_kustomize_builds_the_plain_objects(project: Path, kustomize: Path) -> None:

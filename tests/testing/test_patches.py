@@ -135,9 +135,7 @@ def test_yaml_is_read_as_kubernetes_reads_it(text: bytes, expected: JSONObject) 
     assert parse_configuration(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", [b"a: b: c", b"[1]", b"3", b"!!python/object:os.x {}", b"\xff", b"? [a]\n: 1"]
-)
+@pytest.mark.parametrize("text", [b"a: b: c", b"[1]", b"3", b"\xff", b"? [a]\n: 1"])
 def test_yaml_that_is_not_an_object_is_400(text: bytes) -> None:
     with pytest.raises(Failure) as raised:
         parse_configuration(text)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
-import yaml
 
+from pyinformer.apimachinery import dump_yaml
 from pyinformer.errors import ConfigurationError, InformerError
 from pyinformer.transport import (
     ClusterConfig,
@@ -44,7 +44,7 @@ def entries(kind: str, **named: dict[str, Any]) -> list[dict[str, Any]]:
 def write(path: Path, **content: Any) -> str:
     """Write a kubeconfig; keys with underscores."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump({key.replace("_", "-"): content[key] for key in content}))
+    path.write_text(dump_yaml({key.replace("_", "-"): content[key] for key in content}))
     return str(path)
 
 

@@ -7,13 +7,12 @@ from pyinformer.cli.output._event_json import JsonRendering, json_line, shown
 from pyinformer.cli.output._event_text import TextRendering
 from pyinformer.cli.output._output import Output, Style, takes_control_codes
 from pyinformer.cli.output._table import Layout, table_of
-from pyinformer.cli.output._yaml import ReadableDumper, yaml_document, yaml_item
+from pyinformer.cli.output._yaml import yaml_document, yaml_item
 
 __all__ = [
     "JsonRendering",
     "Layout",
     "Output",
-    "ReadableDumper",
     "Style",
     "TextRendering",
     "json_line",

@@ -8,10 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import yaml
-
-from pyinformer.apimachinery import JSONObject
-from pyinformer.cli.output import ReadableDumper
+from pyinformer.apimachinery import dump_yaml_documents, yaml_scalar
 from pyinformer.cli.project._settings import LABEL, ManifestSettings, semantic_version
 from pyinformer.cli.project._templates import render
 from pyinformer.errors import InvalidArgumentError
@@ -23,8 +20,8 @@ _HEADER: Final = (
 _RELEASE_NAME: Final = "helm-release-name"
 _RELEASE_NAMESPACE: Final = "helm-release-namespace"
 _HELM: Final = {
-    _RELEASE_NAMESPACE: "{{ .Release.Namespace }}",
-    _RELEASE_NAME: "{{ .Release.Name }}",
+    _RELEASE_NAMESPACE: '"{{ .Release.Namespace }}"',
+    _RELEASE_NAME: '"{{ .Release.Name }}"',
 }
 _RESOURCES: Final = """
             requests:
@@ -53,7 +50,7 @@ def manifests_of(app: Operator, settings: ManifestSettings, version: str) -> dic
     replicas = _replicas(app, settings)
     image = settings.image or f"{app.name}:{version.replace('+', '-')}"
     definitions = app.custom_resource_definitions()
-    crd = _HEADER + _dump(definitions) if definitions else ""
+    crd = _HEADER + dump_yaml_documents(definitions) if definitions else ""
     files = {
         **_base(app, settings, image=image, replicas=replicas),
         "deploy/crd.yaml": crd,
@@ -95,7 +92,7 @@ def _base(
         app,
         name=app.name,
         namespace=namespace,
-        image=image,
+        image=yaml_scalar(image),
         replicas=str(replicas),
         resources=_RESOURCES,
     )
@@ -124,7 +121,7 @@ def _chart(
     )
     values = render(
         "values.yaml",
-        repository=repository,
+        repository=yaml_scalar(repository),
         tag=tag,
         replicas=f"replicas: {replicas}\n" if elects else "",
     )
@@ -143,7 +140,7 @@ def _objects(app: Operator, settings: ManifestSettings, *, name: str, namespace:
         service_account=f"{namespace}/{name}",
     )
     account = render("service_account.yaml", name=name, namespace=namespace)
-    return account + _dump(list(yaml.safe_load_all(rights)))
+    return f"{account}---\n{rights}" if rights else account
 
 
 def _workload(app: Operator, *, name: str, namespace: str, **values: str) -> str:
@@ -153,10 +150,3 @@ def _workload(app: Operator, *, name: str, namespace: str, **values: str) -> str
     strategy = "RollingUpdate" if elects else "Recreate"
     text = render("deployment.yaml", **names, strategy=strategy, **values)
     return f"{text}---\n{render('pod_disruption_budget.yaml', **names)}" if elects else text
-
-
-def _dump(documents: list[JSONObject]) -> str:
-    text: str = yaml.dump_all(
-        documents, None, ReadableDumper, sort_keys=False, allow_unicode=True, explicit_start=True
-    )
-    return text

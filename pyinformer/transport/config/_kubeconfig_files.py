@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
+from pyinformer.apimachinery import YAMLError, YAMLLimitError, load_yaml
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._reasons import reason_of
 
@@ -25,8 +25,6 @@ _Entry: TypeAlias = Mapping[str, object]
 
 LISTS: Final = ("clusters", "contexts", "users")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# What PyYAML lets through of values that a tag misnames, and of the 30th of February.
-_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 _MAX_DEPTH: Final = 100  # of which a kubeconfig needs 6, and its extensions a few more
 _MAX_VALUES: Final = 500_000  # 15,000 clusters with their contexts and users
 _LONGEST_STEP = 64  # a longer part of a path may be a key or a token, and is not shown
@@ -275,11 +273,13 @@ def first_document(file: str, text: str) -> object:
     Raises:
         ConfigurationError: the document is not YAML, or too deep or too large to be loaded.
     """
-    content: object = None
-    with _first(file, text) as loader:
-        node = loader.get_node() if loader.check_node() else None
-        if node is not None:
-            content = loader.construct_document(node)
+    try:
+        content: object = load_yaml(text, max_depth=_MAX_DEPTH, max_values=_MAX_VALUES)
+    except YAMLLimitError as error:
+        raise ConfigurationError(file, error.problem) from None
+    except YAMLError as error:  # what the parser says may quote the file
+        line = f" (line {error.line})" if error.line else ""
+        raise ConfigurationError(file, f"is not YAML{line}") from None
     return content
 
 
@@ -288,82 +288,20 @@ def first_node(file: str, text: str) -> yaml.Node | None:
 
     Args:
         file: the file, for errors.
-        text: its text.
+        text: a text that `first_document` has read, so that it is neither too deep nor too large.
 
     Raises:
-        ConfigurationError: the document is not YAML, or too deep or too large to be loaded.
-    """
-    with _first(file, text) as loader:
-        return loader.get_node() if loader.check_node() else None
-
-
-@contextmanager
-def _first(file: str, text: str) -> Iterator[yaml.SafeLoader]:
-    """Lend a loader of a text whose first document is safe to load.
-
-    Raises:
-        ConfigurationError: the document is not YAML, or too deep or too large to be loaded.
+        ConfigurationError: an anchor has two values, which Go reads and PyYAML does not.
     """
     import yaml
 
-    # The loader in C, where PyYAML has it; both make plain values only.
-    loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
-        _check_shape(file, yaml.parse(text, loader))
-        lent = loader(text)
-        try:
-            yield lent
-        finally:
-            lent.dispose()
-    except ConfigurationError:
-        raise
-    except (yaml.YAMLError, *_UNREADABLE) as error:
-        mark = getattr(error, "problem_mark", None)
-        last = text.rstrip().count("\n")  # an unclosed bracket is reported behind the end
-        line = f" (line {min(mark.line, last) + 1})" if mark else ""
-        raise ConfigurationError(file, f"is not YAML{line}") from None  # the cause quotes the file
-
-
-def _check_shape(file: str, events: Iterable[yaml.Event]) -> None:
-    """Refuse YAML that would end the process when loaded: deep nesting, and aliases of aliases.
-
-    The loader is recursive, in C, and copies the values of merge keys: forty short lines may become
-    more values than fit in memory.
-
-    Raises:
-        ConfigurationError: the file is nested too deeply, or has too many values once aliases are
-            replaced.
-    """
-    import yaml
-
-    sizes: dict[str, int] = {}
-    open_ones: list[tuple[str | None, int]] = [(None, 0)]  # the anchor, and the size so far
-    for event in events:
-        if isinstance(event, yaml.DocumentEndEvent):
-            return  # as kubectl, which reads the first document only
-        size = 0
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_ones.append((event.anchor, 1))
-        elif isinstance(event, yaml.AliasEvent):
-            size = sizes.get(event.anchor or "", 1)
-        elif isinstance(event, yaml.ScalarEvent):
-            size = 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, size = open_ones.pop()
-            if anchor is not None:
-                sizes[anchor] = size
-        anchor, before = open_ones[-1]
-        open_ones[-1] = (anchor, before + size)
-        _check_limits(file, len(open_ones), before + size)
-
-
-def _check_limits(file: str, depth: int, size: int) -> None:
-    if depth > _MAX_DEPTH:
-        reason = f"must not be nested deeper than {_MAX_DEPTH} levels"
-        raise ConfigurationError(file, reason)
-    if size > _MAX_VALUES:
-        reason = f"must not have more than {_MAX_VALUES} values, aliases included"
-        raise ConfigurationError(file, reason)
+        return cast("yaml.Node", loader.get_node()) if loader.check_node() else None
+    except yaml.YAMLError:
+        raise ConfigurationError(file, "must not use an anchor twice") from None
+    finally:
+        loader.dispose()
 
 
 def _list_of(file: str, content: _Entry, kind: str) -> list[object]:

@@ -6,15 +6,13 @@ an edit does not change its argument.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
 import msgspec
-import yaml
 
-from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
+from pyinformer.apimachinery import JSONObject, JSONValue, YAMLError, decoder_of, load_yaml
 from pyinformer.testing.apiserver.patches._json_patch import PatchError, json_patch
 from pyinformer.testing.apiserver.patches._strategic_merge import strategic_merge
 from pyinformer.testing.apiserver.requests import Failure
@@ -27,20 +25,9 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 _decode_object = decoder_of(JSONObject)
-_decode_applied = decoder_of(JSONObject | None)
 _decode_operations = decoder_of(list[JSONObject])
 
 Edit: TypeAlias = Callable[[JSONObject], JSONObject]
-
-
-class _Loader(yaml.SafeLoader):
-    """A YAML loader that reads times as strings, as Kubernetes does."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def json_object(raw: bytes) -> JSONObject:
@@ -62,15 +49,19 @@ def parse_configuration(raw: bytes) -> JSONObject:
         Failure: it is not an object (400).
     """
     try:
-        found: object = yaml.load(raw, _Loader)  # noqa: S506 - a SafeLoader
-        text = json.dumps(found)  # converts keys to strings, as Kubernetes does
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        reason = getattr(error, "problem", None) or error
-        raise Failure(400, f"error encoding patch: yaml: {reason}") from None
-    try:
-        return _decode_applied(text) or {}
-    except msgspec.DecodeError as error:
-        raise Failure(400, f"error decoding patch: {error}") from None
+        found = load_yaml(raw)
+    except YAMLError as error:
+        is_like_json = raw.lstrip().startswith(b"{")  # which is not converted for admission
+        step = "decoding patch: error converting YAML to JSON" if is_like_json else "encoding patch"
+        raise Failure(400, f"error {step}: yaml: {error}") from None
+    if not isinstance(found, dict | None):
+        kind = {list: "array", str: "string", bool: "bool"}.get(type(found), "number")
+        message = (
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot"
+            f" unmarshal {kind} into Go value of type map[string]interface {{}}"
+        )
+        raise Failure(400, message)
+    return found or {}
 
 
 def parse_patch(content_type: str, raw: bytes, resource: ResourceType) -> Edit:
