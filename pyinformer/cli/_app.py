@@ -421,6 +421,13 @@ def demo(
 
 @app.command()
 def serve(
+    flags: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- FLAG...]",
+            help="With --real: flags of kube-apiserver, such as --event-ttl=70s.",
+        ),
+    ] = None,
     *,
     real: Annotated[
         bool,
@@ -429,6 +436,12 @@ def serve(
     build: Annotated[
         bool, typer.Option("--build", help="With --real: build them if missing; takes minutes.")
     ] = False,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Serve HTTPS, with a CA that the kubeconfig trusts.")
+    ] = False,
+    rbac: Annotated[
+        bool, typer.Option("--rbac", help="Evaluate roles, over HTTPS, and require a token.")
+    ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 is any free one.")
     ] = 0,
@@ -436,19 +449,31 @@ def serve(
         Path | None, typer.Option(help="Where to write the kubeconfig; must not exist.")
     ] = None,
 ) -> None:
-    """Run an API server for experiments until Ctrl-C, and write a kubeconfig for it."""
+    """Run an API server for experiments until Ctrl-C, and write a kubeconfig for it.
+
+    The embedded server is meant unless --real is given. The real one always has TLS and roles.
+    """
+    from pyinformer.cli._serve import ServedServer
     from pyinformer.cli._serve import serve as run_serve
 
     if build and not real:
         raise typer.BadParameter(
             "requires --real: the embedded server needs no build", param_hint="--build"
         )
+    _check_flags(flags or [], real=real)
+    wanted = ServedServer(real=real, build=build, flags=flags or [], tls=tls, rbac=rbac, port=port)
     with _exit_status_of_signals():
-        raise typer.Exit(
-            run_serve(
-                real=real, build=build, port=port, kubeconfig_path=kubeconfig, output=sys.stdout
-            )
-        )
+        raise typer.Exit(run_serve(wanted, kubeconfig_path=kubeconfig, output=sys.stdout))
+
+
+def _check_flags(flags: list[str], *, real: bool) -> None:
+    """Refuse flags of kube-apiserver that have no server, or are not flags."""
+    if flags and not real:
+        raise typer.BadParameter("requires --real: it is for kube-apiserver", param_hint=flags[0])
+    for flag in flags:
+        name, is_set, _ = flag.partition("=")
+        if not (name.startswith("--") and is_set):
+            raise typer.BadParameter("must be --name=value, after --", param_hint=flag)
 
 
 @app.command()

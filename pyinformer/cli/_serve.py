@@ -10,7 +10,8 @@ import shlex
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -20,15 +21,45 @@ if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
 
 
-def serve(
-    *, real: bool, build: bool, port: int, kubeconfig_path: Path | None, output: TextIO
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedServer:
+    """Which server runs.
+
+    Attributes:
+        real: whether it is kube-apiserver with etcd instead of the embedded server.
+        build: whether these may be built first, which takes minutes.
+        flags: further flags of kube-apiserver.
+        tls: whether the embedded server serves HTTPS; the real one always does.
+        rbac: whether the embedded server evaluates roles, over HTTPS; the real one always does.
+        port: the port on 127.0.0.1; 0 for any free port.
+    """
+
+    real: bool = False
+    build: bool = False
+    flags: Sequence[str] = ()
+    tls: bool = False
+    rbac: bool = False
+    port: int = 0
+
+    def create(self, say: Callable[[str], None]) -> APIServer | KubeAPIServer:
+        """Return the server, not started; `say` receives the progress of a build."""
+        if self.real:
+            from pyinformer.testing import KubeAPIServer
+
+            return KubeAPIServer(
+                build=self.build, port=self.port, extra_args=self.flags, progress=say
+            )
+        from pyinformer.testing import APIServer
+
+        # Clients do not send a token over plain HTTP.
+        return APIServer(port=self.port, tls=self.tls or self.rbac, rbac=self.rbac)
+
+
+def serve(wanted: ServedServer, *, kubeconfig_path: Path | None, output: TextIO) -> int:
     """Run a server until Ctrl-C or SIGTERM. Call it in the main thread.
 
     Args:
-        real: whether to run kube-apiserver with etcd instead of the embedded server.
-        build: whether these may be built first, which takes minutes.
-        port: the port on 127.0.0.1; 0 for any free port.
+        wanted: the server.
         kubeconfig_path: where to write the kubeconfig. The file must not exist, so that an existing
             kubeconfig is never overwritten. None for a temporary file.
         output: receives the lines for the user.
@@ -49,8 +80,7 @@ def serve(
     try:
         with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="pyinformer-serve-") as folder:
             path = kubeconfig_path or Path(folder) / "kubeconfig"
-            server = _server(real=real, build=build, port=port, say=say)
-            _serve_until_interrupted(server, path, say)
+            _serve_until_interrupted(wanted.create(say), path, say)
     except KeyboardInterrupt:
         say("stopped")
     except BrokenPipeError:
@@ -73,18 +103,6 @@ def _serve_until_interrupted(
             threading.Event().wait()
         finally:
             kubeconfig.unlink(missing_ok=True)
-
-
-def _server(
-    *, real: bool, build: bool, port: int, say: Callable[[str], None]
-) -> APIServer | KubeAPIServer:
-    if real:
-        from pyinformer.testing import KubeAPIServer
-
-        return KubeAPIServer(build=build, port=port, progress=say)
-    from pyinformer.testing import APIServer
-
-    return APIServer(port=port)
 
 
 @contextlib.contextmanager

@@ -124,6 +124,8 @@ def test_a_signal_cancels_what_runs_on_a_loop(number: signal.Signals) -> None:
         pytest.param(["demo", "--seconds", "0"], "--seconds", id="too-short"),
         pytest.param(["serve", "--build"], "--real", id="build-without-real"),
         pytest.param(["serve", "--port", "70000"], "--port", id="no-port"),
+        pytest.param(["serve", "--", "--event-ttl=9s"], "--event-ttl=9s", id="flag-without-real"),
+        pytest.param(["serve", "--real", "--", "--v", "4"], "--name=value", id="flag-in-two"),
     ],
 )
 def test_invalid_options_are_refused_by_name(arguments: list[str], named: str) -> None:

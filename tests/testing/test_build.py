@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import platform
+import re
 import stat
 import sys
 import threading
@@ -165,6 +166,17 @@ def test_a_build_makes_all_programs_and_a_second_one_is_not_needed(
     assert lines[-1] == f"built: {built.etcd.parent}"
 
 
+def test_the_server_is_built_with_the_version_of_its_module(
+    tmp_path: Path, install_go: Callable[..., Path]
+) -> None:
+    calls = install_go()
+    build_binaries(cache_folder=tmp_path)
+    module = Path(pyinformer.testing.kube_apiserver._build.__file__).with_name("go.mod")
+    (version,) = re.findall(r"k8s\.io/kubernetes (v\S+)", module.read_text())
+
+    assert f"-X k8s.io/component-base/version.gitVersion={version} " in calls.read_text()
+
+
 def test_a_failed_build_leaves_nothing_and_shows_the_last_lines(
     tmp_path: Path, install_go: Callable[..., Path]
 ) -> None:
@@ -247,11 +259,13 @@ def test_a_go_in_path_is_found(tmp_path: Path, install_go: Callable[..., Path]) 
 def test_the_folder_is_named_by_versions_and_platform(
     tmp_path: Path, install_go: Callable[..., Path]
 ) -> None:
-    """After an upgrade of go.mod, or with a shared home, the wrong program is not found."""
-    install_go()
+    """After an upgrade of go.mod, with other flags or a shared home, no wrong program is found."""
+    calls = install_go()
     folder = build_binaries(cache_folder=tmp_path / "cache").etcd.parent
     shipped = Path(pyinformer.testing.kube_apiserver._build.__file__).parent
     content = (shipped / "go.mod").read_bytes() + (shipped / "go.sum").read_bytes()
+    flags = calls.read_text().splitlines()[0].partition("-ldflags ")[2].partition(" -o ")[0]
+    content += flags.encode()
 
     digest = hashlib.sha256(content).hexdigest()[:16]
     assert folder.name == f"{digest}-{sys.platform}-{platform.machine()}"

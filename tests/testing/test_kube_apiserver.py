@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import signal
 import ssl
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import (
@@ -36,9 +38,9 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]  # the first one may b
 _SERVE = """
 import sys
 from pathlib import Path
-from pyinformer.cli._serve import serve
+from pyinformer.cli._serve import ServedServer, serve
 path = Path(sys.argv[1])
-sys.exit(serve(real=True, build=False, port=0, kubeconfig_path=path, output=sys.stdout))
+sys.exit(serve(ServedServer(real=True), kubeconfig_path=path, output=sys.stdout))
 """
 
 
@@ -395,3 +397,59 @@ def test_serve_writes_a_kubeconfig_and_removes_it_at_the_end(
 
     assert (program.returncode, last) == (0, "stopped\n")
     assert not path.exists()
+
+
+def test_the_server_has_the_version_of_a_release(kube_apiserver: KubeAPIServer) -> None:
+    found = kube_apiserver.request("GET", "/version")
+
+    assert re.fullmatch(r"v1\.\d+\.\d+", found["gitVersion"])
+    assert Version(found["gitVersion"]) >= Version("1.25")
+    assert (found["major"], found["minor"]) == tuple(found["gitVersion"][1:].split(".")[:2])
+
+
+def test_a_privileged_pod_is_accepted(kube_apiserver: KubeAPIServer, namespace: str) -> None:
+    body = _pod("privileged", namespace)
+    body["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+
+    assert kube_apiserver.create(body)["spec"]["containers"][0]["securityContext"]["privileged"]
+
+
+def test_more_services_fit_than_in_a_small_range(
+    kube_apiserver: KubeAPIServer, namespace: str
+) -> None:
+    for number in range(300):
+        kube_apiserver.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": f"s{number}", "namespace": namespace},
+                "spec": {"ports": [{"port": 80}]},
+            }
+        )
+
+    assert len(kube_apiserver.list("v1", "services", namespace)) == 300
+
+
+def test_a_pod_gets_the_priority_of_its_class(
+    kube_apiserver: KubeAPIServer, namespace: str
+) -> None:
+    classed = _pod("a", namespace)
+    classed["spec"]["priorityClassName"] = "system-node-critical"
+    unknown = _pod("b", namespace)
+    unknown["spec"]["priorityClassName"] = "urgent"
+
+    assert kube_apiserver.create(classed)["spec"]["priority"] == 2_000_001_000
+    assert kube_apiserver.create(_pod("c", namespace))["spec"]["priority"] == 0
+    with pytest.raises(ForbiddenError, match="no PriorityClass with name urgent was found"):
+        kube_apiserver.create(unknown)
+
+
+def test_a_flag_replaces_that_of_the_kit(kube_apiserver_build: bool) -> None:
+    flags = ["--disable-admission-plugins=", "--service-cluster-ip-range=10.1.0.0/16"]
+    with KubeAPIServer(build=kube_apiserver_build, extra_args=flags) as server:
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+        created = server.create({**service, "spec": {"ports": [{"port": 80}]}})
+
+        assert created["spec"]["clusterIP"].startswith("10.1.")
+        with pytest.raises(ForbiddenError, match='serviceaccount "default" not found'):
+            server.create(_pod("a", "default"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import signal
+import ssl
 from pathlib import Path
 
 import pytest
 
-from pyinformer.cli._serve import serve
+from pyinformer.cli._serve import ServedServer, serve
+from tests.testing.wire import Wire
 
 
 class _Terminal(io.StringIO):
@@ -40,7 +42,7 @@ def test_serve_runs_until_a_signal_and_removes_its_kubeconfig(
     path = tmp_path / "kubeconfig" if named else None
     terminal = _Terminal(sent)
 
-    status = serve(real=False, build=False, port=0, kubeconfig_path=path, output=terminal)
+    status = serve(ServedServer(), kubeconfig_path=path, output=terminal)
 
     assert status == 0
     assert "server: http://127.0.0.1:" in terminal.content
@@ -56,7 +58,7 @@ def test_an_existing_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
     path.write_text("mine")
     output = io.StringIO()
 
-    status = serve(real=False, build=False, port=0, kubeconfig_path=path, output=output)
+    status = serve(ServedServer(), kubeconfig_path=path, output=output)
 
     assert status == 1
     assert f"{path} exists and is not overwritten" in output.getvalue()
@@ -70,7 +72,29 @@ def test_a_missing_real_server_is_reported_in_words(
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     output = io.StringIO()
 
-    status = serve(real=True, build=False, port=0, kubeconfig_path=None, output=output)
+    status = serve(ServedServer(real=True), kubeconfig_path=None, output=output)
 
     assert status == 1
     assert "pyinformer serve --real --build" in output.getvalue()
+
+
+@pytest.mark.parametrize("rbac", [True, False])
+def test_serve_offers_tls_with_a_ca_that_its_kubeconfig_trusts(rbac: bool) -> None:
+    terminal = _Terminal(signal.SIGINT)
+
+    status = serve(ServedServer(tls=not rbac, rbac=rbac), kubeconfig_path=None, output=terminal)
+
+    assert status == 0
+    assert "server: https://127.0.0.1:" in terminal.content
+    assert "certificate-authority-data: " in terminal.content
+    assert ("token: " in terminal.content) is rbac
+
+
+def test_serve_with_roles_knows_the_user_of_its_kubeconfig() -> None:
+    server = ServedServer(rbac=True).create(print)
+    with server:
+        context = ssl.create_default_context(cafile=str(server.ca_file))
+        with Wire(server.url, token=server.token, context=context) as administrator:
+            assert administrator.get("/api/v1/secrets").status == 200
+        with Wire(server.url, token="another", context=context) as stranger:
+            assert stranger.get("/api/v1/secrets").status == 401

@@ -1,8 +1,9 @@
 """Find the kube-apiserver and etcd binaries, or build them once from Go modules.
 
 They are searched in `KUBEBUILDER_ASSETS` and in the user's cache folder. A cache folder is named by
-the digest of the shipped go.mod and go.sum and by the platform, and appears by one rename under a
-file lock: it is complete or does not exist, even if many processes start at once.
+the digest of the shipped go.mod and go.sum and of the linker's flags, and by the platform. It
+appears by one rename under a file lock: it is complete or does not exist, even if many processes
+start at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyinformer.errors import KubeAPIServerError, KubeAPIServerNotFoundError
+from pyinformer.errors import InternalError, KubeAPIServerError, KubeAPIServerNotFoundError
 
 Progress = Callable[[str], None]
 """Receives progress messages: one line of text each, without a newline."""
@@ -33,6 +34,8 @@ _PACKAGES: Final = {
     "etcdutl": "go.etcd.io/etcd/etcdutl/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
 }
+_VERSION_PACKAGE: Final = "k8s.io/component-base/version"
+_KUBERNETES: Final = re.compile(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", re.MULTILINE)
 _OLDEST_GO: Final = (1, 26)  # the version in the shipped go.mod
 _PROGRESS_EVERY_LINES: Final = 100  # of about 1,900: one line every few seconds
 _LOCK_TIMEOUT_SECONDS: Final = 3600.0  # a full build by another process on a small machine
@@ -188,8 +191,29 @@ def _shipped(name: str) -> bytes:
 
 
 def _target(cache_folder: Path) -> Path:
-    digest = hashlib.sha256(_shipped("go.mod") + _shipped("go.sum")).hexdigest()[:16]
+    content = _shipped("go.mod") + _shipped("go.sum") + _linker_flags().encode()
+    digest = hashlib.sha256(content).hexdigest()[:16]
     return cache_folder / f"{digest}-{sys.platform}-{platform.machine()}"
+
+
+def _linker_flags() -> str:
+    """Return the flags that make the programs small, and give the server its version.
+
+    Kubernetes' own build takes the version from git, which a Go module does not have: without it
+    the server is `v0.0.0-master+$Format:%H$`, which no client can compare.
+    """
+    found = _KUBERNETES.search(_shipped("go.mod").decode())
+    if found is None:
+        raise InternalError("the shipped go.mod does not name a version of k8s.io/kubernetes")
+    values = {
+        "gitVersion": found[1],
+        "gitMajor": found[2],
+        "gitMinor": found[3],
+        "gitCommit": "",
+        "gitTreeState": "clean",
+    }
+    variables = (f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in values.items())
+    return " ".join(("-s -w", *variables))
 
 
 def _packaged_go() -> str | None:
@@ -254,9 +278,9 @@ def _replace(output: Path, target: Path) -> None:
 
 def _go_build(go: Path, module: Path, output: Path, package: str, progress: Progress) -> None:
     """Run one `go build` and report its progress."""
-    command = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
+    command = [str(go), "build", "-v", "-trimpath", "-buildvcs=false"]
     with subprocess.Popen(
-        [*command, "-o", str(output), package],
+        [*command, "-ldflags", _linker_flags(), "-o", str(output), package],
         cwd=module,
         env=_go_environment(),
         stdin=subprocess.DEVNULL,

@@ -88,7 +88,9 @@ class KubeAPIServer(ObjectCalls):
                 an hour.
             watch_list: whether a watch can send the initial state (`sendInitialEvents`).
             feature_gates: feature gates by name; they take precedence over `watch_list`.
-            extra_args: further flags of kube-apiserver; they come last and take precedence.
+            extra_args: further flags of kube-apiserver, as `--name=value`; each replaces a flag of
+                the same name that the kit sets itself. `--disable-admission-plugins=` enables
+                ServiceAccount, which refuses pods in namespaces without the account `default`.
             progress: receives one line for each step of a build.
 
         Raises:

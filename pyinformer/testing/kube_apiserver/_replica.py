@@ -18,6 +18,16 @@ from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 TOKENS: Final = "tokens.csv"
 """The file with the bearer tokens, in the folder of the process group."""
 
+_AS_IN_CLUSTERS: Final = (
+    "--authorization-mode=RBAC",
+    "--allow-privileged=true",
+    "--service-cluster-ip-range=10.96.0.0/12",
+    # No controller creates the account `default` of a namespace; without it, no pod is accepted.
+    "--disable-admission-plugins=ServiceAccount",
+)
+"""What kubeadm sets, as far as it matters without nodes and controllers; envtest disables the same
+admission plug-in."""
+
 _CERTIFICATES: Final = "certificates"
 
 
@@ -52,8 +62,7 @@ class Replica:
         # The server writes the key of its certificate before it reads the signing key, so the
         # one file can be both.
         key = f"{_CERTIFICATES}/apiserver.key"
-        command = [
-            str(self._executable),
+        defaults = [
             f"--etcd-servers=http://127.0.0.1:{etcd_port}",
             f"--cert-dir={_CERTIFICATES}",
             "--bind-address=127.0.0.1",
@@ -62,12 +71,11 @@ class Replica:
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             f"--token-auth-file={TOKENS}",
-            "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount,Priority",
-            *flags,
+            *_AS_IN_CLUSTERS,
         ]
-        self.program = self._group.spawn(self._name, command)
+        named = {flag.partition("=")[0] for flag in flags}
+        kept = [flag for flag in defaults if flag.partition("=")[0] not in named]
+        self.program = self._group.spawn(self._name, [str(self._executable), *kept, *flags])
 
     def kill(self) -> None:
         """Send SIGKILL, and close the connections of its clients; idempotent."""
