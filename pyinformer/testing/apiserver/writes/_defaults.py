@@ -1,28 +1,49 @@
-"""Defaults that a real server sets on creation, as far as clients select by them or wait for them.
+"""What a real server sets in objects: defaults of their type, and what their kind needs.
 
-Pods get a phase and selectable fields, namespaces their finalizer and label, secrets their data,
-and CustomResourceDefinitions the conditions of a served one. The object is changed in place.
+Workloads, Services and volumes get the defaults of their fields, pods a phase, namespaces their
+finalizer and label, secrets their data, Services an address, and CustomResourceDefinitions the
+conditions of a served one. The object is changed in place.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from typing import Final
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
-from pyinformer.testing.apiserver.writes import _definitions
+from pyinformer.testing.apiserver.writes import _definitions, _workload_defaults
+
+_ADDRESS: Final = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+_FIRST_NODE_PORT: Final = 30_000
+_NODE_PORTS: Final = 2768
 
 
-def apply(resource: ResourceType, body: JSONObject) -> None:
-    """Set the defaults of a new object, in place."""
+def apply(resource: ResourceType, body: JSONObject, number: int) -> None:
+    """Set the defaults of a new object, in place.
+
+    Args:
+        resource: its resource.
+        body: the object with complete metadata.
+        number: the number of writes before it, from which a Service gets its address.
+    """
     default = _DEFAULTS.get(resource.qualified_name)
     if default is not None:
         default(body)
+    fill(resource, body)
+    if resource.qualified_name == "services":
+        _address(body["spec"], number)
 
 
-def refill(resource: ResourceType, body: JSONObject) -> None:
-    """Set the defaults that a later write has left out, in place."""
+def refill(resource: ResourceType, body: JSONObject, before: JSONObject) -> None:
+    """Set the defaults that a later write has left out, in place.
+
+    Args:
+        resource: its resource.
+        body: what the write makes of the object.
+        before: the stored object, whose address a Service keeps.
+    """
     if resource.qualified_name == "pods":
         _pod(body)
     elif resource.qualified_name == "secrets":
@@ -30,6 +51,37 @@ def refill(resource: ResourceType, body: JSONObject) -> None:
     elif resource.qualified_name == _definitions.DEFINITIONS:
         _definitions.complete(body)
         _definitions.refresh_status(body)
+    elif resource.qualified_name == "services":
+        old = before.get("spec") or {}
+        spec = body["spec"] = dict(body.get("spec") or {})
+        kept = {name: old[name] for name in _ADDRESS if name in old and name not in spec}
+        if spec.get("type") != "ExternalName":
+            spec.update(kept)
+    fill(resource, body)
+
+
+def fill(resource: ResourceType, body: JSONObject) -> None:
+    """Set the defaults of the fields of a built-in object, in place."""
+    complete = _workload_defaults.SPECS.get(resource.qualified_name)
+    if complete is not None:
+        spec = body["spec"] = dict(body.get("spec") or {})
+        complete(spec)
+    for name, value in _workload_defaults.TOP.get(resource.qualified_name, {}).items():
+        body.setdefault(name, value)
+
+
+def _address(spec: JSONObject, number: int) -> None:
+    """Give a Service an address of its own, as real servers do from their range."""
+    if spec.get("type") == "ExternalName":
+        return
+    if not spec.get("clusterIP"):
+        place = number + 10  # the first ones are those of the servers themselves
+        high, middle, low = place >> 16, place >> 8 & 255, place & 255
+        spec["clusterIP"] = f"10.{96 + high % 16}.{middle}.{low}"
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        for place, port in enumerate(spec.get("ports") or ()):
+            port.setdefault("nodePort", _FIRST_NODE_PORT + (number * 8 + place) % _NODE_PORTS)
 
 
 def custom_resources(definition: JSONObject) -> list[ResourceType]:
@@ -82,12 +134,6 @@ def _path(text: str) -> tuple[str, ...]:
 
 
 def _pod(body: JSONObject) -> None:
-    spec = {
-        "restartPolicy": "Always",
-        "schedulerName": "default-scheduler",
-        "terminationGracePeriodSeconds": 30,
-    }
-    body["spec"] = {**spec, **(body.get("spec") or {})}
     body["status"] = {"phase": "Pending", **(body.get("status") or {})}
 
 

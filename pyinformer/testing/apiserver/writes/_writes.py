@@ -203,8 +203,8 @@ class Writes:
             if subresource == "approval":
                 wanted = _approvals.approved(before, wanted, self._timestamp(0.0))
             after = _rules.replaced(resource, before, wanted, subresource, options.whole)
-            if resource.qualified_name in ("secrets", DEFINITIONS):
-                _defaults.refill(resource, after)
+            if resource.list_shape == "built-in":
+                _defaults.refill(resource, after, before)
             given = None if options.whole or subresource else metadata.get("managedFields")
             stored = {**before, "metadata": field_managers.with_owners(before["metadata"], given)}
             managed = self._owners(resource, stored, after, options, subresource)
@@ -300,7 +300,7 @@ class Writes:
             after = _rules.replaced(resource, before, outcome.content, subresource, options.whole)
             if options.manager == _apply_rules.KUBECTL:
                 after = _apply_rules.with_last_applied(after, wanted)
-            _defaults.refill(resource, after)
+            _defaults.refill(resource, after, before)
             owned = _rules.owned_by(after, outcome.managed)
             return self._replace(old, before, owned, options), False
 
@@ -463,7 +463,7 @@ class Writes:
             _schema_validation.check_object(resource, {}, created)
         if resource.has_status and not options.whole and resource.qualified_name != "nodes":
             created.pop("status", None)  # kubelets create their nodes with a status
-        _defaults.apply(resource, created)
+        _defaults.apply(resource, created, self._storage.revision)
         if not options.whole:
             _definitions.check_definition(resource, created)
         if resource.has_generation:
