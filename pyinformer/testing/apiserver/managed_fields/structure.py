@@ -113,6 +113,7 @@ def _new_fields(value: JSONValue, shape: Shape, is_declared: bool) -> JSONObject
                 value[name], shape.field(name), shape.declares(name)
             )
             for name in sorted(value)
+            if name != "metadata" or value[name] or not shape.is_implied
         }
     else:
         parts = _parts(value, shape)

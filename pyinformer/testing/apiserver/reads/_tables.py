@@ -261,6 +261,13 @@ def _ports(obj: JSONObject, _: datetime) -> JSONValue:
     return ",".join(texts) or _NONE
 
 
+def _external(obj: JSONObject, _: datetime) -> JSONValue:
+    given, external = ".status.loadBalancer.ingress[*].ip", ".spec.externalIPs[*]"
+    found = find_all(obj, given) + find_all(obj, external)
+    is_balanced = (obj.get("spec") or {}).get("type") == "LoadBalancer"
+    return ",".join(map(str, found)) or ("<pending>" if is_balanced else _NONE)
+
+
 def _node_status(obj: JSONObject, _: datetime) -> JSONValue:
     ready = find_all(obj, '.status.conditions[?(@.type=="Ready")].status')
     texts = [("Ready" if ready[0] == "True" else "NotReady") if ready else "Unknown"]
@@ -367,7 +374,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _NAME,
         Column("Type", _at(".spec.type", "ClusterIP")),
         Column("Cluster-IP", _at(".spec.clusterIP", _NONE)),
-        Column("External-IP", _joined(".spec.externalIPs[*]")),
+        Column("External-IP", _external),
         Column("Port(s)", _ports),
         _AGE,
         _wide("Selector", _labels(".spec.selector")),

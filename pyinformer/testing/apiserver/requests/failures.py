@@ -145,6 +145,11 @@ def terminating(resource: ResourceType, namespace: str, name: str) -> Failure:
 def definition_terminating(resource: ResourceType, name: str) -> Failure:
     """Return the 403 for an object whose definition is being deleted."""
     why = "create not allowed while custom resource definition is terminating"
+    return forbidden(resource, name, why)
+
+
+def forbidden(resource: ResourceType, name: str, why: str) -> Failure:
+    """Return the 403 of an admission plug-in."""
     message = f'{resource.qualified_name} "{name}" is forbidden: {why}'
     return Failure(403, message, details=_details(resource, name))
 

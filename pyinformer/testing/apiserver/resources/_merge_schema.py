@@ -73,7 +73,19 @@ _OTHER_MERGE_KEYS = {"status.hostIPs": "ip", "resources.claims": None}
 """Lists whose strategic merge key is not the first of the list keys."""
 _KEPT_FIELDS = 128  # more than any type has
 _WITHOUT_OWNER = frozenset(
-    ("metadata", "spec", "status", "template", "jobTemplate", "containers", "resources", "strategy")
+    (
+        "metadata",
+        "spec",
+        "status",
+        "template",
+        "jobTemplate",
+        "containers",
+        "names",
+        "resources",
+        "scaleTargetRef",
+        "strategy",
+        "updateStrategy",
+    )
 )
 """Fields that a Go struct always has: a write below them does not write the field itself."""
 _KEY_DEFAULTS: dict[str, JSONValue] = {"protocol": "TCP"}
@@ -134,7 +146,8 @@ class BuiltInShape:
         is_atomic_list = end in _ATOMIC_LISTS.get(resource, ())
         self.is_atomic_map: bool = last in _ATOMIC_MAPS or end in _ATOMIC_MAPS
         self.list_keys: tuple[str, ...] | None = None if is_atomic_list else keys
-        self.is_implied: bool = not names or last in _WITHOUT_OWNER
+        is_of_container = last == "resources" and names[-2:-1] and names[-2] in _CONTAINER_LISTS
+        self.is_implied: bool = not names or (last in _WITHOUT_OWNER and not is_of_container)
         self.merge_key: str | None = None if keys is None else (*keys, "")[0]
         if end in _OTHER_MERGE_KEYS:
             self.merge_key = _OTHER_MERGE_KEYS[end]

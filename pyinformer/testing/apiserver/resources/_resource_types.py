@@ -33,6 +33,7 @@ _WITH_GENERATION = frozenset(
         "daemonsets.apps",
         "jobs.batch",
         "cronjobs.batch",
+        "horizontalpodautoscalers.autoscaling",
         "endpointslices.discovery.k8s.io",
         "ingresses.networking.k8s.io",
         "networkpolicies.networking.k8s.io",

@@ -99,6 +99,21 @@ def decode(resource: ResourceType, body: JSONObject, kind: str = "") -> Decoded:
         raise DecodingFailure(name, version, str(error)) from None
 
 
+def whole_numbers(resource: ResourceType, configuration: JSONObject) -> JSONObject:
+    """Return the configuration of an apply with numbers as Go writes them.
+
+    Raises:
+        Failure: a built-in type cannot have a value, such as text that is not in base64 (500).
+    """
+    if resource.list_shape == "custom":
+        return {name: _numbers(value) for name, value in configuration.items()}
+    try:
+        decode(resource, configuration)
+    except DecodingFailure as failure:
+        raise Failure(500, failure.why, reason="") from None
+    return configuration
+
+
 def check_known(resource: ResourceType, unknown: list[str]) -> None:
     """Refuse unknown fields, as `fieldValidation=Strict` does.
 

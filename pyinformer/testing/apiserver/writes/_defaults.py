@@ -15,25 +15,81 @@ from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType, ScalePaths
 from pyinformer.testing.apiserver.writes import _definitions, _workload_defaults
 
-_ADDRESS: Final = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+_TEMPLATES: Final = "deprecated.daemonset.template.generation"
+_RBAC: Final = "rbac.authorization.k8s.io"
+_ADDRESS: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
 _FIRST_NODE_PORT: Final = 30_000
 _NODE_PORTS: Final = 2768
 
 
-def apply(resource: ResourceType, body: JSONObject, number: int) -> None:
-    """Set the defaults of a new object, in place.
+def apply(resource: ResourceType, body: JSONObject) -> None:
+    """Set the defaults of a new object, in place: its creator owns these fields."""
+    default = _DEFAULTS.get(resource.qualified_name)
+    if default is not None:
+        default(body)
+    fill(resource, body)
+    if resource.qualified_name == "daemonsets.apps":
+        _count_templates(body, 1)
+    elif resource.qualified_name == "jobs.batch" and not body["metadata"].get("labels"):
+        labels = (body["spec"]["template"].get("metadata") or {}).get("labels")
+        if labels:
+            body["metadata"]["labels"] = dict(labels)
+
+
+def _count_templates(daemon_set: JSONObject, number: int) -> None:
+    """Set the annotation that counts the templates of a DaemonSet."""
+    metadata = daemon_set["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATES: str(number)}
+
+
+def allocate(resource: ResourceType, body: JSONObject, number: int) -> None:
+    """Set in place what the server decides for a new object, and what no manager owns.
 
     Args:
         resource: its resource.
         body: the object with complete metadata.
         number: the number of writes before it, from which a Service gets its address.
     """
-    default = _DEFAULTS.get(resource.qualified_name)
-    if default is not None:
-        default(body)
-    fill(resource, body)
-    if resource.qualified_name == "services":
-        _address(body["spec"], number)
+    status = _workload_defaults.STATUSES.get(resource.qualified_name)
+    if status is not None:
+        body["status"] = {**status, **(body.get("status") or {})}
+    match resource.qualified_name:
+        case "services":
+            body["spec"] = dict(body["spec"])
+            _address(body["spec"], number)
+        case "pods":
+            body["spec"] = dict(body["spec"])
+            _workload_defaults.tolerate(body["spec"])
+            quality = _workload_defaults.quality_of_service(body["spec"])
+            body["status"] = {"qosClass": quality, **body["status"]}
+        case "jobs.batch":
+            _controlled(body)
+        case "persistentvolumeclaims":
+            finalizers = body["metadata"].get("finalizers") or []
+            protection = "kubernetes.io/pvc-protection"
+            if protection not in finalizers:
+                body["metadata"]["finalizers"] = [*finalizers, protection]
+
+
+def _controlled(job: JSONObject) -> None:
+    """Give a Job the labels and the selector by which its controller finds its pods."""
+    spec = job["spec"] = dict(job["spec"])
+    if spec.get("manualSelector"):
+        return
+    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+    own = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    template = spec["template"] = dict(spec["template"])
+    metadata = template["metadata"] = dict(template.get("metadata") or {})
+    given = metadata.get("labels") or {}
+    metadata["labels"] = {**given, **own}
+    if given and job["metadata"].get("labels") == given:  # they were taken from the template
+        job["metadata"]["labels"] = {**given, **own}
 
 
 def refill(resource: ResourceType, body: JSONObject, before: JSONObject) -> None:
@@ -44,8 +100,16 @@ def refill(resource: ResourceType, body: JSONObject, before: JSONObject) -> None
         body: what the write makes of the object.
         before: the stored object, whose address a Service keeps.
     """
+    fill(resource, body)
     if resource.qualified_name == "pods":
         _pod(body)
+        body["spec"] = dict(body.get("spec") or {})
+        _workload_defaults.tolerate(body["spec"])
+    elif resource.qualified_name == "daemonsets.apps":
+        old = (before["metadata"].get("annotations") or {}).get(_TEMPLATES)
+        if old is not None:
+            is_new = body["spec"].get("template") != before["spec"].get("template")
+            _count_templates(body, int(old) + is_new)
     elif resource.qualified_name == "secrets":
         _secret(body)
     elif resource.qualified_name == _definitions.DEFINITIONS:
@@ -57,7 +121,6 @@ def refill(resource: ResourceType, body: JSONObject, before: JSONObject) -> None
         kept = {name: old[name] for name in _ADDRESS if name in old and name not in spec}
         if spec.get("type") != "ExternalName":
             spec.update(kept)
-    fill(resource, body)
 
 
 def fill(resource: ResourceType, body: JSONObject) -> None:
@@ -66,8 +129,22 @@ def fill(resource: ResourceType, body: JSONObject) -> None:
     if complete is not None:
         spec = body["spec"] = dict(body.get("spec") or {})
         complete(spec)
+    if resource.group == _RBAC:
+        _subjects(body)
     for name, value in _workload_defaults.TOP.get(resource.qualified_name, {}).items():
         body.setdefault(name, value)
+
+
+def _subjects(binding: JSONObject) -> None:
+    """Name the API group of the users and groups of a binding."""
+    subjects = binding.get("subjects")
+    if isinstance(subjects, list):
+        binding["subjects"] = [
+            {**one, "apiGroup": _RBAC}
+            if one.get("kind") in ("User", "Group") and not one.get("apiGroup")
+            else one
+            for one in subjects
+        ]
 
 
 def _address(spec: JSONObject, number: int) -> None:
@@ -79,9 +156,14 @@ def _address(spec: JSONObject, number: int) -> None:
         high, middle, low = place >> 16, place >> 8 & 255, place & 255
         spec["clusterIP"] = f"10.{96 + high % 16}.{middle}.{low}"
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    if spec.get("externalTrafficPolicy") == "Local" and spec["type"] == "LoadBalancer":
+        spec.setdefault("healthCheckNodePort", _FIRST_NODE_PORT + (number * 8 + 7) % _NODE_PORTS)
     if spec["type"] in ("NodePort", "LoadBalancer"):
-        for place, port in enumerate(spec.get("ports") or ()):
-            port.setdefault("nodePort", _FIRST_NODE_PORT + (number * 8 + place) % _NODE_PORTS)
+        first = _FIRST_NODE_PORT + number * 8 % _NODE_PORTS
+        ports = enumerate(spec.get("ports") or (), first)
+        spec["ports"] = [{"nodePort": place, **port} for place, port in ports]
 
 
 def custom_resources(definition: JSONObject) -> list[ResourceType]:

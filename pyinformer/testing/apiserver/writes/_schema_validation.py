@@ -49,9 +49,9 @@ def check_object(resource: ResourceType, before: JSONObject, after: JSONObject) 
     """
     if resource.list_shape != "custom" or not resource.schema:
         return
-    causes = list(_found(_content(after), resource.schema, ""))
+    causes = [*_found(_content(after), resource.schema, ""), *_scale(resource, after)]
     if causes and before:
-        old = set(_found(_content(before), resource.schema, ""))
+        old = {*_found(_content(before), resource.schema, ""), *_scale(resource, before)}
         causes = [cause for cause in causes if cause not in old]
     if causes:
         name = str(after["metadata"].get("name") or "")
@@ -61,6 +61,18 @@ def check_object(resource: ResourceType, before: JSONObject, after: JSONObject) 
 def causes_of(value: JSONValue, schema: JSONObject) -> Iterator[Cause]:
     """Yield what a schema does not allow in a value; paths begin below it."""
     return _found(value, schema, "")
+
+
+def _scale(resource: ResourceType, body: JSONObject) -> Iterator[Cause]:
+    """Yield what is wrong with the number of replicas of a resource with a scale."""
+    value: JSONValue = body
+    for part in resource.scale.spec if resource.scale is not None else ():
+        if not isinstance(value, dict) or part not in value:
+            return
+        value = value[part]
+    if resource.scale is not None and (type(value) is not int or value < 0):
+        path = "." + ".".join(resource.scale.spec)
+        yield _INVALID, path, f"Invalid value: {_text(value)}: should be a non-negative integer"
 
 
 def _content(body: JSONObject) -> JSONObject:
@@ -172,12 +184,12 @@ def _combined(value: JSONValue, schema: JSONObject, path: str) -> Iterator[Cause
         yield from _found(value, one, path)
     if not schema.get(_INT_OR_STRING):  # its choices are integer and string
         if schema.get("anyOf") and not _fitting(value, schema["anyOf"], path):
-            yield _invalid(value, path, "must validate at least one schema (anyOf)")
+            yield _combination(path, "must validate at least one schema (anyOf)")
         if schema.get("oneOf") and _fitting(value, schema["oneOf"], path) != 1:
-            yield _invalid(value, path, "must validate one and only one schema (oneOf)")
+            yield _combination(path, "must validate one and only one schema (oneOf)")
     forbidden = schema.get("not")
     if forbidden and not any(_found(value, forbidden, path)):
-        yield _invalid(value, path, "must not validate the schema (not)")
+        yield _combination(path, "must not validate the schema (not)")
 
 
 def _fitting(value: JSONValue, choices: list[JSONObject], path: str) -> int:
@@ -223,6 +235,10 @@ def _below(path: str, name: str) -> str:
 
 def _invalid(value: JSONValue, path: str, why: str) -> Cause:
     return _INVALID, path, f"Invalid value: {_text(value)}: {path} in body {why}"
+
+
+def _combination(path: str, why: str) -> Cause:
+    return _INVALID, "<nil>", f'Invalid value: "": "{path}" {why}'
 
 
 def _text(value: JSONValue) -> str:

@@ -55,13 +55,14 @@ _STATEFUL_SET: Final[JSONObject] = {
 }
 _ROLLING: Final[dict[str, JSONObject]] = {
     "strategy": {"maxUnavailable": "25%", "maxSurge": "25%"},
-    "updateStrategy": {"partition": 0},
+    "updateStrategy": {"partition": 0, "maxUnavailable": 1},
 }
 _DAEMON_ROLLING: Final[JSONObject] = {"maxUnavailable": 1, "maxSurge": 0}
 _JOB: Final[JSONObject] = {
     "backoffLimit": 6,
     "completionMode": "NonIndexed",
     "suspend": False,
+    "manualSelector": False,
     "podReplacementPolicy": "TerminatingOrFailed",
 }
 _CRON_JOB: Final[JSONObject] = {
@@ -77,6 +78,17 @@ def pod(spec: JSONObject) -> None:
     """Complete the spec of a pod."""
     pod_spec(spec)
     _fill(spec, {"enableServiceLinks": True})
+    for name in _CONTAINER_LISTS:
+        for resources in (one["resources"] for one in _maps(spec.get(name))):
+            if resources.get("limits"):
+                resources["requests"] = {
+                    **resources["limits"],
+                    **(resources.get("requests") or {}),
+                }
+
+
+def tolerate(spec: JSONObject) -> None:
+    """Add what the admission plug-in DefaultTolerationSeconds adds to a pod."""
     tolerations = list(spec.get("tolerations") or ())
     for key in _TOLERATED:
         if not any(one.get("key") in (key, None) for one in tolerations):
@@ -110,12 +122,6 @@ def _container(given: JSONObject) -> JSONObject:
     is_latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
     is_fixed = "@" in image or not is_latest
     _fill(container, {"imagePullPolicy": "IfNotPresent" if is_fixed else "Always"})
-    limits = container["resources"].get("limits") if container["resources"] else None
-    if limits:
-        container["resources"]["requests"] = {
-            **limits,
-            **(container["resources"].get("requests") or {}),
-        }
     for port in _maps(container.get("ports")):
         _fill(port, {"protocol": "TCP"})
     for name in _PROBES:
@@ -125,6 +131,8 @@ def _container(given: JSONObject) -> JSONObject:
             _fill_below(container[name], "grpc", {"service": ""})
     for variable in _maps(container.get("env")):
         _fill_below(variable.get("valueFrom"), "fieldRef", {"apiVersion": "v1"})
+        if variable.get("value") == "":  # as if absent, for Go
+            del variable["value"]
     return container
 
 
@@ -214,7 +222,6 @@ def _service(spec: JSONObject) -> None:
     if spec["type"] == "ExternalName":
         return
     _fill(spec, {"internalTrafficPolicy": "Cluster"})
-    _fill(spec, {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
     if spec["type"] in ("NodePort", "LoadBalancer"):
         _fill(spec, {"externalTrafficPolicy": "Cluster"})
     if spec["type"] == "LoadBalancer":
@@ -224,6 +231,12 @@ def _service(spec: JSONObject) -> None:
 def _network_policy(spec: JSONObject) -> None:
     types = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
     _fill(spec, {"podSelector": {}, "policyTypes": types})
+    for direction in ("ingress", "egress"):
+        rules = [deepcopy(one) for one in _maps(spec.get(direction))]
+        for port in (port for rule in rules for port in _maps(rule.get("ports"))):
+            _fill(port, {"protocol": "TCP"})
+        if rules:
+            spec[direction] = rules
 
 
 def _autoscaler(spec: JSONObject) -> None:
@@ -256,6 +269,48 @@ SPECS: Final[dict[str, Callable[[JSONObject], None]]] = {
     "persistentvolumes": _persistent_volume,
 }
 """What completes the spec of each resource, in place."""
+
+STATUSES: Final[dict[str, JSONObject]] = {
+    "deployments.apps": {},
+    "daemonsets.apps": {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    "statefulsets.apps": {"replicas": 0, "availableReplicas": 0},
+    "replicasets.apps": {"replicas": 0},
+    "replicationcontrollers": {"replicas": 0},
+    "jobs.batch": {},
+    "cronjobs.batch": {},
+    "services": {"loadBalancer": {}},
+    "ingresses.networking.k8s.io": {"loadBalancer": {}},
+    "poddisruptionbudgets.policy": {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+    "horizontalpodautoscalers.autoscaling": {"desiredReplicas": 0, "currentMetrics": None},
+    "persistentvolumeclaims": {"phase": "Pending"},
+    "persistentvolumes": {"phase": "Pending"},
+}
+"""The status of a new object."""
+
+
+def quality_of_service(spec: JSONObject) -> str:
+    """Return the class of a pod: Guaranteed, Burstable or BestEffort."""
+    containers = [one for name in _CONTAINER_LISTS[:2] for one in _maps(spec.get(name))]
+    found = [_map(one.get("resources")) for one in containers]
+    if not any(_map(one.get(kind)) for one in found for kind in ("limits", "requests")):
+        return "BestEffort"
+    is_guaranteed = all(
+        set(_map(one.get("limits"))) >= {"cpu", "memory"}
+        and _map(one.get("limits")) == _map(one.get("requests"))
+        for one in found
+    )
+    return "Guaranteed" if is_guaranteed else "Burstable"
+
 
 TOP: Final[dict[str, JSONObject]] = {
     "storageclasses.storage.k8s.io": {

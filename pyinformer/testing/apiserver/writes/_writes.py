@@ -29,6 +29,7 @@ from pyinformer.testing.apiserver.storage import (
 from pyinformer.testing.apiserver.writes import (
     _apply_rules,
     _approvals,
+    _decoding,
     _defaults,
     _definitions,
     _pods,
@@ -40,6 +41,10 @@ from pyinformer.testing.apiserver.writes._definitions import DEFINITIONS
 from pyinformer.testing.apiserver.writes._pruning import without_nulls
 
 _SERVER = "kube-apiserver"  # the field manager of what the server itself changes
+_SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
 _SCALE_VERSION = "autoscaling/v1"
 _LONGEST_PREFIX = 58  # of a generated name; with its suffix, as long as a DNS label
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # upstream's alphabet, which cannot spell words
@@ -128,6 +133,7 @@ class Writes:
             created = self._new(resource, namespace, body, metadata, options)
             seen = created if body.get("status") else _rules.without_status(created)
             managed = self._creator(resource, seen, options)
+            self._allocate(resource, created, options)
             return self._put(resource, _rules.owned_by(created, managed), options)
 
     def put(
@@ -260,6 +266,7 @@ class Writes:
         metadata = _apply_rules.check_configuration(resource, namespace, name, wanted)
         if subresource != "scale":
             _apply_rules.check_declared(resource, name, wanted)
+            wanted = _decoding.whole_numbers(resource, wanted)
         claims = _apply_rules.claims(resource, wanted, subresource, whole=options.whole)
         _apply_rules.check_unambiguous(resource, name, metadata.get("namespace", ""), claims)
         with self._storage.lock:
@@ -286,6 +293,7 @@ class Writes:
                 _apply_rules.check_new_uid(resource, name, metadata)
                 body = _rules.typed(resource, claims, {**claims["metadata"], **metadata})
                 created = self._new(resource, namespace, body, body["metadata"], options)
+                self._allocate(resource, created, options)
                 created = _rules.owned_by(created, outcome.managed)
                 return self._put(resource, created, options), True
             conflicts = outcome.conflicts
@@ -463,7 +471,7 @@ class Writes:
             _schema_validation.check_object(resource, {}, created)
         if resource.has_status and not options.whole and resource.qualified_name != "nodes":
             created.pop("status", None)  # kubelets create their nodes with a status
-        _defaults.apply(resource, created, self._storage.revision)
+        _defaults.apply(resource, created)
         if not options.whole:
             _definitions.check_definition(resource, created)
         if resource.has_generation:
@@ -622,6 +630,31 @@ class Writes:
         if custom.list_shape != "custom" or definitions is None:
             return None
         return self._storage.get(definitions, custom.qualified_name)
+
+    def _allocate(self, resource: ResourceType, body: JSONObject, options: WriteParameters) -> None:
+        """Set in place what the server decides for a new object, and what no manager owns."""
+        _defaults.allocate(resource, body, self._storage.revision)
+        if not options.whole:
+            self._prioritize(resource, body)
+
+    def _prioritize(self, resource: ResourceType, body: JSONObject) -> None:
+        """Give a new pod the priority of its class, as the admission plug-in Priority does."""
+        if resource.qualified_name != "pods":
+            return
+        spec = body["spec"]
+        name = str(spec.get("priorityClassName") or "")
+        value, policy = _SYSTEM_PRIORITIES.get(name, 0), "PreemptLowerPriority"
+        if name and name not in _SYSTEM_PRIORITIES:
+            classes = self._registry.find_kind("scheduling.k8s.io/v1", "PriorityClass")
+            found = None if classes is None else self._storage.get(classes, name)
+            if found is None:
+                pod = str(body["metadata"]["name"])
+                raise failures.forbidden(
+                    resource, pod, f"no PriorityClass with name {name} was found"
+                )
+            chosen = found.to_dict()
+            value, policy = chosen.get("value", 0), chosen.get("preemptionPolicy", policy)
+        body["spec"] = {"priority": value, "preemptionPolicy": policy, **spec}
 
     def _check_served(self, resource: ResourceType, name: str) -> None:
         """Refuse a new object whose definition is being deleted."""
