@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, final
 from weakref import WeakKeyDictionary
 
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.errors import InvalidTypeError
 
 if TYPE_CHECKING:
@@ -44,11 +45,13 @@ class TelemetryFence:
         """
         try:
             return function()
-        except Exception as error:  # noqa: BLE001 - a user's metrics or tracing system
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a user's metrics or tracing system
             self.failed(what, error)
             return otherwise
 
-    def failed(self, what: str, error: Exception) -> None:
+    def failed(self, what: str, error: BaseException) -> None:
         """Count an error, and log the first."""
         self.failures += 1
         if self.failures == 1:
@@ -100,5 +103,7 @@ def _has(system: object, name: str) -> bool:
     """Return whether there is a method; an attribute that raises is fenced when it is used."""
     try:
         return callable(getattr(system, name, None))
-    except Exception:  # noqa: BLE001 - as above
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - as above
         return True

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final, Generic, cast, final
 
-from msgspec import Raw
+from msgspec import Raw, ValidationError
 
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery._compact import BodyPacker
 from pyinformer.apimachinery._depth import (
     MAX_DEPTH,
@@ -181,7 +182,9 @@ class ObjectCodec(Generic[V]):
                 found = self._decode_alone(data, body, inner, cut)
             else:
                 found = self._decode_whole(data, start, body, inner, cut, end, fill)
-        except DECODE_FAILURES:
+        except ENDS_PROGRAM:
+            raise
+        except BaseException:  # noqa: BLE001 - of the decoder, or of a view's __post_init__
             found = None
         if found is not None:
             return found
@@ -463,7 +466,7 @@ class ObjectCodec(Generic[V]):
     ) -> KubeObject[V]:
         """Build the record from the fields of the object that can be decoded."""
         ways: tuple[Callable[[], Any], ...] = (
-            lambda: self._decode_any(raw),
+            lambda: self._decode_view(raw),
             lambda: decode_wire_object(raw),
             lambda: known_by_metadata(meta),  # if another field is nested too deeply
             lambda: identity_of(self.resource, meta, raw),
@@ -480,6 +483,14 @@ class ObjectCodec(Generic[V]):
                 continue
             return record
         raise InvalidObjectError(str(self.resource), problem)
+
+    def _decode_view(self, raw: bytes) -> Any:  # noqa: ANN401 - a struct made for the view
+        try:
+            return self._decode_any(raw)
+        except (*DECODE_FAILURES, *ENDS_PROGRAM):
+            raise
+        except BaseException as error:  # of a view's __post_init__; its text may quote the object
+            raise ValidationError(type(error).__name__) from error
 
     def statistics(self) -> dict[str, InternStatistics]:
         """Return the counters of shared labels, owner references and namespaces."""

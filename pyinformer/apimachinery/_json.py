@@ -101,7 +101,7 @@ _decode_object: Final = decoder_of(JSONObject)
 _QUOTED = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
 
 
-def complaint_of(error: Exception) -> str:
+def complaint_of(error: BaseException) -> str:
     """Return msgspec's message in one line and without the value, which can be a Secret's."""
     if isinstance(error, RecursionError):
         return TOO_DEEP
@@ -110,7 +110,7 @@ def complaint_of(error: Exception) -> str:
     return " ".join(f"{complaint}{at}{place if at else ''}".split())
 
 
-def cause_of(error: Exception) -> Exception:
+def cause_of(error: BaseException) -> BaseException:
     """Return the error for a traceback, without the value that it may quote."""
     if isinstance(error, msgspec.ValidationError) and _QUOTED.match(str(error)):
         return type(error)(complaint_of(error))

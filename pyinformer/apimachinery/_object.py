@@ -15,6 +15,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._printable import printable
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery._depth import check_depth
 from pyinformer.apimachinery._diff import diff
 from pyinformer.apimachinery._json import (
@@ -165,7 +166,9 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         decode = _decoder_of(model)
         try:
             return cast("_T", decode(self.raw))
-        except Exception as error:  # noqa: BLE001 - validators and generated models raise anything
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - validators and generated models raise anything
             name = model.__name__ if isinstance(model, type) else repr(model)
             reason = f"does not fit {name}: {_reason_of(error)}"
             raise InvalidObjectError(self._what, reason) from cause_of(error)
@@ -297,7 +300,7 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
         raise InvalidTypeError("model", reason) from error
 
 
-def _reason_of(error: Exception) -> str:
+def _reason_of(error: BaseException) -> str:
     """Return a model's message in one line, without the values that it quotes."""
     problems: Any = getattr(error, "errors", None)  # pydantic's
     if callable(problems):

@@ -11,6 +11,7 @@ from typing import TypeAlias, final
 
 from msgspec import Struct
 
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery._json import JSONObject, decode_object
 from pyinformer.apimachinery._redact import hides_content
 from pyinformer.apimachinery._wire import encode
@@ -41,7 +42,9 @@ def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
         original = decode_object(raw, "the object to transform")
         changed = _call(transform, raw)
         return encode(_with_identity(original, changed)), ""
-    except Exception as error:  # noqa: BLE001 - user code; its failure must not lose the object
+    except ENDS_PROGRAM:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code; its failure must not lose the object
         # Errors of user code may quote the object, and this text is kept and shown.
         words = "" if hides_content(str(original.get("kind"))) else f": {error}"
         return raw, f"transform failed: {type(error).__name__}{words}"

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec import inspect as msginspect
 
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery._json import decoder_of, unbounded_decoder_of
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, OwnerReference
 
@@ -152,7 +153,9 @@ def _fenced(builder: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def build(wire: Any) -> Any:  # noqa: ANN401 - as the builder
         try:
             return builder(wire)
-        except Exception as error:
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:
             raise msgspec.ValidationError(str(error)) from error
 
     return build

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, final
 import msgspec
 
 from pyinformer._printable import printable
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import ABSENT, Change, decoder_of, diff
 
 MutationMode: TypeAlias = Literal["off", "sample", "debug"]
@@ -81,7 +82,9 @@ def digest_of(value: object) -> int | None:
             pass
     try:
         return hash(_encode(value))
-    except Exception:  # noqa: BLE001 - user types encode themselves
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - user types encode themselves
         return None
 
 
@@ -97,7 +100,9 @@ def mutated_paths(original: object, current: object) -> tuple[MutatedPath, ...] 
     """
     try:
         changes = diff(_plain(original), _plain(current), ignore=())
-    except Exception:  # noqa: BLE001 - user types may raise when they are compared
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - user types may raise when they are compared
         return None
     return tuple(map(_path_of, changes[:_MAX_PATHS]))
 

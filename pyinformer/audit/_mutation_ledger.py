@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.audit._mutation import CacheMutation, MutatedPath, digest_of, mutated_paths
 from pyinformer.tasks import error_text
 
@@ -130,7 +131,9 @@ class MutationLedger:
         for listener in self.listeners:
             try:
                 listener(mutation)
-            except Exception as error:  # noqa: BLE001 - user code
+            except ENDS_PROGRAM:
+                raise
+            except BaseException as error:  # noqa: BLE001 - user code
                 _log.error("on_mutation failed on %s: %s", mutation.key, error_text(error))
 
     def _log(self, mutation: CacheMutation) -> None:

@@ -36,7 +36,7 @@ from pyinformer.cluster._pooled_cluster import (
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.metrics import NO_METRICS, Metrics, Sample, fenced
-from pyinformer.tasks import Host, LoopOwner, Startable
+from pyinformer.tasks import Host, LoopOwner, Startable, ends_task
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -277,12 +277,15 @@ class ClusterPool(Startable, Generic[_T]):
         that was cancelled raises CancelledError without a cancellation of the pool. Such an error
         ends this cluster only; in the task group it would end all clusters.
         """
+        task = asyncio.current_task()
         try:
             await users
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):  # the program's, or the loop's end
-            raise
+        except asyncio.CancelledError as error:
+            if not self._host.is_running:
+                raise
+            return error
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and not self._host.is_running:
+            if ends_task(error, task):
                 raise
             return error
         return None

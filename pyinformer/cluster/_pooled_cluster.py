@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, final
 
 import anyio
 
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.errors import CacheSyncTimeoutError, ClusterUnavailableError, InformerError
 
 if TYPE_CHECKING:
@@ -220,7 +221,9 @@ def text_of(error: BaseException | None) -> str:
     name = type(error).__name__
     try:
         words = str(error)
-    except Exception:  # noqa: BLE001 - the user's; it must not hide that there was an error
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - the user's; it must not hide that there was an error
         return name
     if isinstance(error, InformerError):
         return words

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pyinformer._printable import printable
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.controller._outcomes import only_cause
 from pyinformer.errors import (
     ApplyConflictError,
@@ -36,7 +37,9 @@ def text_of(error: BaseException, shown: LogExceptions = "classes") -> str:
     error = only_cause(error)
     try:
         text = _own_text(error)
-    except Exception:  # noqa: BLE001 - the guard of a user's error class
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - the guard of a user's error class
         text = None
     if text and isinstance(error, ModelMismatchError):
         return printable(text)  # its cause has the same text

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 from pyinformer._printable import printable, shortened
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.controller._result import Result
 from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
 from pyinformer.tasks import refusal_text
@@ -197,7 +198,9 @@ def _wanted_seconds(error: BaseException) -> float | None:
         return None
     try:
         seconds = getattr(error, "retry_after_seconds", None)
-    except Exception:  # noqa: BLE001 - the guard of a user's property
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - the guard of a user's property
         return None
     is_usable = isinstance(seconds, int | float) and 0 <= seconds < math.inf
     return seconds if is_usable else None

@@ -18,6 +18,7 @@ from pyinformer.controller._result import Result
 from pyinformer.controller._status import WorkerStatus
 from pyinformer.errors import QueueClosedError, ReconcileTimeoutError
 from pyinformer.sources import request_for
+from pyinformer.tasks import ends_task
 from pyinformer.transport import CURRENT_GUARD
 
 if TYPE_CHECKING:
@@ -408,11 +409,10 @@ class WorkerPool:
             if guard is not None:  # its request may have waited beyond the end of the term
                 guard.check()
             ended: Ended = await self._invoke(request)
-        except (KeyboardInterrupt, SystemExit):
-            raise  # these concern more than the function
         except BaseException as error:  # the guard; test tools raise these
-            if isinstance(error, GeneratorExit) and not _is_current(task):
-                raise  # the worker is discarded with its loop
+            is_cancellation = isinstance(error, asyncio.CancelledError)  # follows below
+            if not is_cancellation and ends_task(error, task):
+                raise
             ended = error
         finally:
             worker.request = None
@@ -485,10 +485,3 @@ class WorkerPool:
 
 def _current_task() -> asyncio.Task[object]:
     return cast("asyncio.Task[object]", asyncio.current_task())  # a coroutine is run by a task
-
-
-def _is_current(task: asyncio.Task[object]) -> bool:
-    try:
-        return asyncio.current_task() is task
-    except RuntimeError:  # no loop runs
-        return False

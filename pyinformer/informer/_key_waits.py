@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
 import anyio
 
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import KubeObject, V, View, check_seconds
 from pyinformer.errors import (
     CacheNotSyncedError,
@@ -46,7 +47,7 @@ class _Waiter(Generic[V]):
         self._predicate = predicate
         self.done = anyio.Event()
         self.found: KubeObject[V] | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     @property
     def waited_seconds(self) -> float:
@@ -68,14 +69,16 @@ class _Waiter(Generic[V]):
             return
         try:
             is_met = self._predicate(found)
-        except Exception as error:  # noqa: BLE001 - user code; it is raised where it was given
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code; it is raised where it was given
             self.end(error)
             return
         if is_met:
             self.found = found
             self.done.set()
 
-    def end(self, error: Exception) -> None:
+    def end(self, error: BaseException) -> None:
         """Release the caller with an error."""
         if not self.done.is_set():
             self.error = error

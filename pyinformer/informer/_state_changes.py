@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 
 from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import FailureLog, check_callable, error_text, name_of, repeats_text
 
@@ -99,7 +100,9 @@ class StateChangeReporter:
         for callback in self._callbacks.all:
             try:
                 callback(change)
-            except Exception as error:  # noqa: BLE001 - the user's code
+            except ENDS_PROGRAM:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the user's code
                 unlogged = self._callbacks.failures.due(error, monotonic())
                 if unlogged is not None:
                     _log.error(

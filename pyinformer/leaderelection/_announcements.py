@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.leaderelection._lease import MAX_TRANSITIONS
 from pyinformer.tasks import error_text
 
@@ -115,7 +116,9 @@ class Announcements:
             return
         try:
             self._on_new_leader(holder)
-        except Exception as error:  # noqa: BLE001 - the fence of a user's callback
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the fence of a user's callback
             _log.error("on_new_leader of the Lease %s raised %s", self._lease, error_text(error))
 
     def _record(self, text: str, action: str, uid: str) -> None:

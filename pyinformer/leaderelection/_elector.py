@@ -50,7 +50,15 @@ from pyinformer.leaderelection._rbac import rbac_yaml
 from pyinformer.leaderelection._term import Term
 from pyinformer.metrics import Metrics, Sample, fenced, qualified
 from pyinformer.reflector import Reflector, ReflectorState
-from pyinformer.tasks import Host, LoopOwner, UserTask, UserTasks, check_callable, error_text
+from pyinformer.tasks import (
+    Host,
+    LoopOwner,
+    UserTask,
+    UserTasks,
+    check_callable,
+    ends_task,
+    error_text,
+)
 from pyinformer.transport import CURRENT_GUARD, NetworkConnection
 
 if TYPE_CHECKING:
@@ -684,6 +692,7 @@ class _Run:
     async def _call(self, work: _Work) -> None:
         """Call the user's function with the term as the guard of its writes."""
         CURRENT_GUARD.set(work.term)
+        task = asyncio.current_task()
         try:
             result = self._lead(work.term)
             if not inspect.isawaitable(result):
@@ -692,8 +701,10 @@ class _Run:
             await result
         except asyncio.CancelledError:
             pass  # by the elector, or by the function itself, which counts as a return
-        except Exception as error:  # noqa: BLE001 - the fence of user code; raised by run()
+        except BaseException as error:  # the fence of user code; raised by run()
             work.error = error
+            if ends_task(error, task):
+                raise
         finally:
             self._wake.set()
 

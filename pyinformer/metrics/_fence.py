@@ -7,6 +7,7 @@ from typing import Final, final
 
 from pyinformer._logging import get_logger
 from pyinformer._telemetry_fence import TelemetryFence, TelemetryFences, check_methods
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.metrics._protocol import (
     NO_HANDLE,
     NO_METRICS,
@@ -75,7 +76,9 @@ class _FencedHandle:
     def _pass_on(self, value: float) -> None:
         try:  # not by fence.call: each figure passes here
             self._call(value)
-        except Exception as error:  # noqa: BLE001 - a user's metrics system
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a user's metrics system
             self._fence.failed(self._name, error)
 
 

@@ -17,6 +17,7 @@ from typing import Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVa
 
 from pyinformer._clock import Pace
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
@@ -404,7 +405,9 @@ class _Tables:
                     self._failed(source, reason, f"{sample.name} with labels {[*sample.labels]}")
                 if not number % _STEP_SAMPLES:
                     pace.step()
-        except Exception as error:  # noqa: BLE001 - an owner's or a user's function
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an owner's or a user's function
             self._failed(source, "raised", f"{type(error).__name__}")
 
     def _take(self, sample: Sample, figures: _Figures) -> str:

@@ -21,6 +21,7 @@ import httptools
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import JSONObject, check_choice, check_seconds
 from pyinformer.errors import ConfigurationError, InvalidArgumentError, InvalidTypeError
 from pyinformer.metrics import Exposition
@@ -305,7 +306,9 @@ def _distinct_bytes(payloads: Iterable[bytes]) -> int:
 def _problems_of(check: Check) -> Sequence[str]:
     try:
         return check()
-    except Exception as error:  # noqa: BLE001 - the guard of the program's check
+    except ENDS_PROGRAM:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the guard of the program's check
         return (f"the check failed with {type(error).__name__}",)
 
 
@@ -316,13 +319,15 @@ def _shown(page: Page, query: Mapping[str, str]) -> _Answer:
             return _Answer(HTTPStatus.OK, "", found.content_type, iter(found.pieces))
         if not isinstance(found, str):
             return _Answer(HTTPStatus.OK, f"{json.dumps(found, indent=2)}\n", JSON)
-    except Exception as error:  # noqa: BLE001 - the guard of the program's page
+    except ENDS_PROGRAM:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the guard of the program's page
         return _failed(error)
     text = Lines(found)
     return _Answer(HTTPStatus.OK, text if text.endswith("\n") else f"{text}\n")
 
 
-def _failed(error: Exception) -> _Answer:
+def _failed(error: BaseException) -> _Answer:
     if isinstance(error, InvalidArgumentError):
         return _Answer(HTTPStatus.BAD_REQUEST, f"{error}\n")
     _log.error("a page failed with %s", error_text(error))
@@ -475,7 +480,9 @@ class _Connection(asyncio.Protocol):
                 if loop.time() >= ends_at:
                     loop.call_soon(self._make, answer, pieces)
                     return
-        except Exception as error:  # noqa: BLE001 - the guard of the program's page
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the guard of the program's page
             self._reply(_failed(error))
         else:
             self._reply(answer, b"".join(self._made))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias, final
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.metrics import Exposition
 from pyinformer.tasks import error_text, run_in_daemon
 
@@ -68,7 +69,9 @@ class Scrapes:
             return
         try:
             content_type, render = self._metrics.exposition(accept)
-        except Exception as error:  # noqa: BLE001 - a user's metrics system
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a user's metrics system
             reply(_failed(error))
             return
         self._waiting.setdefault(content_type, _Rendering(render)).replies[reply] = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, final
 from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.tasks import FailureLog, error_text, name_of, place_of, repeats_text, trace_text
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class GuardedCall:
         """
         try:
             return function(*args, **kwargs)
-        except (GeneratorExit, KeyboardInterrupt, SystemExit):
-            raise  # these concern more than the function
+        except ENDS_PROGRAM:
+            raise
         except BaseException as error:  # noqa: BLE001 - the guard; test tools raise these
             self._failed(key, error)
             return None

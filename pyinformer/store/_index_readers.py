@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import KubeObject, PathSet, V, View, parse_path, view_path
 from pyinformer.store._index import Index, Placement, placement_of
 
@@ -95,7 +96,9 @@ def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:
     """Return an object's values; if reading fails, the object is not in this index."""
     try:
         return placement_of(index.read(obj))
-    except Exception as error:  # noqa: BLE001 - user code, or a body that does not fit the path
+    except ENDS_PROGRAM:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code, or a body that does not fit the path
         index.failures += 1
         index.last_failure = f"{type(error).__name__} for {obj.key!r}"
         if index.failures == 1:
@@ -113,7 +116,9 @@ def read_again(index: Index[V], obj: KubeObject[V]) -> Placement:
     """Return the values of an object that was read before, without counting a failure again."""
     try:
         return placement_of(index.read(obj))
-    except Exception:  # noqa: BLE001 - user code; counted when the object arrived
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - user code; counted when the object arrived
         return None
 
 

@@ -16,6 +16,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, cast, final
 
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View, stored_bytes
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.store._index import (
@@ -292,7 +293,9 @@ class Indexer(Generic[V]):
                 if value.__class__ is str and (index.is_fixed or value == read(new)):
                     index.buckets[value][key] = new
                     continue
-            except Exception:  # noqa: BLE001, S110 - user code; read again below, within the fence
+            except ENDS_PROGRAM:
+                raise
+            except BaseException:  # noqa: BLE001, S110 - user code; read again below, within the fence
                 pass
             after, before = read_fenced(index, new), read_again(index, old)
             index.place(key, after, new)

@@ -22,6 +22,7 @@ from pyinformer.tasks._user_tasks import (
     DEFAULT_GRACE_SECONDS,
     UserTask,
     UserTasks,
+    ends_task,
     wait_shielded,
 )
 from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
@@ -49,6 +50,7 @@ __all__ = [
     "check_callable",
     "check_log_exceptions",
     "close_on_exit",
+    "ends_task",
     "error_text",
     "name_of",
     "on_sigusr1",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias, final, get_args
 
 from pyinformer._printable import Lines, printable, shortened
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.errors import (
     APIStatusError,
     ApplyConflictError,
@@ -56,7 +57,9 @@ def error_text(error: BaseException, shown: LogExceptions = "classes") -> str:
     """
     try:
         return printable("; ".join(_chain(error, shown, set())))
-    except Exception:  # noqa: BLE001 - a fence: attributes of a user's class
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - a fence: attributes of a user's class
         return type(error).__name__
 
 
@@ -180,7 +183,9 @@ def _text_of(error: BaseException, shown: LogExceptions) -> str:
             return error.reason
         is_ours = type(error).__module__.partition(".")[0] == _PACKAGE
         return str(error) if isinstance(error, InformerError) and is_ours else ""
-    except Exception:  # noqa: BLE001 - a fence: a user's class whose __str__ raises
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - a fence: a user's class whose __str__ raises
         return ""
 
 

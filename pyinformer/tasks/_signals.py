@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks._failures import error_text
 
@@ -94,7 +95,9 @@ class SignalListener:
         while self._signals.get():
             try:
                 self._callback()
-            except Exception as error:  # noqa: BLE001 - a later signal must still work
+            except ENDS_PROGRAM:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a later signal must still work
                 _log.error("the function for %s failed: %s", self._signal.name, error_text(error))
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import final
+from typing import Any, final
 
 import anyio
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.tasks._failures import error_text
 
 _log = get_logger(__name__)
@@ -174,7 +175,9 @@ class UserTasks:
             self._closed.add(task)
             try:
                 task.get_coro().close()
-            except Exception as error:  # noqa: BLE001 - a fence: what user code raises at its end
+            except ENDS_PROGRAM:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a fence: what user code raises at its end
                 _log.error("%s raised %s when it was closed", name, error_text(error))
             task.cancel()  # it must not be woken again
 
@@ -197,6 +200,26 @@ class UserTasks:
             _log.error("%s crashed with %s", handle.name, error_text(error))
             if self._on_crash is not None:
                 self._on_crash(error)
+
+
+def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Return whether an error concerns the task that awaits user code, not that code alone.
+
+    A cancellation of the task does, and the end of its coroutine, which is closed from outside of
+    the task. User code can raise CancelledError and GeneratorExit itself.
+
+    Args:
+        error: what came out of the await.
+        task: the task whose coroutine awaits.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return task is None or task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        try:
+            return asyncio.current_task() is not task
+        except RuntimeError:  # no loop runs
+            return True
+    return isinstance(error, ENDS_PROGRAM)
 
 
 async def wait_shielded(task: asyncio.Future[None], timeout_seconds: float) -> None:

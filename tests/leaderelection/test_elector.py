@@ -23,6 +23,10 @@ from tests.leaderelection.electing import Replica, now, pause
 Scenario = Callable[[], Awaitable[None]]
 
 
+class NotAnExceptionError(BaseException):
+    """As test tools and extension modules raise."""
+
+
 @pytest.fixture
 def world() -> Iterator[World]:
     """A World in virtual time."""
@@ -425,10 +429,12 @@ def test_a_write_that_is_held_until_its_term_is_over_never_arrives(world: World)
     [
         pytest.param(None, "lead\\(\\) returned before its term has ended", id="returns"),
         pytest.param(ValueError("a bug"), "a bug", id="raises"),
+        pytest.param(GeneratorExit("a bug"), "a bug", id="raises-generator-exit"),
+        pytest.param(NotAnExceptionError("a bug"), "a bug", id="raises-no-exception"),
     ],
 )
 def test_work_that_ends_by_itself_releases_the_lease_and_ends_the_elector(
-    world: World, error: Exception | None, text: str
+    world: World, error: BaseException | None, text: str
 ) -> None:
     async def scenario() -> None:
         one, two = Replica(world, "one"), Replica(world, "two")

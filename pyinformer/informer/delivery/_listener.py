@@ -20,6 +20,7 @@ import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V
 from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer.delivery._handlers import Handler
@@ -32,6 +33,7 @@ from pyinformer.tasks import (
     Turn,
     UserTask,
     UserTasks,
+    ends_task,
     error_text,
     place_of,
     repeats_text,
@@ -402,18 +404,19 @@ class Listener(Generic[V]):
     def _call_plainly(self, event: Event[V]) -> None:
         try:
             result = self._context.run(self._call, event)
-        except (KeyboardInterrupt, SystemExit):
-            raise  # not the handler's alone
+            is_done = result is None or not inspect.isawaitable(result)
+        except ENDS_PROGRAM:
+            raise
         except asyncio.CancelledError as error:
             if self._waiter is None or not self._waiter.cancelled():  # else the task ends now
                 self._raised(event, error)
         except BaseException as error:  # noqa: BLE001 - the fence; test tools raise these
             self._raised(event, error)
         else:
-            if result is None or not inspect.isawaitable(result):
+            if is_done:
                 self._delivered += 1
                 return
-            self._unawaited = result  # only a task can await it
+            self._unawaited = cast("Awaitable[object]", result)  # only a task can await it
             self._wake()
         finally:
             if self._unawaited is None:
@@ -531,11 +534,8 @@ class Listener(Generic[V]):
 
     def _caught(self, event: Event[V], error: BaseException) -> None:
         """Record the handler's error; raise it if it ends more than the handler's call."""
-        if isinstance(error, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if self.is_removed or (task is not None and task.cancelling()):
-                raise error  # the task is cancelled; else the handler's own await was
-        elif isinstance(error, (GeneratorExit, KeyboardInterrupt, SystemExit)):
+        is_cancelled = self.is_removed and isinstance(error, asyncio.CancelledError)
+        if is_cancelled or ends_task(error, self._runner):
             raise error
         self._raised(event, error)
 
