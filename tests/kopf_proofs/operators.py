@@ -24,7 +24,7 @@ from pyinformer.testing._polling import poll
 from tests.waiting import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
@@ -119,9 +119,11 @@ class Operator:
 
         kopf.index(*resource, registry=self.registry, id="names")(names)
 
-    def record_changes(self, *resource: str) -> None:
+    def record_changes(
+        self, *resource: str, reasons: Sequence[str] = ("create", "update", "resume", "delete")
+    ) -> None:
         """Record creations, updates, resumptions and deletions, which use kopf's annotations."""
-        for reason in ("create", "update", "resume", "delete"):
+        for reason in reasons:
             self._record_reason(reason, resource)
 
     def told(self, kind: str) -> set[str]:

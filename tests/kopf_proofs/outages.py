@@ -228,6 +228,20 @@ def definition_recreated(stage: Stage) -> Outcome:
             return observe((operator,), lambda: _example_facts(operator), stage.wait)
 
 
+def definition_recreated_before_its_operator_patches(stage: Stage) -> Outcome:
+    """As before; kopf ends a stream that it needs for patches as soon as they are refused."""
+    with stage.site() as site, _defined(site):
+        make_examples(site.api, names("before", 3), site.namespace)
+        operator = _watching_examples(site)
+        operator.record_changes(*KEX, reasons=("create",))  # without kopf's finalizers
+        with operator.running():
+            stage.wait(lambda: operator.count("LISTED") == 3 and operator.count("create") == 3)
+            _undefine(site)
+            _define(site)
+            make_examples(site.api, names("after", 3), site.namespace)
+            return observe((operator,), lambda: _example_facts(operator), stage.wait)
+
+
 def definition_deleted_unseen(stage: Stage) -> Outcome:
     """As before, while the server cannot be reached."""
     with stage.site() as site, _defined(site):

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kopf_proofs.outages import ON_EITHER_SERVER, OUTAGES
+from tests.kopf_proofs.outages import (
+    ON_EITHER_SERVER,
+    OUTAGES,
+    definition_recreated_before_its_operator_patches,
+)
 from tests.kopf_proofs.stages import Stage, real_servers
 from tests.kopf_proofs.terminations import TERMINATIONS
 from tests.soak import in_soak
@@ -53,6 +57,20 @@ def test_so_it_does_on_a_real_server(
     stage = Stage(with_line=True, wait_seconds=_WAIT_SECONDS, servers=servers)
 
     outcome = ON_EITHER_SERVER[title](stage)
+
+    assert outcome.is_right, str(outcome)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("line")
+def test_what_goes_with_a_definition_is_told_to_an_operator_that_patches(
+    kube_apiserver: KubeAPIServer, kube_apiserver_build: bool
+) -> None:
+    servers = real_servers(kube_apiserver, build=kube_apiserver_build)
+    stage = Stage(with_line=True, wait_seconds=_WAIT_SECONDS, servers=servers)
+
+    outcome = definition_recreated_before_its_operator_patches(stage)
 
     assert outcome.is_right, str(outcome)
 
