@@ -42,8 +42,9 @@ async def reconcile(request: Request, database: Database | None, cluster: Cluste
     child = pyinformer.controllerutil.set_controller_reference(
         owner, stateful_set(request, database.spec)
     )
+    current = app.lister("apps/v1", "statefulsets").get(request.key)
     # force: these fields belong to this operator, so it restores them after foreign changes.
-    applied = await cluster.apply(child, field_manager=app.name, force=True)
+    applied = await cluster.apply_if_changed(child, current, field_manager=app.name, force=True)
     ready = applied.at("status.readyReplicas", int, default=0)
     await cluster.status(owner, DatabaseStatus(ready=ready))
 

@@ -39,6 +39,17 @@ def test_a_change_of_the_stateful_set_enqueues_the_database() -> None:
         assert world.get("acme.io/v1", "databases", "orders")["status"] == {"ready": 2}
 
 
+def test_a_second_reconcile_writes_nothing() -> None:
+    with World([DATABASE]) as world:
+        (databases,) = app.controllers(world.cluster, world.factory)
+        world.reconcile(databases, "default/orders")
+        world.clear_writes()
+
+        world.reconcile(databases, "default/orders")
+
+        assert world.writes == ()
+
+
 def test_a_refused_write_is_retried() -> None:
     with World([DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)

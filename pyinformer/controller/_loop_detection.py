@@ -173,8 +173,9 @@ class LoopDetector:
         _log.error(
             "controller %s: %.0f %% of its newest writes changed nothing, %d so far: the server"
             " answers with the old resource version, and does all the work of an update. Most"
-            " likely the reconcile compares its desired state with one that never becomes equal;"
-            " see apply_if_changed. Keys, for example: %s",
+            " likely the reconcile applies or updates at each call, without a comparison, or"
+            " compares with a state that never becomes equal: use apply_if_changed, or"
+            " create_or_update. Keys, for example: %s",
             self.name,
             self.noop_counts.ratio() * 100,
             self.noop_counts.noops,

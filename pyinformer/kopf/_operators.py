@@ -109,7 +109,7 @@ class KopfOperator:
     async def report_contents(self, resource: Resource, body: RawBody) -> None:
         """Report the objects of a definition or namespace that is deleted, before it is reported.
 
-        When kopf is told of it, it ends their streams, and a silent one has not reported them.
+        When kopf receives it, it ends their streams, and a silent one has not reported them.
 
         Args:
             resource: that of the deleted object.

@@ -6,6 +6,7 @@ Everything is stored in the Operator: two of them in one process share nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -54,6 +55,7 @@ from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
 from pyinformer.sources import PredicateFunction, Request, check_period, check_plain
 from pyinformer.store import IndexFunction, Lister
+from pyinformer.tasks import check_callable
 from pyinformer.tracing import FencedTracing, Tracing
 from pyinformer.transport import ClusterConfig, ForeignClient
 
@@ -660,6 +662,7 @@ class Operator:
         config: ClusterConfig | ForeignClient | None = None,
         health_host: str = "127.0.0.1",
         health_port: int | None = _HEALTH_PORT,
+        lifespan: Callable[[Cluster], AbstractAsyncContextManager[object]] | None = None,
     ) -> None:
         """Run as the whole program: connect, run until SIGTERM or SIGINT, and return.
 
@@ -675,6 +678,10 @@ class Operator:
             health_host: the address of `/healthz` and `/readyz`; `"0.0.0.0"` in a pod, where the
                 kubelet probes the pod's address.
             health_port: its port; 0 for a free one, None for no endpoint.
+            lifespan: called with the cluster; returns an async context manager that is entered
+                before the operator starts, and left when its last reconcile has ended. It opens
+                and closes what reconciles use beside the cluster, such as an HTTP client. What it
+                raises is raised.
 
         Raises:
             SystemExit: it could not start or continue; Python prints the reason, and the exit
@@ -683,6 +690,8 @@ class Operator:
             InternalError: something inside crashed.
         """
         check_no_loop()
+        if lifespan is not None:
+            check_callable(lifespan, "lifespan(cluster)", 1)
 
         async def main() -> None:
             """Connect and run."""
@@ -693,7 +702,7 @@ class Operator:
                 config=config,
                 metrics=NO_METRICS if self._metrics is None else self._metrics,
             )
-            async with where as cluster:
+            async with where as cluster, lifespan(cluster) if lifespan else nullcontext():
                 await self._run_on(
                     cluster,
                     namespaces=namespaces,

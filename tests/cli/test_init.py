@@ -70,12 +70,17 @@ def test_the_types_of_a_project_are_strict(tmp_path: Path) -> None:
     check(init(tmp_path / "project", *PLAIN), "mypy", "--cache-dir", str(cache))
 
 
-def test_the_tests_of_a_project_pass(tmp_path: Path) -> None:
+_FOREIGN = ("asyncio", "xdist", "hypothesispytest", "anyio", "timeout")
+
+
+@pytest.mark.parametrize(
+    "absent", [_FOREIGN, ()], ids=["pyinformer's plugin alone", "with all plugins of this folder"]
+)
+def test_the_tests_of_a_project_pass(tmp_path: Path, absent: tuple[str, ...]) -> None:
     project = init(tmp_path / "project", *ELECTED, "--replicas", "2")
 
-    # The plugins are those of a new project: pyinformer's alone.
-    plugins = ("asyncio", "xdist", "hypothesispytest", "anyio", "cacheprovider", "timeout")
-    check(project, "pytest", "-q", *(word for each in plugins for word in ("-p", f"no:{each}")))
+    left_out = ("cacheprovider", *absent)
+    check(project, "pytest", "-q", *(word for each in left_out for word in ("-p", f"no:{each}")))
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ async def test_a_storm_of_noop_writes_is_one_error_and_a_status_flag(
     errors = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert len(errors) == 1
     assert "100 % of its newest writes changed nothing, 20 so far" in errors[0].message
+    assert "applies or updates at each call, without a comparison" in errors[0].message
 
 
 async def test_the_breaker_holds_the_storm_and_real_events_pass_without_delay() -> None:

@@ -782,7 +782,7 @@ def _examples(server: APIServer, count: int) -> list[str]:
 async def test_what_goes_with_a_definition_is_reported_by_a_silent_stream(
     server: APIServer,
 ) -> None:
-    """When kopf is told that the definition is gone, it ends the stream of its objects."""
+    """When kopf learns that the definition is gone, it ends the stream of its objects."""
     registry, events = registry_of(server), Events()
     record_events(registry, events, "kopfexamples")
     define(server)

@@ -23,6 +23,7 @@ from tests.kopf_proofs.terminations import Program, kopf_run, running_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 STAGE = Stage(with_line=True, wait_seconds=100.0)
 
@@ -62,6 +63,17 @@ def test_all_namespaces(api: APIServer, *, as_module: bool) -> None:
         end(program)
     lists = [one.path for one in api.requests if one.resource == "configmaps"]
     assert set(lists) == {"/api/v1/configmaps"}
+
+
+def test_a_foreign_program_gets_the_line_from_a_file_of_its_own(
+    api: APIServer, tmp_path: Path
+) -> None:
+    line = tmp_path / "line.py"
+    line.write_text("import pyinformer.kopf\n\npyinformer.kopf.install()\n", encoding="utf-8")
+    stage = Stage(with_line=False, wait_seconds=100.0)
+    with kopf_run(api, stage, "-A", "--standalone", str(line), as_module=True) as program:
+        program.wait_for("seen in-shop")
+        end(program)
 
 
 def test_chosen_namespaces(api: APIServer) -> None:

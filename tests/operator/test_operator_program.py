@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import pyinformer
+from pyinformer.errors import InvalidTypeError
 from pyinformer.testing import APIServer
 from pyinformer.testing._polling import poll
 from tests.programs import running
@@ -64,6 +66,34 @@ async def reconcile(request, obj, cluster):
 
 
 app.run(server="{url}", health_port=None)
+"""
+
+
+_WITH_LIFESPAN = """
+from contextlib import asynccontextmanager
+import pyinformer
+
+app = pyinformer.Operator("db-operator")
+opened = []
+
+
+@asynccontextmanager
+async def lifespan(cluster):
+    opened.append(await cluster.get("v1", "namespaces", "default"))
+    print("opened", flush=True)
+    try:
+        yield
+    finally:
+        print("closed", flush=True)
+
+
+@app.reconcile("acme.io/v1", "databases")
+async def reconcile(request, obj, cluster):
+    print("reconciled", len(opened), flush=True)
+
+
+app.run(server="{url}", health_port=None, lifespan=lifespan)
+print("ended", flush=True)
 """
 
 
@@ -190,3 +220,19 @@ def test_a_health_port_in_use_ends_the_program_with_status_1(api: APIServer) -> 
     assert done.returncode == 1
     assert f"db-operator: the health endpoint 127.0.0.1:{port}: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_lifespan_is_around_every_reconcile(api: APIServer) -> None:
+    arguments = [sys.executable, "-c", _WITH_LIFESPAN.format(url=api.url)]
+    with running(arguments, errors=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert [program.stdout.readline() for _ in range(2)] == ["opened\n", "reconciled 1\n"]
+        program.send_signal(signal.SIGTERM)
+        output, errors = program.communicate(timeout=_WAIT_SECONDS)
+    assert (program.returncode, output) == (0, "closed\nended\n"), errors
+
+
+def test_a_lifespan_must_take_the_cluster() -> None:
+    app = pyinformer.Operator("db-operator")
+    with pytest.raises(InvalidTypeError, match=r"lifespan\(cluster\)"):
+        app.run(lifespan=lambda: None)  # type: ignore[arg-type, misc]

@@ -36,7 +36,7 @@ _FURTHER_KINDS: Final = frozenset(
 """Kinds of Kubernetes that the embedded server does not have."""
 _IMPORTED: Final = frozenset({"Annotated", "Any"})
 _VARIABLES: Final = frozenset(
-    {"app", "applied", "child", "cluster", "deployment", "int", "owner", "pyinformer"}
+    {"app", "applied", "child", "cluster", "current", "deployment", "int", "owner", "pyinformer"}
     | {"reconcile", "request", "status", "wanted"}
 )
 
