@@ -45,6 +45,8 @@ class CacheReadiness:
             InvalidArgumentError: the age is not a duration.
         """
         check_seconds("max_age_seconds", max_age_seconds)
+        for cache in self.caches.all:  # so that the first read finds it young
+            cache.reflector.want_age(max_age_seconds)
         return _BoundedAgeReadiness(self, max_age_seconds)
 
     def check(self, namespace: str | None) -> None:
@@ -76,12 +78,16 @@ class CacheReadiness:
         )
 
     def check_age(self, namespace: str | None, max_age_seconds: float) -> None:
-        """Raise if the cache of a namespace, or of all for None, was last proven too long ago.
+        """Raise if the cache of a namespace, or of all for None, may be older than a limit.
+
+        Every read asks the server to confirm the cache more often for a minute.
 
         Raises:
-            StaleCacheError: it was.
+            StaleCacheError: it may be.
         """
         cache = None if namespace is None else self.caches.of(f"{namespace}/")
+        for one in self.caches.all if cache is None else (cache,):
+            one.reflector.want_age(max_age_seconds)
         if cache is not None:
             age = cache.age_seconds()
         else:
@@ -142,7 +148,7 @@ class _BoundedAgeReadiness:
             CacheNotSyncedError: the first sync is not done.
             NotCachedError: the namespace is not followed.
             LifecycleError: the informer is closed, or has crashed.
-            StaleCacheError: the cache was last proven too long ago.
+            StaleCacheError: the cache may be older than that.
         """
         self.readiness.check(namespace)
         self.readiness.check_age(namespace, self.max_age_seconds)

@@ -119,7 +119,12 @@ class StateChangeReporter:
             before, self._logged = self._logged, state
             # The reflector has logged an absence.
             if state not in self._troubles and state is not ReflectorState.ABSENT:
-                level = logging.WARNING if state in _LOUD else logging.INFO
+                # The refused right that causes polling has been logged.
+                is_known = state is ReflectorState.POLLING and (
+                    ReflectorState.FORBIDDEN in self._troubles
+                )
+                is_loud = state in _LOUD and not is_known
+                level = logging.WARNING if is_loud else logging.INFO
             if state is ReflectorState.WATCHING:
                 self._troubles.clear()
             else:

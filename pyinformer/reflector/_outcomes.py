@@ -45,6 +45,8 @@ def count_outcome(counts: Counts, happened: steps.Input) -> None:
             counts.add("watches_ended", "failed" if established else "refused")
         case steps.WatchBroken(breach):
             counts.add("watches_ended", breach.name.lower())
+        case steps.WatchStill(is_certain):
+            counts.add("watches_ended", "still" if is_certain else "unproven")
         case steps.WatchSilent():
             counts.add("watches_ended", "silent")
         case steps.WatchEnded(early=is_early):

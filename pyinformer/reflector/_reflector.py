@@ -41,6 +41,7 @@ from pyinformer.reflector._availability import (
     DiscoveryOutcome,
     ask_discovery,
 )
+from pyinformer.reflector._currency import Currency
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._options import ReflectorOptions
 from pyinformer.reflector._outcomes import count_outcome
@@ -65,7 +66,7 @@ from pyinformer.reflector.history import (
 )
 from pyinformer.reflector.machine import ReflectorMachine, ReflectorState, WatchListMemory, steps
 from pyinformer.tasks import Turn, error_text, trace_text
-from pyinformer.transport import ADDED, BOOKMARK, DELETED, MODIFIED
+from pyinformer.transport import ADDED, BOOKMARK, DELETED, MODIFIED, NetworkConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,6 +83,7 @@ _log = get_logger(__name__)
 
 _GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
 _RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once
+_CONFIRM_POLL_SECONDS = 0.05  # a notification would cost every event a call
 _INTERRUPTED, _POLLED = (  # by the reflector, not by a failure; the latter ends a wait
     steps.WatchEnded(events=1, seconds=float("inf")) for _ in range(2)
 )
@@ -207,6 +209,9 @@ class Reflector(Generic[V]):
         self._request_budget = request_budget or RequestBudget()
         self._lineage = lineage or Lineage(attempt=self._request_budget.attempt)
         self._relists = RelistLog(guard)
+        self._currency = Currency()
+        self._is_in_process = not isinstance(list_watch.connection, NetworkConnection)
+        self._load_sent_at: float | None = None
         self._loader: Loader[V] = Loader(
             list_watch, self._codec, guard, sink, options, journal=self.journal, audits=audits
         )
@@ -221,6 +226,8 @@ class Reflector(Generic[V]):
             reporter=self._reporter,
             audits=audits,
             journal=self.journal,
+            currency=self._currency,
+            trips=self._lineage.round_trips,
             turn=turn or Turn(),
         )
         self._counts = Counts()
@@ -319,6 +326,8 @@ class Reflector(Generic[V]):
         """Return why it is in its state, and what it waits for; empty while all is well."""
         if self._availability.remedy:
             return self._availability.remedy
+        if self.state is ReflectorState.WATCHING and not self.state_reason:
+            return ""  # what is pending is a list that shows how old the cache is
         if self._is_in_line:
             waits = "waiting for its turn to list"
         else:
@@ -334,13 +343,49 @@ class Reflector(Generic[V]):
 
     @property
     def last_proof_at(self) -> float | None:
-        """When anything last proved that what is cached is what the server has; None if never."""
-        facts = self._watch_loop.liveness
-        latest = facts.last_proof_at
-        for at in (facts.last_event_at, facts.last_bookmark_at):
-            if at is not None and (latest is None or at > latest):
-                latest = at
+        """The instant whose state, or a later one, is cached; None if none is known.
+
+        Where lists are refused, or versions have no order, nothing shows it: what arrives counts.
+        Of a server in the same process nothing is on its way.
+        """
+        currency = self._currency
+        latest = currency.as_of(self._guard.position)
+        if self._is_in_process or currency.is_blind or self._guard.order != "global":
+            facts = self._watch_loop.liveness
+            for at in (facts.last_event_at, facts.last_bookmark_at):
+                if at is not None and (latest is None or at > latest):
+                    latest = at
         return latest
+
+    def want_age(self, age_seconds: float) -> None:
+        """Keep the age of what is cached below a limit for a minute; from any thread.
+
+        Args:
+            age_seconds: the limit; a long one changes nothing.
+        """
+        self._currency.want(age_seconds, self._now())
+
+    async def confirm(self, timeout_seconds: float) -> bool:
+        """Have it proven that what is cached is what the server has now.
+
+        Args:
+            timeout_seconds: how long it may take.
+
+        Returns:
+            Whether it was proven. If not, the watch may stand still, or the server shows nothing.
+
+        Cancellation:
+            Safe.
+        """
+        asked_at = self._now()
+        self._currency.ask(asked_at)
+        with anyio.move_on_after(timeout_seconds):
+            while True:
+                proven_at = self.last_proof_at
+                if proven_at is not None and proven_at >= asked_at:
+                    return True
+                await anyio.sleep(_CONFIRM_POLL_SECONDS)
+        return False
 
     def counts(self) -> dict[tuple[str, ...], int]:
         """Return what was counted so far, by name and details; from any thread.
@@ -597,12 +642,15 @@ class Reflector(Generic[V]):
         self._interruptible = None
         self._generation = self._lineage.generation
         self._loader.distrust = self._machine.distrust
+        is_any = self._options.consistency == "any" and not self._guard.position
+        self._load_sent_at = None if is_any else self._now()
         self._relists.begin(self._machine.reason)
 
     def _loaded(self, mode: steps.LoadMode) -> None:
         self._end_load()
         self._availability.loaded()
-        self._watch_loop.liveness.last_proof_at = self._now()
+        self._currency.loaded(self._load_sent_at)
+        self._watch_loop.liveness.last_contact_at = self._now()
         self._quarantine.sweep()
         self.journal.note(f"loaded by {mode.value} at {self._guard.position}")
         broke = self._loader.broke
@@ -632,13 +680,14 @@ class Reflector(Generic[V]):
         return steps.Proved(proof.verdict)
 
     def _end_outage(self) -> None:
-        """Record that the history is intact; list everything if the contact was lost for long."""
-        now, proven_at = self._now(), self.liveness().last_proof_at
-        away_seconds = 0.0 if proven_at is None else now - proven_at
+        """The history is intact: list everything if the contact was lost for long."""
+        facts = self._watch_loop.liveness
+        known = (facts.last_contact_at, facts.last_event_at, facts.last_bookmark_at)
+        contact_at = max((at for at in known if at is not None), default=None)
+        away_seconds = 0.0 if contact_at is None else self._now() - contact_at
         if away_seconds > self._options.relist_after_outage_seconds:
             reason = f"there was no contact for {away_seconds:.0f} s"
             self._machine.request_relist(reason, cause="outage")
-        self._watch_loop.liveness.last_proof_at = now
 
     async def _verify(self, key: str) -> steps.Input:
         try:

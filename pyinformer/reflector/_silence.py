@@ -35,6 +35,7 @@ class SilenceFinding(enum.Enum):
     NOTHING = "nothing"
     STALLED = "a second watch delivered events that the first had not"
     LOST = "the server answers neither on the stream nor on new connections"
+    STILL = "watches do not follow what lists show"
 
 
 @final

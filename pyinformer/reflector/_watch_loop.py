@@ -19,6 +19,7 @@ from msgspec import Struct
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.errors import InformerError, InternalError, RequestTimeoutError
 from pyinformer.reflector._body_reader import read_body
+from pyinformer.reflector._currency_check import CurrencyCheck
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._silence import IdleTimer, SilenceFinding, StreamProgress, until_doubtful
 from pyinformer.reflector.history import check_is_asked_for
@@ -28,6 +29,7 @@ from pyinformer.reflector.machine.steps import (
     WatchEnded,
     WatchFailed,
     WatchSilent,
+    WatchStill,
 )
 from pyinformer.transport import (
     LEAST_BYTES_PER_SECOND,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import Journal, ObjectCodec
     from pyinformer.errors import InvalidObjectError
+    from pyinformer.reflector._currency import Currency
     from pyinformer.reflector._options import ReflectorOptions
     from pyinformer.reflector._reporting import AuditRequests, StateReporter
     from pyinformer.reflector._request_budget import RequestBudget
@@ -49,11 +52,13 @@ if TYPE_CHECKING:
     from pyinformer.reflector._sink import Sink
     from pyinformer.reflector._tap import ReflectorTap
     from pyinformer.reflector.guard import Guard
+    from pyinformer.reflector.history import RoundTrips
     from pyinformer.reflector.machine import ReflectorMachine
     from pyinformer.tasks import Turn
     from pyinformer.transport import Body, ListWatch
 
 _LONG_LINE_SECONDS = 60.0  # with the 75 s of silence, etcd's 1.5 MiB arrive at 12 KiB/s
+_CONTACT_SECONDS = 2.0  # a quiet watch that was open for that long was contact with the server
 _EARLY_SECONDS = 5.0  # a watch that ends that much before its time was not ended by its timeout
 
 
@@ -68,8 +73,11 @@ class Liveness(Struct):
     last_bookmark_at: float | None = None
     """When the last bookmark arrived."""
     last_proof_at: float | None = None
-    """When anything last proved that what is cached is what the server has: a change, a bookmark,
-    a complete list, or a proof of the server's history that was followed by a watch."""
+    """The instant whose state, or a later one, is cached: the first request of the last load, or a
+    later list of one object, once the version that it names was reached. What arrives proves
+    nothing: it may have been on its way for minutes."""
+    last_contact_at: float | None = None
+    """When a load was complete, or a watch that had worked ended."""
     takeovers: int = 0
     """How often a stream fell silent and a second one took its place."""
 
@@ -89,6 +97,8 @@ class WatchLoop(Generic[V]):
         reporter: reports the state that changes by that.
         audits: is asked for a comparison when an object cannot be identified.
         journal: where rare events are written.
+        currency: as of when the sink has what the server has.
+        trips: the lists of the connection that renew it.
         turn: ended when all that arrived at once is applied.
     """
 
@@ -105,6 +115,8 @@ class WatchLoop(Generic[V]):
         reporter: StateReporter,
         audits: AuditRequests,
         journal: Journal,
+        currency: Currency,
+        trips: RoundTrips,
         turn: Turn,
     ) -> None:
         self.liveness: Liveness = Liveness()
@@ -120,6 +132,8 @@ class WatchLoop(Generic[V]):
         self._reporter = reporter
         self._audits = audits
         self._journal = journal
+        self._currency = currency
+        self._trips = trips
         self._turn = turn
         self._now = anyio.current_time
         self._followed = _Followed(self.applier())
@@ -244,6 +258,8 @@ class WatchLoop(Generic[V]):
             if silent_seconds := await self._read(body, splitter, applier):
                 return WatchSilent(silent_seconds)
             end = "ended"
+        except _StreamStill as still:
+            return WatchStill(still.is_certain)
         except StreamBroken as broken:
             return WatchBroken(broken.breach, broken.error, broken.digest, broken.verify)
         except InformerError as error:
@@ -253,6 +269,8 @@ class WatchLoop(Generic[V]):
         finally:
             self._turn.end()  # likewise, of what came with the headers
             self._stream = None
+            if applier.frames or self._now() - started >= _CONTACT_SECONDS:
+                self.liveness.last_contact_at = self._now()
             if self._tap is not None:
                 self._tap.on_left(end, failure)
         lasted = self._now() - started
@@ -281,6 +299,8 @@ class WatchLoop(Generic[V]):
             )
             if stream.can_be_checked:
                 group.start_soon(stream.cancel_when_doubtful)
+            if stream.can_be_compared:
+                group.start_soon(stream.cancel_when_still, self._currency_check(stream))
             try:
                 await read_body(
                     body,
@@ -297,6 +317,22 @@ class WatchLoop(Generic[V]):
         if failure is not None:
             raise failure
         return stream.silent_seconds()
+
+    def _currency_check(self, stream: _SupervisedStream[V]) -> CurrencyCheck:
+        return CurrencyCheck(
+            self._list_watch,
+            self._currency,
+            self._trips,
+            machine=self._machine,
+            request_budget=self._request_budget,
+            progress=stream.progress,
+            last_event_at=lambda: self.liveness.last_event_at,
+            on_followed=self._on_followed,
+        )
+
+    def _on_followed(self) -> None:
+        if self._machine.followed():
+            self._reporter.changed()
 
     def _on_turn(self, applier: EventApplier[V], idle: IdleTimer) -> Callable[[], bool]:
         """Return what records that something arrived; only whole events and bookmarks count."""
@@ -415,6 +451,15 @@ class _Followed(Generic[V]):
 
 
 @final
+class _StreamStill(Exception):  # noqa: N818 - control flow within this module
+    """A watch that does not follow what lists show."""
+
+    def __init__(self, *, is_certain: bool) -> None:
+        super().__init__()
+        self.is_certain = is_certain
+
+
+@final
 class _SupervisedStream(Generic[V]):
     """One watch while it is read: an idle timer and a second watch find out whether it is stalled.
 
@@ -449,9 +494,14 @@ class _SupervisedStream(Generic[V]):
             list_watch.connection, NetworkConnection
         )
         """Whether a second watch can show that this one is stalled."""
+        self.can_be_compared: bool = guard.order == "global" and isinstance(
+            list_watch.connection, NetworkConnection
+        )
+        """Whether the versions of lists show how old what is cached is."""
         self._scope = scope
         self._list_watch = list_watch
         self._guard = guard
+        self._is_certain = False
         self._silence = silence
         self._leave = silence.join(self.idle)
         self._splitter = splitter
@@ -474,11 +524,25 @@ class _SupervisedStream(Generic[V]):
             Safe; a second watch is closed.
         """
         self._finding = await until_doubtful(
-            self._silence, self.idle, self._list_watch, self._progress
+            self._silence, self.idle, self._list_watch, self.progress
         )
         self._scope.cancel()
 
-    def _progress(self) -> StreamProgress:
+    async def cancel_when_still(self, check: CurrencyCheck) -> None:
+        """Renew the age of the cache; end the reading when the watch does not follow lists.
+
+        Cancellation:
+            Safe; what was asked of the server is dropped.
+        """
+        try:
+            self._finding = await check.until_still()
+            self._is_certain = check.is_certain
+        finally:
+            check.stop()
+        self._scope.cancel()
+
+    def progress(self) -> StreamProgress:
+        """Return what the stream has delivered so far."""
         applier = self._applier
         return StreamProgress(
             applier.events + applier.skipped,
@@ -492,9 +556,12 @@ class _SupervisedStream(Generic[V]):
 
         Raises:
             RequestTimeoutError: the server answers neither the stream nor new connections.
+            _StreamStill: the stream does not follow what lists show.
         """
         if self.has_ended:
             return 0.0
+        if self._finding is SilenceFinding.STILL:
+            raise _StreamStill(is_certain=self._is_certain)
         silent_seconds = anyio.current_time() - self.idle.progressed_at
         if self._finding is SilenceFinding.LOST:
             reason = f"silent for {silent_seconds:.0f} s, and new connections get no answer"

@@ -8,6 +8,7 @@ from pyinformer.reflector.history._proof import (
     check_is_asked_for,
     read_live,
 )
+from pyinformer.reflector.history._round_trips import RoundTrip, RoundTrips
 from pyinformer.reflector.history._samples import HistorySample, history_samples
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "Lineage",
     "LineageStatus",
     "LiveIdentity",
+    "RoundTrip",
+    "RoundTrips",
     "check_is_asked_for",
     "history_samples",
     "is_built_in",

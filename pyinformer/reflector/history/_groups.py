@@ -94,8 +94,8 @@ def history_group(members: Iterable[HistoryMember], one: HistoryMember | None) -
     storages: dict[str, list[HistoryMember]] = {}
     for member in members:
         if has_comparable_position(member):
-            storages.setdefault(_storage(member.list_watch.resource), []).append(member)
-    asked = "" if one is None else _storage(one.list_watch.resource)
+            storages.setdefault(storage_of(member.list_watch.resource), []).append(member)
+    asked = "" if one is None else storage_of(one.list_watch.resource)
     if asked not in storages:
         asked = "" if "" in storages else min(storages, default="")
     if asked not in _BUILT_IN:
@@ -114,11 +114,11 @@ def affected_by(members: Iterable[HistoryMember], one: HistoryMember) -> list[Hi
         members: the reflectors of a connection.
         one: the reflector that listed.
     """
-    storage = _storage(one.list_watch.resource)
+    storage = storage_of(one.list_watch.resource)
     return [
         member
         for member in members
-        if storage in _BUILT_IN or _storage(member.list_watch.resource) == storage
+        if storage in _BUILT_IN or storage_of(member.list_watch.resource) == storage
     ]
 
 
@@ -135,8 +135,11 @@ def _are_near(one: int, other: int) -> bool:
     return abs(one - other) <= max(_APART, max(one, other) // _APART_SHARE)
 
 
-def _storage(resource: GroupVersionResource) -> str:
-    """Name what certainly has one counter; a custom resource most likely has the server's own."""
+def storage_of(resource: GroupVersionResource) -> str:
+    """Return the name of what certainly has one counter.
+
+    A custom resource most likely has the server's own.
+    """
     if resource.resource == "events" and resource.group in {"", "events.k8s.io"}:
         return _EVENTS
     return "" if is_built_in(resource.group) else resource.group

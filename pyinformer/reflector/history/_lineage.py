@@ -17,6 +17,7 @@ from pyinformer._logging import get_logger
 from pyinformer.errors import InformerError
 from pyinformer.reflector.history._groups import HistoryGroup, affected_by, history_group
 from pyinformer.reflector.history._proof import HistoryVerdict, Proof, cluster_uid, prove
+from pyinformer.reflector.history._round_trips import RoundTrips
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -74,6 +75,8 @@ class Lineage:
 
     def __init__(self, *, attempt: Callable[[], Awaitable[None]] | None = None) -> None:
         self._attempt = attempt
+        self.round_trips: RoundTrips = RoundTrips()
+        """The lists that show how old the caches of the connection are."""
         self.generation: int = 0
         """How many breaks there were; a load remembers the generation in which it began."""
         self._members: dict[int, HistoryMember] = {}

@@ -78,6 +78,7 @@ async def read_live(
     resource_version: str = "",
     resource_version_match: str = "",
     own_connection: bool = False,
+    metadata_only: bool = False,
 ) -> LiveIdentity:
     """List at most one item and return its identity.
 
@@ -86,6 +87,7 @@ async def read_live(
         resource_version: no answer may be older; empty for the newest.
         resource_version_match: how the version is meant; empty for `NotOlderThan`.
         own_connection: use a new connection, and give it up after ten seconds.
+        metadata_only: request only metadata, if the list watch does not anyway.
 
     Raises:
         InformerError: the server refused, could not be reached, or did not answer with a list.
@@ -101,6 +103,7 @@ async def read_live(
                 resource_version_match=resource_version_match,
                 limit=1,
                 own_connection_seconds=_REQUEST_SECONDS if own_connection else None,
+                metadata_only=metadata_only,
             ) as body:
                 version, item = await _first_of(body, what)
     except TimeoutError as error:

@@ -49,6 +49,8 @@ class RefusedWatches:
     def __init__(self) -> None:
         self.is_polling: bool = False
         """Whether everything is listed again and again, until a watch is accepted."""
+        self.is_still: bool = False
+        """Whether that is so because watches are accepted and do not follow lists."""
         self._count = 0
         self._lists_work = False
 
@@ -65,6 +67,11 @@ class RefusedWatches:
         """Record that a watch worked."""
         self._count = 0
         self._lists_work = False  # as far as is known when the next watch is refused
+
+    def accepted(self) -> bool:
+        """Record that a watch was accepted, and return whether lists are still polled."""
+        self.is_polling = self.is_still
+        return self.is_polling
 
     def refused(self) -> bool:
         """Count a refused watch, and return whether to list everything next, after a delay."""

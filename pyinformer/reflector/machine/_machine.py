@@ -188,10 +188,16 @@ class ReflectorMachine:
                 return self._on_watch_failed(happened, now)
             case steps.WatchBroken():
                 return self._on_watch_broken(happened, now)
-            case steps.WatchSilent() | steps.Proved() | steps.ProofFailed() | steps.Verified():
-                return self._on_doubt(happened, now)
             case steps.Discovered():
                 return self._on_discovered(happened, now)
+            case (
+                steps.WatchSilent()
+                | steps.WatchStill()
+                | steps.Proved()
+                | steps.ProofFailed()
+                | steps.Verified()
+            ):
+                return self._on_doubt(happened, now)
         raise InternalError(f"the reflector's machine has no rule for {happened!r}")
 
     def progressed(self) -> bool:
@@ -203,7 +209,7 @@ class ReflectorMachine:
         is_news = bool(self.attempts or self.reason or self.last_error)
         self.attempts = 0
         self.last_error = None
-        self.reason = ""
+        self.reason = self.reason if self.is_still else ""
         self._expired_after_load = 0
         self._too_large = 0
         self._empty_watches = 0
@@ -214,11 +220,25 @@ class ReflectorMachine:
 
     def connected(self) -> None:
         """Record that the server accepted a watch."""
-        self.state = ReflectorState.WATCHING
-        self.reason = ""
-        self._refusals.is_polling = False
+        if not self._refusals.accepted():
+            self.state = ReflectorState.WATCHING
+            self.reason = ""
         if self.lost_at is not None:  # the server did not answer the proof
             self._on_suspicion("the connection was lost, and the server's history is unproven")
+
+    @property
+    def is_still(self) -> bool:
+        """Whether watches are accepted and do not follow what lists show."""
+        return self._refusals.is_still
+
+    def followed(self) -> bool:
+        """Record that the watch follows what lists show; return whether that is news."""
+        if not self._refusals.is_still:
+            return False
+        self._refusals.is_still = False
+        self._delay.watched()
+        self.connected()
+        return True
 
     def begin_load(self) -> None:
         """Record that a load sends its first request: it serves every earlier relist request."""
@@ -310,7 +330,11 @@ class ReflectorMachine:
 
     def _on_doubt(
         self,
-        happened: steps.WatchSilent | steps.Proved | steps.ProofFailed | steps.Verified,
+        happened: steps.WatchSilent
+        | steps.WatchStill
+        | steps.Proved
+        | steps.ProofFailed
+        | steps.Verified,
         now: float,
     ) -> steps.Command:
         match happened:
@@ -325,6 +349,8 @@ class ReflectorMachine:
                 return self._on_proved(HistoryVerdict.UNDECIDED, now)
             case steps.Verified(error):
                 return self._on_verified(error, now)
+            case steps.WatchStill(is_certain):
+                return self._on_still(now, is_certain=is_certain)
         self.lost_at, self.proves_alone = now, True
         return self._perform(steps.Watch())
 
@@ -458,6 +484,24 @@ class ReflectorMachine:
         self._next = self._load(now)
         return steps.Sleep(self._delay.poll_seconds(error, now))
 
+    def _on_still(self, now: float, *, is_certain: bool) -> steps.Command:
+        """List everything: watches may have missed any change since the last list."""
+        self._touch(now)
+        if not is_certain:
+            reason = "neither an event nor a bookmark shows that the watch follows"
+            self.request_relist(reason, cause="poll")
+            return self._perform(steps.Watch())
+        was_still, self._refusals.is_still = self._refusals.is_still, True
+        self._refusals.is_polling = True
+        self.state = ReflectorState.POLLING
+        self.reason = "watches stand still, so everything is listed again and again"
+        self._on_suspicion(self.reason)
+        if not was_still:
+            return self._begin(self._load(now))
+        self.attempts += 1
+        self._next = self._load(now)
+        return steps.Sleep(self._delay.poll_seconds(None, now))
+
     def _report_polling(self, error: InformerError | None) -> None:
         self._refusals.is_polling = True
         self.state = ReflectorState.POLLING
@@ -484,6 +528,8 @@ class ReflectorMachine:
                 return self._retry_load(error, now)
             case steps.Breach.UNREADABLE:
                 return self._on_unreadable(happened, now)
+            case steps.Breach.BOOKMARK if self.is_still:  # as all bookmarks of such a watch
+                return self._on_still(now, is_certain=True)
         return self._on_suspect(happened, now)
 
     def _on_suspect(self, happened: steps.WatchBroken, now: float) -> steps.Command:

@@ -57,7 +57,7 @@ class RetryDelay:
         """Record that a watch works: the delays between polled lists start over."""
         self._polls.reset()
 
-    def poll_seconds(self, error: InformerError, now: float) -> float:
+    def poll_seconds(self, error: InformerError | None, now: float) -> float:
         """Return the delay before the next list of everything while watches are refused.
 
         Lists are answered, so neither missing rights to watch nor the time since the last list make

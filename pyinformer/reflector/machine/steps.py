@@ -22,7 +22,8 @@ class ReflectorState(enum.StrEnum):
     WAITING = "waiting"
     """An attempt failed; the next one follows after a delay."""
     POLLING = "polling"
-    """Watches are refused while lists are answered: everything is listed again and again."""
+    """Watches are refused, or stand still, while lists are answered: everything is listed again and
+    again."""
     FORBIDDEN = "forbidden"
     """The server refuses: rights are missing. Attempts are rare; the cache is kept."""
     ABSENT = "absent"
@@ -204,6 +205,14 @@ class WatchSilent(Struct, frozen=True):
 
 
 @final
+class WatchStill(Struct, frozen=True):
+    """Input: a watch does not follow what lists of its resource show."""
+
+    is_certain: bool
+    """Whether that is known; if not, nothing shows that it does follow them."""
+
+
+@final
 class Proved(Struct, frozen=True):
     """Input: the proof of the history has a verdict."""
 
@@ -250,6 +259,7 @@ Input: TypeAlias = (
     | WatchFailed
     | WatchBroken
     | WatchSilent
+    | WatchStill
     | Proved
     | ProofFailed
     | Verified

@@ -1,0 +1,140 @@
+"""Round trips: a list that was sent at an instant, and the version that its answer names.
+
+Only a request that was sent proves how old a cache is: what arrives may have been on its way for
+minutes. A quorum list of one object names the newest version of its storage, so every reflector of
+that storage is as new as the request once it has reached that version. The reflectors of one
+connection share the answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+from msgspec import Struct
+
+from pyinformer.apimachinery import resource_version_is_well_formed
+from pyinformer.errors import ProtocolError
+from pyinformer.reflector.history._groups import storage_of
+from pyinformer.reflector.history._proof import read_live
+from pyinformer.transport import ListWatch
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import GroupVersionResource
+
+_STILL_SECONDS: Final = 60.0  # a resource that stood still for one reflector does so for others
+
+
+@final
+class RoundTrip(Struct, frozen=True):
+    """One list that was answered."""
+
+    sent_at: float
+    """When the request was sent, on the loop's clock."""
+    version: str
+    """The newest version of the storage, at that instant or later."""
+
+
+@final
+class _LatestTrip:
+    """The latest round trip of one storage or resource, and the one under way."""
+
+    __slots__ = ("flight", "trip")
+
+    def __init__(self) -> None:
+        self.flight: anyio.Event | None = None
+        self.trip: RoundTrip | None = None
+
+
+@final
+class RoundTrips:
+    """The round trips of one connection, and what its watches have shown beside them."""
+
+    def __init__(self) -> None:
+        self._latest: dict[tuple[str, str], _LatestTrip] = {}
+        self._looked_at: dict[GroupVersionResource, float] = {}
+        self._still_at: dict[GroupVersionResource, float] = {}
+        self.sent: int = 0
+        """How many lists were sent."""
+        self._followed: set[GroupVersionResource] = set()
+
+    async def take(
+        self, list_watch: ListWatch, *, oldest_at: float, alone: bool = False
+    ) -> RoundTrip:
+        """Return a round trip that is new enough, or send a list.
+
+        Args:
+            list_watch: the resource and the scope of the reflector that asks.
+            oldest_at: a round trip that was sent before this instant is not enough.
+            alone: list this very resource. A kube-apiserver that answers from its watch cache
+                brings that cache up to date for it, and with it the next bookmark; a list of
+                another resource does not.
+
+        Raises:
+            InformerError: the server refused, could not be reached, or named no version.
+
+        Cancellation:
+            Safe; another reflector that waits sends its own list.
+        """
+        resource = list_watch.resource
+        storage = storage_of(resource)
+        latest = self._latest.setdefault((storage, str(resource) if alone else ""), _LatestTrip())
+        while latest.flight is not None:
+            await latest.flight.wait()
+        if latest.trip is not None and latest.trip.sent_at >= oldest_at:
+            return latest.trip
+        latest.flight = flight = anyio.Event()
+        try:
+            latest.trip = trip = await self._send(list_watch)
+        finally:
+            latest.flight = None
+            flight.set()
+        return trip
+
+    async def _send(self, list_watch: ListWatch) -> RoundTrip:
+        self.sent += 1
+        sent_at = anyio.current_time()
+        found = await read_live(_least_of(list_watch), metadata_only=True)
+        version = found.resource_version
+        if not resource_version_is_well_formed(version):
+            what = f"list {list_watch.resource}"
+            raise ProtocolError(what, f"it is at {version[:40]!r}, which cannot be compared")
+        return RoundTrip(sent_at, version)
+
+    def followed(self, resource: GroupVersionResource) -> None:
+        """Record that the bookmark of a short watch had the version of a list before it."""
+        self._followed.add(resource)
+
+    def knows_followed(self, resource: GroupVersionResource | None = None) -> bool:
+        """Return whether bookmarks follow lists, of a resource or of any.
+
+        Without that a bookmark that is behind, or does not come, shows nothing: an older
+        kube-apiserver learns of the progress of its etcd every ten minutes.
+        """
+        return bool(self._followed) if resource is None else resource in self._followed
+
+    def looked(self, resource: GroupVersionResource, now: float) -> None:
+        """Record that a watch of a resource is compared with a list."""
+        self._looked_at[resource] = now
+
+    def seconds_since_look(self, resource: GroupVersionResource, now: float) -> float:
+        """Return how long ago a watch of a resource was compared with a list."""
+        return now - self._looked_at.get(resource, float("-inf"))
+
+    def stood_still(self, resource: GroupVersionResource, now: float) -> None:
+        """Record that the watches of a resource do not follow its lists."""
+        self._still_at[resource] = now
+
+    def is_suspect(self, resource: GroupVersionResource, now: float) -> bool:
+        """Return whether the watches of a resource have lately not followed its lists."""
+        return now - self._still_at.get(resource, float("-inf")) < _STILL_SECONDS
+
+
+def _least_of(list_watch: ListWatch) -> ListWatch:
+    """Return what is listed: without selectors, which a server may search all objects for.
+
+    A role may allow an object by its name only; that selector stays.
+    """
+    if "metadata.name=" in dict(list_watch.selectors).get("fieldSelector", ""):
+        return list_watch
+    return ListWatch(list_watch.connection, list_watch.resource, namespace=list_watch.namespace)
