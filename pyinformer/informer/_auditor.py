@@ -38,6 +38,7 @@ _PAGE_SIZE: Final = 500  # if loads have no pages (`page_size=0`): audits always
 _SLICE: Final = 512  # objects in each step of a copy
 _LONGEST_SECONDS: Final = 600.0  # of a periodic audit: two lifetimes of a page's token
 _SETTLE_SECONDS: Final = 1.0  # objects can share a version: the rest of a batch arrives within that
+_CONFIRM_SECONDS: Final = 20.0  # two short watches and two lists take half of it
 _POLL_SECONDS: Final = 0.05  # between two checks whether the position has moved
 _CALM_SECONDS: Final = (1.0, 3.0)  # after a suspicion: a new watch first brings missed events
 _SPACING_SECONDS: Final = 30.0  # between audits that are forced
@@ -199,7 +200,7 @@ class Auditor:
         report = self._report(comparison, cause, position)
         if report.is_consistent:
             self._uncured.clear()
-            return report
+            return await self._confirmed(report)
         for kind, count in comparison.counts.items():
             self.counts.add("audit_mismatches", kind, amount=count)
         return self._judge(report, comparison)
@@ -267,6 +268,14 @@ class Auditor:
             phantom=comparison.mismatches("phantom"),
             stale=comparison.mismatches("stale"),
         )
+
+    async def _confirmed(self, report: AuditReport) -> AuditReport:
+        """Return a report, inconclusive if the watch stands still: it was so, and is it now?"""
+        if await self._reflector.confirm(_CONFIRM_SECONDS) is not False:
+            return report
+        reason = "watches do not follow what lists show; everything is listed again"
+        inconclusive = self._inconclusive(report.cause, reason, report.position)
+        return replace(inconclusive, repair="demanded")
 
     async def _by_key(self, records: list[KubeObject[Any]]) -> dict[str, KubeObject[Any]]:
         held: dict[str, KubeObject[Any]] = {}

@@ -46,6 +46,10 @@ class Currency:
         self._wanted_until = -math.inf
         self.asked_at: float = -math.inf
         """When a proof was asked for at once."""
+        self.still_at: float = -math.inf
+        """When the watch was last found not to follow what lists show."""
+        self.tried_at: float = -math.inf
+        """When the latest attempt at a proof that has ended was begun."""
 
     def as_of(self, position: str) -> float | None:
         """Return the instant whose state, or a later one, is cached; None if none is known.

@@ -122,12 +122,16 @@ class CurrencyCheck:
         while True:
             await self._until_due()
             self._tried_at = self._now()
-            trip = await self._take(alone=self._is_asked or self._machine.is_still)
-            if trip is None or not self._needs_look(trip):
-                continue
-            finding = await self._compare(trip)
+            finding = await self._try()
+            self._currency.tried_at = self._tried_at
             if finding is not SilenceFinding.NOTHING:
                 return finding
+
+    async def _try(self) -> SilenceFinding:
+        trip = await self._take(alone=self._is_asked or self._machine.is_still)
+        if trip is None or not self._needs_look(trip):
+            return SilenceFinding.NOTHING
+        return await self._compare(trip)
 
     @property
     def _is_asked(self) -> bool:
@@ -221,6 +225,7 @@ class CurrencyCheck:
         now = self._now()
         self.is_certain = found is SilenceFinding.STILL
         if self.is_certain:
+            self._currency.still_at = now
             self._trips.stood_still(self._list_watch.resource, now)
             return SilenceFinding.STILL
         is_unproven = now - began_at >= _UNPROVEN_SECONDS

@@ -83,7 +83,7 @@ _log = get_logger(__name__)
 
 _GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
 _RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once
-_CONFIRM_POLL_SECONDS = 0.05  # a notification would cost every event a call
+_CONFIRM_POLL_SECONDS = 0.05
 _INTERRUPTED, _POLLED = (  # by the reflector, not by a failure; the latter ends a wait
     steps.WatchEnded(events=1, seconds=float("inf")) for _ in range(2)
 )
@@ -365,27 +365,36 @@ class Reflector(Generic[V]):
         """
         self._currency.want(age_seconds, self._now())
 
-    async def confirm(self, timeout_seconds: float) -> bool:
+    async def confirm(self, timeout_seconds: float) -> bool | None:
         """Have it proven that what is cached is what the server has now.
 
         Args:
             timeout_seconds: how long it may take.
 
         Returns:
-            Whether it was proven. If not, the watch may stand still, or the server shows nothing.
+            True if it was proven, False if watches stand still, and everything is listed again;
+            None if nothing shows it.
 
         Cancellation:
             Safe.
         """
-        asked_at = self._now()
-        self._currency.ask(asked_at)
+        if self._is_in_process or self._guard.order != "global":
+            return None
+        asked_at, currency = self._now(), self._currency
+        currency.ask(asked_at)
+
+        def is_proven() -> bool:
+            """Return whether the cache is as new as the question."""
+            proven_at = currency.as_of(self._guard.position)
+            return proven_at is not None and proven_at >= asked_at
+
         with anyio.move_on_after(timeout_seconds):
-            while True:
-                proven_at = self.last_proof_at
-                if proven_at is not None and proven_at >= asked_at:
-                    return True
+            # A notification would cost every event a call.
+            while not is_proven() and currency.tried_at <= asked_at:  # noqa: ASYNC110
                 await anyio.sleep(_CONFIRM_POLL_SECONDS)
-        return False
+        if currency.still_at > asked_at:
+            return False
+        return is_proven() or None
 
     def counts(self) -> dict[tuple[str, ...], int]:
         """Return what was counted so far, by name and details; from any thread.

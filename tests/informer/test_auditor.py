@@ -29,6 +29,27 @@ if TYPE_CHECKING:
 PAGED = ReflectorOptions(rng=Hurry(), page_size=2)
 
 
+async def test_an_audit_asks_whether_the_state_is_still_the_newest() -> None:
+    """Of a watch side that stands still: everything was as it is cached, at that version."""
+    with APIServer(replicas=2) as server:
+        (replica,) = server.replicas
+        server.create(pod("a"))
+        async with (
+            pyinformer.connect(server=replica.url) as cluster,
+            pyinformer.SharedInformer(cluster, "v1", "pods") as informer,
+        ):
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+            await until(lambda: replica.open_watches)
+            server.create({**pod("a"), "kind": "ConfigMap"})
+            assert (await informer.audit()).verdict == "consistent", "and bookmarks follow lists"
+            replica.hold()
+            server.create(pod("b"))
+            report = await informer.audit()
+            assert (report.verdict, report.repair) == ("inconclusive", "demanded"), report
+            assert "do not follow" in report.reason
+            await until(lambda: informer.lister.get("default/b"))
+
+
 class Followed:
     """An informer on a connection that can lose events."""
 

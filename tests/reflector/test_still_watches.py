@@ -153,6 +153,13 @@ async def test_confirm_asks_at_once(server: APIServer) -> None:
         assert "default/b" in running.sink.versions()
 
 
+async def test_confirm_ends_when_nothing_can_be_proven(server: APIServer) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        server.faults.add(Fault(match=lambda one: one.query.get("limit") == "1", status=503))
+        assert not await running.reflector.confirm(1000.0)
+
+
 async def test_a_cancelled_confirm_leaves_nothing_behind(server: APIServer) -> None:
     async with reflecting(server) as running:
         await running.until_watching()
