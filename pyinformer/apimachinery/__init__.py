@@ -23,6 +23,7 @@ from pyinformer.apimachinery._json import (
     complaint_of,
     decode_object,
     decoder_of,
+    null_as_absent,
 )
 from pyinformer.apimachinery._keys import (
     PARTIAL_OBJECT_METADATA,
@@ -149,6 +150,7 @@ __all__ = [
     "masked",
     "masked_value",
     "near_names",
+    "null_as_absent",
     "object_key",
     "older",
     "parse_path",

@@ -31,7 +31,12 @@ from pyinformer.apimachinery._identity import (
     unreadable,
 )
 from pyinformer.apimachinery._intern import InternStatistics, InternTable
-from pyinformer.apimachinery._json import DECODE_FAILURES, TOO_DEEP, complaint_of
+from pyinformer.apimachinery._json import (
+    DECODE_FAILURES,
+    TOO_DEEP,
+    complaint_of,
+    without_nulls,
+)
 from pyinformer.apimachinery._keys import (
     PARTIAL_OBJECT_METADATA,
     GroupVersionKind,
@@ -426,7 +431,7 @@ class ObjectCodec(Generic[V]):
         stripped = self._strip and meta.pop("managedFields", None) is not None
         if self._metadata_only and (stripped or not _is_partial(fields)):
             raw = self._rebuild(PARTIAL_OBJECT_METADATA, {}, meta)
-        elif stripped or "kind" not in fields or "apiVersion" not in fields:
+        elif stripped or any(fields.get(name, _NULL) == _NULL for name in ("kind", "apiVersion")):
             raw = self._rebuild(gvk, fields, meta)
         problem = ""
         if self._transform is not None:
@@ -465,19 +470,25 @@ class ObjectCodec(Generic[V]):
         self, raw: bytes, gvk: GroupVersionKind, meta: Fields, problem: str
     ) -> KubeObject[V]:
         """Build the record from the fields of the object that can be decoded."""
-        ways: tuple[Callable[[], Any], ...] = (
-            lambda: self._decode_view(raw),
-            lambda: decode_wire_object(raw),
-            lambda: known_by_metadata(meta),  # if another field is nested too deeply
-            lambda: identity_of(self.resource, meta, raw),
+        given, has_null = problem, bytes(_NULL) in raw
+        ways: tuple[tuple[Callable[[], Any], bool], ...] = (  # and whether nothing is left out
+            (lambda: self._decode_view(raw), True),
+            (lambda: self._decode_view(without_nulls(raw)) if has_null else None, True),
+            (lambda: decode_wire_object(raw), False),
+            (lambda: decode_wire_object(without_nulls(raw)) if has_null else None, False),
+            (lambda: known_by_metadata(meta), False),  # if another field is nested too deeply
+            (lambda: identity_of(self.resource, meta, raw), False),
         )
         is_counted = len(raw) > self._counted_bytes or len(raw) > SKIPPED_BYTES
         if is_counted and is_nested_too_deeply(raw):
-            problem, ways = problem or f"cannot be read as asked: {TOO_DEEP}", ways[2:]
-        for decode in ways:
+            problem, ways = problem or f"cannot be read as asked: {TOO_DEEP}", ways[4:]
+        for decode, is_whole in ways:
             try:
                 wire = decode()
-                record = self._record(wire.metadata, wire, raw, gvk, problem)
+                if wire is None:
+                    continue
+                said = given if is_whole else problem
+                record = self._record(wire.metadata, wire, raw, gvk, said)
             except DECODE_FAILURES as error:
                 problem = problem or f"cannot be read as asked: {complaint_of(error)}"
                 continue

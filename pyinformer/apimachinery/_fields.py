@@ -432,6 +432,6 @@ def identity_in(text: bytes) -> Identity:
     reader.feed(text)
     found = [reader.metadata.get(name, b'""') for name in _IDENTITY]
     try:
-        return Identity(*(_decode_text(one or b"") for one in found))
+        return Identity(*("" if one == b"null" else _decode_text(one or b"") for one in found))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Identity()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Raw
+
 from pyinformer.apimachinery._fields import Fields, fields_of, identity_in
 from pyinformer.apimachinery._json import DECODE_FAILURES, decoder_of
 from pyinformer.apimachinery._keys import object_key
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _NEAR_BYTES = 65_536  # where a name is looked for in an object that cannot be decoded
 
+_NULL = Raw(b"null")
 _decode_text = decoder_of(str, skims=True)
 _decode_metadata = decoder_of(WireMeta, skims=True)
 
@@ -32,12 +35,16 @@ def named_kind(resource: GroupVersionResource, fields: Fields, text: bytes) -> t
         InvalidObjectError: one of them is not a text.
     """
     try:
-        kind = _decode_text(fields["kind"]) if "kind" in fields else ""
-        if "apiVersion" not in fields:
-            return kind, resource.api_version
-        return kind, _decode_text(fields["apiVersion"])
+        kind, api_version = (_text_of(fields, name) for name in ("kind", "apiVersion"))
+        return kind, api_version or resource.api_version
     except DECODE_FAILURES as error:
         raise unreadable(resource, text, f"has a kind that cannot be decoded: {error}") from error
+
+
+def _text_of(fields: Fields, name: str) -> str:
+    """Return a text; empty if it is absent or null, which are the same for Go."""
+    value = fields.get(name, _NULL)
+    return "" if value == _NULL else _decode_text(value)
 
 
 def metadata_of(resource: GroupVersionResource, fields: Fields, text: bytes) -> Fields:
@@ -47,8 +54,10 @@ def metadata_of(resource: GroupVersionResource, fields: Fields, text: bytes) -> 
         InvalidObjectError: it has none, or no name in it.
     """
     try:
+        if fields["metadata"] == _NULL:
+            raise KeyError("metadata")
         meta = fields_of(fields["metadata"])
-        if not _decode_text(meta["name"]):
+        if not _text_of(meta, "name"):
             raise KeyError("name")
     except KeyError as error:
         raise unreadable(resource, text, f"has no {error.args[0]}") from error
@@ -77,7 +86,7 @@ def identity_of(resource: GroupVersionResource, meta: Fields, text: bytes) -> Wi
     """
     wanted = ("namespace", "name", "uid", "resourceVersion")
     try:
-        values = [_decode_text(meta[field]) if field in meta else "" for field in wanted]
+        values = [_text_of(meta, field) for field in wanted]
     except DECODE_FAILURES as error:
         reason = f"has an identity that cannot be decoded: {error}"
         raise unreadable(resource, text, reason) from error

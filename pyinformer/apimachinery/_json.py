@@ -33,6 +33,8 @@ DECODE_FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _T = TypeVar("_T")
 FloatHook: TypeAlias = Callable[[str], float] | None
 _Bytes: TypeAlias = bytes | bytearray | memoryview
+_TEXT_MAPS: Final = frozenset({"labels", "annotations"})
+_encode: Final = msgspec.json.Encoder().encode
 _building: Final = threading.Lock()
 
 
@@ -95,6 +97,59 @@ def decoder_of(
 
 
 _decode_object: Final = decoder_of(JSONObject)
+
+
+def null_as_absent(kind: type[_T], *, skims: bool = True) -> Callable[[bytes], _T]:
+    """Return a decoder for which a field that is null is absent, as it is for Go.
+
+    Encoders of other languages write null where Go leaves a field out. Only a document that cannot
+    be decoded as it is costs a second decode.
+
+    Args:
+        kind: a type without raw parts, whose nulls would be left out as well.
+        skims: as for `decoder_of`.
+    """
+    decode = decoder_of(kind, skims=skims)
+
+    def read(text: bytes) -> _T:
+        try:
+            return decode(text)
+        except msgspec.ValidationError:
+            if b"null" not in text:
+                raise
+        return decode(without_nulls(text))
+
+    return read
+
+
+def without_nulls(text: bytes) -> bytes:
+    """Return a JSON object without the fields that are null, at any depth.
+
+    Raises:
+        msgspec.DecodeError: it is not a JSON object.
+        UnicodeDecodeError: it is not UTF-8.
+        RecursionError: it is nested too deeply.
+    """
+    return _encode(_without_nulls(_decode_object(text)))
+
+
+def _without_nulls(value: JSONValue) -> JSONValue:
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _with_empty_texts(one) if name in _TEXT_MAPS else _without_nulls(one)
+        for name, one in value.items()
+        if one is not None
+    }
+
+
+def _with_empty_texts(value: JSONValue) -> JSONValue:
+    """Return a map of texts in which null is an empty text, as it is for Go."""
+    if not isinstance(value, dict):
+        return value
+    return {name: "" if one is None else one for name, one in value.items()}
 
 
 # msgspec's message where one of a few values is expected, and for the tag of a union.

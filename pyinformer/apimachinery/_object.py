@@ -26,6 +26,7 @@ from pyinformer.apimachinery._json import (
     complaint_of,
     decode_object,
     decoder_of,
+    null_as_absent,
 )
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
@@ -57,7 +58,7 @@ class _Annotated(Struct, frozen=True, gc=False):
     metadata: _AnnotatedMeta
 
 
-_decode_annotated = decoder_of(_Annotated, skims=True)
+_decode_annotated = null_as_absent(_Annotated)
 
 
 @final

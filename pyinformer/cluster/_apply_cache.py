@@ -23,7 +23,7 @@ from pyinformer.apimachinery import (
     JSONValue,
     KubeObject,
     View,
-    decoder_of,
+    null_as_absent,
 )
 from pyinformer.cluster._patches import identity_field, same
 from pyinformer.errors import InvalidObjectError
@@ -47,7 +47,7 @@ class _Response(Struct, frozen=True):
     metadata: _Managed = _Managed()
 
 
-_decode_managed = decoder_of(_Response)
+_decode_managed = null_as_absent(_Response, skims=False)
 
 
 class ApplyKey(NamedTuple):

@@ -16,7 +16,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     ObjectCodec,
     ObjectMeta,
-    decoder_of,
+    null_as_absent,
 )
 from pyinformer.cluster._object_list import object_splitter
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, ProtocolError
@@ -42,8 +42,8 @@ class _Nameless(Struct, frozen=True, rename="camel"):
     metadata: _Named = _Named()
 
 
-_decode_status = decoder_of(_Status, skims=True)
-_decode_nameless = decoder_of(_Nameless, skims=True)
+_decode_status = null_as_absent(_Status)
+_decode_nameless = null_as_absent(_Nameless)
 
 
 @final

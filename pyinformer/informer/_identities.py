@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 
 from pyinformer.apimachinery import Identity, decoder_of, identity_in, object_key
 from pyinformer.errors import InvalidObjectError, ProtocolError
@@ -134,7 +134,8 @@ class Identities:
     def _on_item(self, data: bytes, start: int, end: int) -> None:
         try:
             meta = _decode(memoryview(data)[start:end]).metadata
-        except RecursionError:  # managedFields are nested as deeply as the object
+        except (RecursionError, ValidationError):
+            # managedFields are nested as deeply as the object; or a field is null, or not a text
             meta = identity_in(data[start:end])
         if not meta.name:
             raise InvalidObjectError(self._what, "an item without a name")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from pyinformer.apimachinery import decoder_of
+from pyinformer.apimachinery import null_as_absent
 from pyinformer.errors import (
     APIStatusError,
     BadRequestError,
@@ -39,7 +39,7 @@ class _Named(Struct, frozen=True, gc=False, rename="camel"):
     api_version: str = ""
 
 
-_decode = decoder_of(_Named, skims=True)
+_decode = null_as_absent(_Named)
 
 
 async def kind_of(list_watch: ListWatch) -> str:

@@ -11,7 +11,12 @@ from typing import Final, final
 
 from msgspec import Struct, ValidationError
 
-from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, decoder_of, near_names
+from pyinformer.apimachinery import (
+    GroupVersionKind,
+    GroupVersionResource,
+    near_names,
+    null_as_absent,
+)
 
 _MAX_ENTRIES: Final = 20_000  # large clusters have 3,000; each costs some 20 us
 
@@ -107,7 +112,7 @@ class Group(Struct, frozen=True, rename="camel"):
     """A group and its versions."""
 
     name: str
-    versions: list[GroupVersion]
+    versions: list[GroupVersion] = []
     preferred_version: GroupVersion | None = None
 
 
@@ -118,10 +123,8 @@ class GroupList(Struct, frozen=True):
     groups: list[Group] | None = None
 
 
-decode_resources: Final[Callable[[bytes | str], ResourceList]] = decoder_of(
-    ResourceList, skims=True
-)
-decode_groups: Final[Callable[[bytes | str], GroupList]] = decoder_of(GroupList, skims=True)
+decode_resources: Final[Callable[[bytes], ResourceList]] = null_as_absent(ResourceList)
+decode_groups: Final[Callable[[bytes], GroupList]] = null_as_absent(GroupList)
 
 
 def table_of(api_version: str, found: ResourceList) -> list[APIResource]:

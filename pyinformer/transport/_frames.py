@@ -45,18 +45,18 @@ _CLOSING_BRACE = b"}"[0]
 
 
 class _Envelope(Struct, frozen=True):
-    type: str = ""
+    type: str | None = None
     object: Raw = Raw(b"")
-    kind: str = ""
+    kind: str | None = None
 
 
 class _BookmarkMeta(Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
+    resource_version: str | None = None
+    annotations: dict[str, str | None] | None = None
 
 
 class _BookmarkObject(Struct, frozen=True):
-    metadata: _BookmarkMeta = _BookmarkMeta()
+    metadata: _BookmarkMeta | None = None
 
 
 @final
@@ -139,11 +139,12 @@ def read_bookmark(data: bytes | bytearray, start: int, end: int) -> Bookmark:
         ProtocolError: the object is not a bookmark.
     """
     try:
-        meta = _decode_bookmark(data[start:end]).metadata
+        meta = _decode_bookmark(data[start:end]).metadata or _BookmarkMeta()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError("watch", f"a bookmark cannot be read: {error}") from error
+    version = meta.resource_version or ""
     annotations = meta.annotations or {}
-    return Bookmark(meta.resource_version, annotations.get(_INITIAL_EVENTS_END) == "true")
+    return Bookmark(version, annotations.get(_INITIAL_EVENTS_END) == "true")
 
 
 def read_error(data: bytes | bytearray, start: int, end: int, *, request: str) -> APIStatusError:

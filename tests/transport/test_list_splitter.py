@@ -230,7 +230,7 @@ BAD = [
         b'{"kind":"Table","metadata":{"resourceVersion":"1"},"items":[]}', "Table", id="table"
     ),
     pytest.param(compact({"kind": "PodList", "items": []}), "metadata is missing", id="no-meta"),
-    pytest.param(compact({"metadata": META, "items": []}), "kind ''", id="no-kind"),
+    pytest.param(compact({"metadata": META, "items": []}), "kind is missing", id="no-kind"),
     pytest.param(
         compact({"kind": "PodList", "metadata": META}), "items are missing", id="no-items"
     ),

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from pyinformer.apimachinery import (
     Identity,
-    decoder_of,
     identity_in,
+    null_as_absent,
     object_key,
     older,
     resource_version_is_well_formed,
@@ -57,7 +57,7 @@ class _Namespace(Struct, frozen=True):
     metadata: _Metadata
 
 
-_decode_namespace = decoder_of(_Namespace, skims=True)
+_decode_namespace = null_as_absent(_Namespace)
 
 
 @final

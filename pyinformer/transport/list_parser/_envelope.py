@@ -8,7 +8,7 @@ from typing import Final, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import decoder_of
+from pyinformer.apimachinery import complaint_of, decoder_of
 from pyinformer.errors import ProtocolError
 
 MAX_ENDS_BYTES: Final = 64 << 10
@@ -41,18 +41,18 @@ class ListMetadata(Struct, frozen=True, gc=False):
 
 
 class _WireListMeta(Struct, frozen=True, gc=False, rename="camel"):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(name="continue", default="")
+    resource_version: str | None = None
+    continue_token: str | None = msgspec.field(name="continue", default=None)
     remaining_item_count: int | None = None
 
 
 class Envelope(Struct, frozen=True, gc=False, rename="camel"):
-    """The fields around the items, as decoded."""
+    """The fields around the items, as decoded; null is the same as absent, as it is for Go."""
 
-    kind: str = ""
-    api_version: str = ""
+    kind: str | None = None
+    api_version: str | None = None
     metadata: _WireListMeta | None = None
-    message: str = ""
+    message: str | None = None
     items: Raw = Raw(b"")
 
 
@@ -74,14 +74,14 @@ def list_metadata(head: Envelope, tail: Envelope, what: str) -> ListMetadata:
     kind = tail.kind or head.kind
     meta = tail.metadata or head.metadata
     if not kind:
-        raise ProtocolError(what, f"kind {kind[:100]!r} is not that of a list")
+        raise ProtocolError(what, "kind is missing")
     if meta is None:
         raise ProtocolError(what, "metadata is missing")
     return ListMetadata(
         kind,
-        tail.api_version or head.api_version,
-        meta.resource_version,
-        meta.continue_token,
+        tail.api_version or head.api_version or "",
+        meta.resource_version or "",
+        meta.continue_token or "",
         meta.remaining_item_count,
     )
 
@@ -153,6 +153,8 @@ class HeadReader:
     def _is_head(self, head: bytes) -> bool:
         try:
             self.envelope = decode_envelope(head + b"]}")
+        except msgspec.ValidationError as error:  # a field before the items is of another type
+            raise ProtocolError(self._what, complaint_of(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False  # an array of that name at a deeper level
         check_kind(self.envelope, self._what)

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import MetadataReader, decoder_of, fields_of
+from pyinformer.apimachinery import MetadataReader, complaint_of, decoder_of, fields_of
 from pyinformer.errors import InvalidObjectError, ProtocolError, line_too_long
 from pyinformer.transport._lines import MAX_LINE_BYTES, OnOversized
 from pyinformer.transport.list_parser._envelope import (
@@ -118,12 +118,12 @@ class ListSplitter:
     @property
     def kind(self) -> str:
         """The list's kind, such as `PodList`; empty until it has arrived."""
-        return self._skeleton.kind
+        return self._skeleton.kind or ""
 
     @property
     def api_version(self) -> str:
         """The list's apiVersion; empty until it has arrived."""
-        return self._skeleton.api_version
+        return self._skeleton.api_version or ""
 
     @property
     def item_count(self) -> int:
@@ -411,6 +411,8 @@ class ListSplitter:
     def _decode(self, body: bytes) -> Envelope:
         try:
             return decode_envelope(body)
+        except msgspec.ValidationError as error:
+            raise self._error(complaint_of(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._error(f"the body is cut off, or not a list: {error}") from error
 
