@@ -207,7 +207,8 @@ class InvalidResourceVersionError(InvalidArgumentError):
             "resource_version",
             # It comes from the network: up to the length of a line.
             f"must be a decimal number without leading zeros, got {resource_version[:_SHOWN]!r};"
-            " other resource versions can only be compared for equality",
+            " other resource versions can only be compared for equality: for the cache of such a"
+            ' server set ReflectorOptions(order="opaque")',
         )
 
 

@@ -41,7 +41,8 @@ _FROZEN = (
 )
 _VERSION = (
     "resource_version: must be a decimal number without leading zeros, got '01'; other resource"
-    " versions can only be compared for equality"
+    " versions can only be compared for equality: for the cache of such a server set"
+    ' ReflectorOptions(order="opaque")'
 )
 _OVERFLOW = (
     "the event stream of pods holds 8 events and its consumer is slower than that; the cache is"

@@ -12,6 +12,7 @@ import pyinformer
 from pyinformer.apimachinery import check_seconds
 from pyinformer.errors import CacheSyncTimeoutError, InvalidArgumentError, LifecycleError
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of, wait_for_cache_sync
+from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import APIServer, Fault, Token
 from tests.informer.clusters import Notes, cluster_of, pod
 from tests.waiting import until
@@ -205,7 +206,26 @@ async def test_a_permanent_failure_ends_the_wait_at_once(apiserver: APIServer) -
                 await factory.wait_for_cache_sync(timeout_seconds=3600)
         apiserver.faults.clear()
         assert any("pods.v1: failed" in line for line in raised.value.pending)
+        assert 'ReflectorOptions(order="opaque")' in str(raised.value)
         assert core_of(pods).introspection.reflector_state()[0] == "failed"
+
+
+async def test_the_first_error_of_opaque_versions_names_the_option(apiserver: APIServer) -> None:
+    """A multi-cluster gateway sends positions in base64 for the resources of the core as well."""
+    apiserver.watch_list = False
+    apiserver.faults.add(Fault(resource="pods", verb="list", body=malformed("a"), times=None))
+    async with cluster_of(apiserver) as cluster:
+        async with SharedInformerFactory(cluster) as factory:
+            pods = factory.informer("v1", "pods")
+            await factory.start()
+            await until(lambda: pods.status().reflector.last_error)
+            assert 'set ReflectorOptions(order="opaque")' in str(pods.status().reflector.last_error)
+        options = ReflectorOptions(order="opaque")
+        async with SharedInformerFactory(cluster, options=options) as factory:
+            pods = factory.informer("v1", "pods")
+            await factory.start()
+            await pods.wait_for_cache_sync(timeout_seconds=100)
+            assert [one.key for one in pods.lister.list()] == ["default/a"]
 
 
 async def test_the_cancellation_of_one_waiter_affects_no_other(apiserver: APIServer) -> None:

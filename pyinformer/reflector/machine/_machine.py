@@ -551,7 +551,10 @@ class ReflectorMachine:
     def _give_up(self, error: InformerError, now: float) -> steps.Command:
         self.state = ReflectorState.FAILED
         self.last_error = error
-        self.reason = "resource versions cannot be compared; the cache is kept as it is"
+        self.reason = (
+            "resource versions cannot be compared; the cache is kept as it is. If this server's"
+            ' versions are not numbers, set ReflectorOptions(order="opaque")'
+        )
         self._next = self._load(now)
         return steps.Halt(error)
 
