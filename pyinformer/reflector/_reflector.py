@@ -203,10 +203,16 @@ class Reflector(Generic[V]):
             use_watch_list=options.use_watch_list, max_retry_seconds=options.max_retry_seconds
         )
         self._availability = Availability(str(resource), absent)
-        self._reporter = StateReporter(
-            resource, machine, guard, self._availability, journal=self.journal, on_change=on_change
-        )
         self._request_budget = request_budget or RequestBudget()
+        self._reporter = StateReporter(
+            resource,
+            machine,
+            guard,
+            self._availability,
+            journal=self.journal,
+            rights=self._request_budget.rights,
+            on_change=on_change,
+        )
         self._lineage = lineage or Lineage(attempt=self._request_budget.attempt)
         self._relists = RelistLog(guard)
         self._currency = Currency()
@@ -562,9 +568,13 @@ class Reflector(Generic[V]):
     async def _sleep(
         self, seconds: float, wake_on: steps.WakeCause = steps.WakeCause.TIME
     ) -> steps.Input:
-        by, outage = steps.WakeCause.TIME, self._request_budget.outage
+        by, budget = steps.WakeCause.TIME, self._request_budget
         with anyio.CancelScope() as self._interruptible:
-            by = await outage.wait(self.list_watch.connection, seconds, wake_on=wake_on)
+            if wake_on is steps.WakeCause.RIGHTS:
+                await budget.rights.wait(seconds)
+            else:
+                connection = self.list_watch.connection
+                by = await budget.outage.wait(connection, seconds, wake_on=wake_on)
         return steps.Woke(by)
 
     async def _list(self, mode: steps.LoadMode) -> steps.Input:

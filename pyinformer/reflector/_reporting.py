@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import GroupVersionResource, Journal
     from pyinformer.errors import InvalidObjectError
     from pyinformer.reflector._availability import Availability
+    from pyinformer.reflector._rights import Rights
     from pyinformer.reflector.guard import Guard
     from pyinformer.reflector.machine import ReflectorMachine
     from pyinformer.reflector.machine.steps import LoadMode
@@ -104,12 +105,15 @@ class RelistLog:
 class StateReporter:
     """Reports the changes of a reflector's state: to the journal, the log and one callback.
 
+    The reflectors that wait for missing rights are notified that this one has got them.
+
     Args:
         resource: its name in logs.
         machine: has the state.
         guard: has the position.
         availability: reports the absence of the resource itself.
         journal: where each new state is written.
+        rights: of the connection.
         on_change: called after every change.
     """
 
@@ -121,9 +125,12 @@ class StateReporter:
         availability: Availability,
         *,
         journal: Journal,
+        rights: Rights,
         on_change: Callable[[], None] | None,
     ) -> None:
         self._resource = resource
+        self._rights = rights
+        self._was_forbidden = False
         self._machine = machine
         self._guard = guard
         self._availability = availability
@@ -140,6 +147,10 @@ class StateReporter:
         machine = self._machine
         if machine.state is not self._state:
             self._state = machine.state
+            if self._was_forbidden and machine.state is ReflectorState.WATCHING:
+                self._was_forbidden = False
+                self._rights.granted()
+            self._was_forbidden |= machine.state is ReflectorState.FORBIDDEN
             is_news = machine.reason and machine.reason != self.known_reason
             why = f": {machine.reason}" if is_news else ""
             self.known_reason = machine.reason

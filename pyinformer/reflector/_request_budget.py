@@ -20,6 +20,7 @@ import anyio
 from pyinformer.apimachinery import check_integer, check_seconds
 from pyinformer.errors import InternalError
 from pyinformer.reflector._outage import Outage
+from pyinformer.reflector._rights import Rights
 from pyinformer.reflector._silence import SilenceMonitor
 from pyinformer.tasks import Throttle
 from pyinformer.transport import LEAST_BYTES_PER_SECOND
@@ -196,6 +197,8 @@ class RequestBudget:
         self._options = options or RequestBudgetOptions()
         self.outage: Outage = Outage()
         """Lets reflectors wait for a server that they did not reach."""
+        self.rights: Rights = Rights()
+        """Lets reflectors wait for missing rights."""
         self.silence: SilenceMonitor = SilenceMonitor(self._options.silence_check_seconds)
         """The silent streams of the connection."""
         self._throttle = Throttle(

@@ -9,7 +9,7 @@ import pytest
 
 from pyinformer.apimachinery import Journal
 from pyinformer.errors import ForbiddenError, InvalidObjectError, ProtocolError
-from pyinformer.reflector import Guard, ReflectorState, WatchListMemory
+from pyinformer.reflector import Guard, ReflectorState, RequestBudget, WatchListMemory
 from pyinformer.reflector._availability import Availability
 from pyinformer.reflector._reporting import AuditRequests, RelistLog, StateReporter
 from pyinformer.reflector.guard import OrderPolicy
@@ -32,6 +32,7 @@ class Reported:
             self.guard,
             self.availability,
             journal=self.journal,
+            rights=RequestBudget().rights,
             on_change=self._count if listens else None,
         )
 

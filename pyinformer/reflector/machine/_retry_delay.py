@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyinformer.errors import InformerError
 
 _FORBIDDEN_GRACE_SECONDS = 30.0  # rights are often granted a moment after a program's start
-_FORBIDDEN_SECONDS = 60.0  # then attempts are this rare
+_FORBIDDEN_SECONDS = 60.0  # then attempts are this rare, but for those in turn, see `Rights`
 _WORTHWHILE_SECONDS = 30.0  # a load that served for the longest delay was worth its cost
 
 
@@ -84,6 +84,9 @@ class RetryDelay:
         a server that was seen to be away and answers again ends that delay, with `Retry-After` too:
         the load balancer asked for it, and not the server.
         """
+        if isinstance(error, ForbiddenError):
+            is_asked_to_wait = error.retry_after_seconds is not None
+            return WakeCause.TIME if is_asked_to_wait else WakeCause.RIGHTS
         if isinstance(error, TransportError):
             return WakeCause.RECOVERY if self._was_woken else WakeCause.ANSWER
         is_absent = isinstance(error, APIStatusError) and error.status in NO_SERVER_BEHIND

@@ -56,6 +56,7 @@ class WakeCause(enum.Enum):
     TIME = "nothing but time"
     ANSWER = "an answer to a probe"
     RECOVERY = "an answer to a probe after one without an answer"
+    RIGHTS = "a request that was refused for missing rights and is no longer"
 
 
 class Breach(enum.Enum):
