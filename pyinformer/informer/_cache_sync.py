@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from pyinformer.apimachinery import check_seconds
+from pyinformer.apimachinery import check_flag, check_seconds
 from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer._core import core_of
+from pyinformer.reflector import ReflectorState
 
 if TYPE_CHECKING:
     from pyinformer.informer._shared_informer import SharedInformer
+    from pyinformer.informer._state_changes import StateChange
 
 
-async def wait_for_cache_sync(*informers: SharedInformer[Any], timeout_seconds: float) -> None:
+async def wait_for_cache_sync(
+    *informers: SharedInformer[Any], timeout_seconds: float, fail_fast: bool = False
+) -> None:
     """Wait until every cache has held everything at least once.
 
     Args:
         informers: started informers.
         timeout_seconds: how long to wait for all of them together.
+        fail_fast: end the wait as soon as the server refuses one of them for missing rights (403).
+            By default the wait continues: rights are often granted a moment after the start.
 
     Raises:
-        CacheSyncTimeoutError: some did not sync in time, or one gave up, which ends the wait at
-            once; it names the state, the attempts, the last error and the seconds of each.
+        CacheSyncTimeoutError: some did not sync in time, or one gave up or was refused, which ends
+            the wait at once; it names the state, the attempts, the last error and the seconds of
+            each.
         LifecycleError: one was not started, or was closed before it had synced.
         InternalError: an informer crashed.
-        InvalidArgumentError: the timeout is not a duration.
+        InvalidArgumentError: the timeout is not a duration, or `fail_fast` not a bool.
 
     Cancellation:
         Safe; the informers continue.
@@ -37,12 +46,13 @@ async def wait_for_cache_sync(*informers: SharedInformer[Any], timeout_seconds: 
         client-go tools/cache/shared_informer.go, WaitForCacheSync, which has no timeout.
     """
     check_seconds("timeout_seconds", timeout_seconds)
+    check_flag("fail_fast", fail_fast)
     for informer in informers:
         _check_running(informer, "is not running: start it first; what was closed stays closed")
     began_at = anyio.current_time()
     synced: list[SharedInformer[Any]] = []  # once: a namespace may have been added since
     with anyio.move_on_after(timeout_seconds):
-        await _all_settled(informers, synced)
+        await _all_settled(informers, synced, fail_fast=fail_fast)
     pending = [one for one in informers if not (one.has_synced or one in synced)]
     for informer in pending:
         _check_running(informer, "was closed before it had synced")
@@ -53,22 +63,33 @@ async def wait_for_cache_sync(*informers: SharedInformer[Any], timeout_seconds: 
 
 
 async def _all_settled(
-    informers: Sequence[SharedInformer[Any]], synced: list[SharedInformer[Any]]
+    informers: Sequence[SharedInformer[Any]],
+    synced: list[SharedInformer[Any]],
+    *,
+    fail_fast: bool,
 ) -> None:
-    """Wait for all of them, or for the first that will never sync."""
-    async with anyio.create_task_group() as group:
+    """Wait for all of them, or for the first that will never sync, or is refused."""
+    with ExitStack() as stack:
+        async with anyio.create_task_group() as group:
 
-        async def wait(informer: SharedInformer[Any]) -> None:
-            while not informer.has_synced:
-                settled = core_of(informer).settled
-                await settled.wait()
-                if not informer.has_synced and core_of(informer).settled is settled:
+            async def wait(informer: SharedInformer[Any]) -> None:
+                while not informer.has_synced:
+                    settled = core_of(informer).settled
+                    await settled.wait()
+                    if not informer.has_synced and core_of(informer).settled is settled:
+                        group.cancel_scope.cancel()
+                        return  # otherwise a namespace was added, and there is another event
+                synced.append(informer)
+
+            def end_if_refused(informer: SharedInformer[Any], _: StateChange | None = None) -> None:
+                if informer.state is ReflectorState.FORBIDDEN and not informer.has_synced:
                     group.cancel_scope.cancel()
-                    return  # otherwise a namespace was added, and there is another event
-            synced.append(informer)
 
-        for informer in informers:
-            group.start_soon(wait, informer)
+            for informer in informers:
+                group.start_soon(wait, informer)
+                if fail_fast:
+                    stack.callback(informer.on_state_change(partial(end_if_refused, informer)))
+                    end_if_refused(informer)
 
 
 def _check_running(informer: SharedInformer[Any], otherwise: str) -> None:

@@ -325,15 +325,22 @@ class SharedInformerFactory(Closable):
     def _open_informers(self) -> list[SharedInformer[Any]]:
         return [informer for informer in self._informers if not informer.is_closed]
 
-    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+    async def wait_for_cache_sync(
+        self, *, timeout_seconds: float = 30.0, fail_fast: bool = False
+    ) -> None:
         """Wait until every cache has held everything at least once.
 
+        Args:
+            timeout_seconds: how long to wait at most.
+            fail_fast: end the wait as soon as the server refuses for missing rights (403). By
+                default it continues: rights are often granted a moment after the start.
+
         Raises:
-            CacheSyncTimeoutError: some did not in time, or one gave up, which ends the wait at
-                once; the error says why for each of them.
+            CacheSyncTimeoutError: some did not in time, or one gave up or was refused, which ends
+                the wait at once; the error says why for each of them.
             LifecycleError: the factory was not started, or is closed.
             InternalError: an informer crashed.
-            InvalidArgumentError: the timeout is not a duration.
+            InvalidArgumentError: the timeout is not a duration, or `fail_fast` not a bool.
 
         Cancellation:
             Safe; the informers continue.
@@ -342,7 +349,9 @@ class SharedInformerFactory(Closable):
             raise LifecycleError("the factory is not started: await factory.start() first")
         self._refuse_if_closed()
         self._loop.check()
-        await wait_for_cache_sync(*self._open_informers(), timeout_seconds=timeout_seconds)
+        await wait_for_cache_sync(
+            *self._open_informers(), timeout_seconds=timeout_seconds, fail_fast=fail_fast
+        )
 
     async def remove_informer(self, informer: SharedInformer[Any]) -> None:
         """Stop one informer and forget it; the next request makes a new one.

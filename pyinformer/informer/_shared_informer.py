@@ -719,14 +719,21 @@ class SharedInformer(Startable, Generic[V]):
         """
         await self._core.start()
 
-    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+    async def wait_for_cache_sync(
+        self, *, timeout_seconds: float = 30.0, fail_fast: bool = False
+    ) -> None:
         """Wait until the cache has held everything at least once.
 
+        Args:
+            timeout_seconds: how long to wait at most.
+            fail_fast: end the wait as soon as the server refuses for missing rights (403). By
+                default it continues: rights are often granted a moment after the start.
+
         Raises:
-            CacheSyncTimeoutError: it did not in time, or gave up; the error says why.
+            CacheSyncTimeoutError: it did not in time, gave up or was refused; the error says why.
             LifecycleError: it was not started, was closed, or runs in another event loop.
             InternalError: the informer crashed.
-            InvalidArgumentError: the timeout is not a duration.
+            InvalidArgumentError: the timeout is not a duration, or `fail_fast` not a bool.
             CacheMutatedError: the mutation detector is in mode `debug`, and found a mutation.
 
         Cancellation:
@@ -734,7 +741,7 @@ class SharedInformer(Startable, Generic[V]):
         """
         self._core.lifecycle.loop.check()
         self._core.mutation_guard.check_nowait()
-        await wait_for_cache_sync(self, timeout_seconds=timeout_seconds)
+        await wait_for_cache_sync(self, timeout_seconds=timeout_seconds, fail_fast=fail_fast)
 
     async def aclose(self) -> None:
         """Stop the watch, then the handlers: each is cancelled once and awaited up to a grace.

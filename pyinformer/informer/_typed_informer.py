@@ -317,19 +317,28 @@ class TypedInformer(Generic[M]):
         of = self._models.of
         return lambda obj: predicate(None if obj is None else of(obj))
 
-    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+    async def wait_for_cache_sync(
+        self, *, timeout_seconds: float = 30.0, fail_fast: bool = False
+    ) -> None:
         """Wait until the cache has held everything at least once.
 
+        Args:
+            timeout_seconds: how long to wait at most.
+            fail_fast: end the wait as soon as the server refuses for missing rights (403). By
+                default it continues: rights are often granted a moment after the start.
+
         Raises:
-            CacheSyncTimeoutError: it did not in time, or gave up; the error says why.
+            CacheSyncTimeoutError: it did not in time, gave up or was refused; the error says why.
             LifecycleError: it was not started, was closed, or runs in another event loop.
             InternalError: the informer crashed.
-            InvalidArgumentError: the timeout is not a duration.
+            InvalidArgumentError: the timeout is not a duration, or `fail_fast` not a bool.
 
         Cancellation:
             Safe; the informer continues.
         """
-        await self.informer.wait_for_cache_sync(timeout_seconds=timeout_seconds)
+        await self.informer.wait_for_cache_sync(
+            timeout_seconds=timeout_seconds, fail_fast=fail_fast
+        )
 
     def __repr__(self) -> str:
         return f"<TypedInformer of {self.name} as {self.model.__name__}>"

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
-from pyinformer.testing import APIServer
+from pyinformer.errors import CacheSyncTimeoutError
+from pyinformer.testing import APIServer, Fault
 from tests.docs import pages
 from tests.foreign import clients
 from tests.informer.clusters import cluster_of, pod
 from tests.programs import running
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +65,34 @@ async def test_the_loop_of_kubernetes_asyncio_and_the_informer_see_the_same(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_program_that_gives_up_does_so_after_the_first_refusal(
+    apiserver: APIServer,
+) -> None:
+    shown = pages.module_of("docs/howto/migrate-from-kubernetes-asyncio-watch.md")
+    apiserver.faults.add(Fault(resource="pods", status=403, times=None))
+    async with cluster_of(apiserver) as cluster, asyncio.timeout(_WAIT_SECONDS):
+        with pytest.raises(CacheSyncTimeoutError, match="forbidden"):
+            ready = asyncio.get_running_loop().create_future()
+            await shown.follow_or_give_up(cluster, ready, give_up_after_seconds=3600.0)
+
+
+async def test_the_program_that_gives_up_does_so_after_a_time_without_the_server(
+    apiserver: APIServer,
+) -> None:
+    shown = pages.module_of("docs/howto/migrate-from-kubernetes-asyncio-watch.md")
+    async with cluster_of(apiserver) as cluster, asyncio.timeout(_WAIT_SECONDS):
+        ready = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(
+            shown.follow_or_give_up(cluster, ready, give_up_after_seconds=0.5)
+        )
+        await ready
+        await until(lambda: apiserver.open_watches)
+        apiserver.faults.add(Fault(resource="pods", status=500, times=None))
+        await asyncio.to_thread(apiserver.drop_connections)
+        with pytest.raises(TimeoutError, match=r"no pods for 0\.5 s"):
+            await task
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["theirs", "ours"])

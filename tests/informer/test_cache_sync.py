@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 import pyinformer
@@ -226,6 +227,75 @@ async def test_the_first_error_of_opaque_versions_names_the_option(apiserver: AP
             await factory.start()
             await pods.wait_for_cache_sync(timeout_seconds=100)
             assert [one.key for one in pods.lister.list()] == ["default/a"]
+
+
+def forbidden(resource: str) -> Fault:
+    """Refuse a resource until the test ends."""
+    return Fault(resource=resource, status=403, times=None, message="no rights here")
+
+
+@pytest.mark.parametrize("is_refused_before", [False, True], ids=["while-waiting", "before"])
+async def test_a_wait_that_fails_fast_ends_with_the_first_refusal(
+    apiserver: APIServer, is_refused_before: bool
+) -> None:
+    apiserver.faults.add(forbidden("pods"), Fault(resource="secrets", hang=True, times=None))
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        factory.informer("v1", "secrets")
+        pods = factory.informer("v1", "pods")
+        await factory.start()
+        if is_refused_before:
+            await until(lambda: pods.state == "forbidden")
+        async with asyncio.timeout(100):
+            with pytest.raises(CacheSyncTimeoutError, match=r"pods\.v1: forbidden.*no rights here"):
+                await factory.wait_for_cache_sync(timeout_seconds=3600, fail_fast=True)
+        assert pods.is_running
+        apiserver.faults.clear()
+        await pods.wait_for_cache_sync(timeout_seconds=100)  # the informer has not given up
+
+
+async def test_a_synced_cache_that_is_refused_later_ends_no_wait_for_the_others(
+    apiserver: APIServer,
+) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        pods = factory.informer("v1", "pods")
+        await factory.start()
+        await pods.wait_for_cache_sync(timeout_seconds=100, fail_fast=True)
+        apiserver.faults.add(Fault(resource="secrets", hang=True, times=None))
+        secrets = factory.informer("v1", "secrets")
+        await secrets.start()
+        waiting = asyncio.create_task(
+            factory.wait_for_cache_sync(timeout_seconds=100, fail_fast=True)
+        )
+        apiserver.faults.add(forbidden("pods"))
+        await asyncio.to_thread(apiserver.drop_connections)
+        await until(lambda: pods.state in {"forbidden", "polling"})
+        assert not waiting.done()
+        apiserver.faults.clear()
+        await waiting
+
+
+async def test_a_wait_that_fails_fast_is_cancelled_like_any_other(apiserver: APIServer) -> None:
+    apiserver.faults.add(Fault(resource="pods", hang=True))
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        pods = factory.informer("v1", "pods")
+        await factory.start()
+        with anyio.move_on_after(0.05) as scope:
+            await pods.wait_for_cache_sync(timeout_seconds=100, fail_fast=True)
+        assert scope.cancelled_caught
+        task = asyncio.create_task(pods.wait_for_cache_sync(timeout_seconds=100, fail_fast=True))
+        await until(lambda: apiserver.faults.held)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        apiserver.faults.clear()
+        await pods.wait_for_cache_sync(timeout_seconds=100)
+
+
+async def test_fail_fast_is_a_flag(apiserver: APIServer) -> None:
+    async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
+        await factory.start()
+        with pytest.raises(InvalidArgumentError, match="fail_fast"):
+            await factory.wait_for_cache_sync(fail_fast="403")  # type: ignore[arg-type]  # the point
 
 
 async def test_the_cancellation_of_one_waiter_affects_no_other(apiserver: APIServer) -> None:

@@ -275,7 +275,9 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             It never waits.
         """
 
-    async def wait_for_cache_sync(self, *, timeout_seconds: float = 30.0) -> None:
+    async def wait_for_cache_sync(
+        self, *, timeout_seconds: float = 30.0, fail_fast: bool = False
+    ) -> None:
         """Return at once: the cache is complete.
 
         Cancellation:
