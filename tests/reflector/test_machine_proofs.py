@@ -150,11 +150,11 @@ def test_a_server_that_cannot_be_reached_is_asked_again_under_backoff() -> None:
 
 
 def test_the_error_of_a_proof_says_what_was_asked() -> None:
-    """It asks about every resource of the cluster: its error names another one."""
+    """It reads other resources of the cluster, whose addresses would look like a mix-up."""
     bench = Bench().watching()
     bench.step(WatchSilent(75.0))
-    bench.step(ProofFailed(LOST))
-    told = f"whether the server kept its history is not known: {LOST}"
+    bench.step(ProofFailed(TransportError("https://server:6443/api/v1/secrets", "it is away")))
+    told = "whether the server kept its history is not known: https://server:6443: it is away"
     assert bench.machine.error_text == bench.machine.reason == told
 
     bench.step(Woke())

@@ -120,16 +120,21 @@ class ReflectorMachine:
 
     @property
     def error_text(self) -> str:
-        """The last error for people; it names a proof, which reads other resources as well."""
+        """The last error for people.
+
+        A proof reads other resources as well, so its error names the server alone: the address of
+        another resource in the message about this one would look like a mix-up.
+        """
         error = self.last_error
         if error is None:
             return ""
-        during = (
-            "whether the server kept its history is not known: "
-            if error is self._proof_error
-            else ""
-        )
-        return f"{during}{error}"
+        if error is not self._proof_error:
+            return str(error)
+        found = str(error)
+        if isinstance(error, TransportError):
+            server = "/".join(error.url.split("/", 3)[:3])  # https://host:port
+            found = f"{server}: {error.reason}"
+        return f"whether the server kept its history is not known: {found}"
 
     @property
     def relist_requested(self) -> bool:
