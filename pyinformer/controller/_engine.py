@@ -27,6 +27,7 @@ from pyinformer.controller._metrics import (
     is_panic,
     unique_label,
 )
+from pyinformer.controller._outage_log import outage_of, outages
 from pyinformer.controller._outcomes import Outcome, Outcomes, only_cause, shown_error
 from pyinformer.controller._reconcile_spans import ReconcileSpans
 from pyinformer.controller._request_queue import RequestQueue
@@ -43,7 +44,7 @@ from pyinformer.errors import (
 from pyinformer.informer import wait_for_cache_sync
 from pyinformer.metrics import NO_METRICS, Metrics, MetricsScope, MetricsSource, Sample, fenced
 from pyinformer.sources import OwnedSource, Reason, request_text
-from pyinformer.tasks import UserTasks, place_of, trace_text
+from pyinformer.tasks import UserTasks, place_of, repeats_text, trace_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -160,7 +161,7 @@ class Engine(Generic[V]):
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._postponed = self._dropped_held = 0
         self._failure_lines = TokenBucket(per_second=_LINES_PER_SECOND, burst=_LINES_AT_ONCE)
-        self._unlogged_failures = 0
+        self._unlogged_failures = self._unlogged_outage = 0
         self._last_error: str | None = None
         self._now: Callable[[], float] = float
 
@@ -390,6 +391,8 @@ class Engine(Generic[V]):
         """Decide what follows from the end of a reconcile; count it and log it."""
         if ended is None or isinstance(ended, Result):
             outcome = self._outcomes.succeeded(request, ended)
+            if self._unlogged_outage:
+                self._log_recovery(now)
             if _log.isEnabledFor(logging.DEBUG):
                 _log.debug(
                     "controller %s: reconciled %s: %s; reasons: %s",
@@ -432,6 +435,13 @@ class Engine(Generic[V]):
         self._last_error = f"{shown_error(only_cause(error))} {place_of(error)}"
         if not _log.isEnabledFor(level_of(error)):
             return
+        repeats, outage = "", outage_of(error)
+        if outage:
+            unlogged_of_all = outages().due_kind(outage, now)
+            if unlogged_of_all is None:
+                self._unlogged_outage += 1
+                return
+            repeats = f"; further failures like this one are counted{repeats_text(unlogged_of_all)}"
         if self._failure_lines.reserve(now) > 0:
             self._failure_lines.give_back()
             self._unlogged_failures += 1
@@ -440,15 +450,23 @@ class Engine(Generic[V]):
         shown = self.options.log_exceptions
         _log.log(
             level_of(error),
-            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s%s%s",
+            "controller %s: the reconcile of %s failed: %s; %s; reasons: %s%s%s%s",
             self.name,
             outcome.request,
             text_of(error, shown),
             outlook_of(outcome),
             _reasons(outcome.request),
+            repeats,
             f"; {unlogged} failures since the last such line are not logged" if unlogged else "",
             Lines(f"\n{trace_text(error)}" if shown == "full" and not is_expected(error) else ""),
         )
+
+    def _log_recovery(self, now: float) -> None:
+        """Log the number of failures that an outage has caused, at most once a minute."""
+        if outages().due_kind(f"the end for {self.name}", now) is not None:
+            unlogged, self._unlogged_outage = self._unlogged_outage, 0
+            text = "controller %s: reconciles succeed again; %d failures of the outage were counted"
+            _log.info(text, self.name, unlogged)
 
     def _measure(self) -> None:
         """Register all metrics of the controller, so that each is shown before it first changes."""

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import random
+import re
 import threading
 from collections import Counter
 from itertools import pairwise
@@ -18,6 +19,9 @@ from pyinformer.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     LifecycleError,
+    RequestTimeoutError,
+    TransportError,
+    status_error_class,
 )
 from tests.controller.running import Calls, Said, options, running
 from tests.virtual_time import elapse
@@ -743,6 +747,91 @@ async def test_failures_of_any_number_of_keys_do_not_fill_the_log(
     assert len(lines) == 1_001
     assert "the reconcile of default/b failed" in lines[-1]
     assert lines[-1].endswith("; 501 failures since the last such line are not logged")
+
+
+def lost(server: str = "https://a:6443", path: str = "/api/v1/pods") -> TransportError:
+    """Return the error of a request to a server that is away."""
+    return TransportError(f"{server}{path}", "refused", is_unreachable=True)
+
+
+def failed_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the lines about failed reconciles."""
+    return [text for text in caplog.messages if " failed: " in text]
+
+
+async def test_an_outage_is_one_line_a_minute_for_all_controllers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever the number of keys, and whichever URLs they needed; the rest is counted."""
+    away = True
+
+    async def reconcile(request: Request, obj: object) -> None:
+        if away:
+            raise lost(path=f"/api/v1/namespaces/default/pods/{request.name}")
+
+    caplog.set_level(logging.INFO)
+    async with running(reconcile) as (_, said), running(reconcile) as (_, other):
+        for number in range(50):
+            said.say(f"default/a{number}")
+            other.say(f"default/a{number}")
+        await elapse(14.0)
+        assert len(failed_lines(caplog)) == 1
+        await elapse(130.0)
+        first, *later = failed_lines(caplog)
+        assert 1 <= len(later) <= 3
+        assert "failure 1, retry in" in first
+        assert first.endswith("further failures like this one are counted")
+        assert re.search(r"; \d\d+ more of this kind since the last such line$", later[0])
+        away = False
+        await elapse(2000.0)
+    again = [text for text in caplog.messages if "reconciles succeed again" in text]
+    assert 1 <= len(again) <= 4
+    assert re.search(r"; \d+ failures of the outage were counted$", again[0])
+
+
+async def test_each_cause_of_an_outage_has_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    errors = {
+        "a": lost(),
+        "b": lost("https://b:6443"),
+        "c": RequestTimeoutError("https://a:6443/x", "no answer", waited_seconds=30.0),
+        "d": status_error_class(503)(status=503),
+        "e": status_error_class(504)(status=504),
+        "f": lost(path="/apis"),
+        "g": ExceptionGroup("of a task group", [lost()]),
+    }
+
+    async def reconcile(request: Request, obj: object) -> None:
+        raise errors[request.name]
+
+    async with running(reconcile) as (_, said):
+        for name in errors:
+            said.say(f"default/{name}")
+        await elapse(0.5)
+    found = {line.split(" failed")[0][-1] for line in failed_lines(caplog)}
+    assert found == {"a", "b", "c", "d", "e"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(status_error_class(429)(status=429, causes=["DisruptionBudget"]), id="budget"),
+        pytest.param(status_error_class(422)(status=422), id="invalid"),
+        pytest.param(status_error_class(500)(status=500), id="a-webhook-that-fails"),
+        pytest.param(ValueError("no zone"), id="its-own"),
+    ],
+)
+async def test_failures_about_single_objects_have_a_line_each(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def reconcile(request: Request, obj: object) -> None:
+        raise error
+
+    async with running(reconcile) as (controller, said):
+        for number in range(5):
+            said.say(f"default/a{number}")
+        await elapse(0.5)
+        failures = controller.status().outcomes["error"]
+    assert len(failed_lines(caplog)) == failures >= 5
 
 
 async def test_error_texts_are_logged_if_configured(
