@@ -482,6 +482,7 @@ _VALUES: dict[str, object] = {
     "int": 500,
     "bool | None": None,
     "Sequence[FieldConflict]": [],
+    "Sequence[RefusalCause]": [],
 }
 
 
