@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
+_MAX_SECONDS: Final = 1e10  # three centuries: a replay passes each day of it
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _not_json = re.compile(rb'\{"t":(\d+\.\d+),"of":(\d+),"line":(.*)\}', re.DOTALL).fullmatch
 
@@ -90,13 +91,17 @@ def _header(path: Path, line: bytes) -> Header:
 def _entries(path: Path, lines: list[bytes]) -> Iterator[Entry]:
     for number, line in enumerate(lines, 2):
         try:
-            yield _decode_entry(line)
+            entry = _decode_entry(line)
         except _UNREADABLE as error:
             found = _not_json(line)
             if found is None:
                 reason = f"the entry cannot be read: {error}"
                 raise RecordingFormatError(str(path), number, reason) from error
-            yield Entry(at_seconds=float(found[1]), of=int(found[2]), line=Raw(found[3]))
+            entry = Entry(at_seconds=float(found[1]), of=int(found[2]), line=Raw(found[3]))
+        if not 0 <= entry.at_seconds <= _MAX_SECONDS:
+            reason = f"t must be 0 to {_MAX_SECONDS:.0e} s, got {entry.at_seconds:g}"
+            raise RecordingFormatError(str(path), number, reason)
+        yield entry
 
 
 def _problems(entries: tuple[Entry, ...], rest: bytes) -> Iterator[str]:

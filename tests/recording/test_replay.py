@@ -239,6 +239,35 @@ def test_a_request_that_was_not_recorded_is_named(tmp_path: Path) -> None:
     assert "pods" in caught.value.request
 
 
+@pytest.mark.parametrize("seconds", [1e7, 1e8, 1e9, 1e10])
+def test_a_replay_ends_whatever_time_the_recording_has(tmp_path: Path, seconds: float) -> None:
+    """The rounding of such times must not keep a timer from being called."""
+    handler = Calls()
+    with replay(_ending_at(tmp_path, seconds)) as played:
+        played.informer().add_event_handler(handler)
+        played.run()
+        assert played.duration_seconds == pytest.approx(seconds)
+    assert [call.key for call in handler.calls[:2]] == ["default/api", "default/web"]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 1e11, 1e300])
+def test_a_time_that_no_recording_has_is_refused_with_its_line(
+    tmp_path: Path, seconds: float
+) -> None:
+    path = _ending_at(tmp_path, seconds)
+    with pytest.raises(RecordingFormatError, match=r"t must be 0 to 1e\+10 s, got") as caught:
+        replay(path)
+    assert caught.value.line == len(path.read_bytes().splitlines())
+
+
+def _ending_at(folder: Path, seconds: float) -> Path:
+    *lines, last = VERSION_1.read_bytes().splitlines()
+    end = msgspec.json.encode({**msgspec.json.decode(last), "t": seconds})
+    path = folder / "long.jsonl"
+    path.write_bytes(b"\n".join([*lines, end, b""]))
+    return path
+
+
 def _elsewhere(entry: dict[str, Any]) -> dict[str, Any]:
     path = "/api/v1/namespaces/other/pods"
     return {**entry, "path": path} if "path" in entry else entry

@@ -8,12 +8,14 @@ never jumps while a thread works for the loop, which would expire every deadline
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar, TypeVarTuple, final
 
+_NANOSECOND = 1e-9
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
@@ -48,6 +50,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the virtual time in seconds."""
         return self._clock.now
+
+    @property
+    def _clock_resolution(self) -> float:
+        """How early asyncio may call a timer.
+
+        It is a nanosecond, which is lost in the rounding of times after half a year: a timer whose
+        time has come would never be called, and the clock would stand still.
+        """
+        return max(_NANOSECOND, 2 * math.ulp(self._clock.now))
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, seconds: float) -> None:
+        """Ignore the resolution of the real clock."""
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
