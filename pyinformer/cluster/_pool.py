@@ -36,7 +36,7 @@ from pyinformer.cluster._pooled_cluster import (
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.metrics import NO_METRICS, Metrics, Sample, fenced
-from pyinformer.tasks import Host, LoopOwner, Startable, ends_task
+from pyinformer.tasks import Host, LoopOwner, Startable, ends_task, run_shielded
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -420,17 +420,21 @@ class ClusterPool(Startable, Generic[_T]):
         """
         self._loop.check(may_be_closed=True)
         self._is_closed = True
-        members = tuple(self._members.values())
-        for member in members:
+        for member in self._members.values():
             member.end_nowait(self._now())
+        await run_shielded("the close of a ClusterPool", self._close())
+
+    async def _close(self) -> None:
         seconds = self._options.close_timeout_seconds + _READY_GRACE_SECONDS
-        with anyio.move_on_after(seconds, shield=True):
-            for member in members:
+        with anyio.move_on_after(seconds):
+            for member in tuple(self._members.values()):
                 while member.state == "closing":
                     await member.changed.wait()
-        await self._host.aclose()
-        self._metrics_scope.close()
-        self._members.clear()
+        try:
+            await self._host.aclose()
+        finally:
+            self._metrics_scope.close()
+            self._members.clear()
 
     def __repr__(self) -> str:
         return f"<ClusterPool of {len(self._members)} clusters>"

@@ -19,7 +19,14 @@ from pyinformer.controller._signals import on_stop_signal
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.informer import core_of
 from pyinformer.metrics import NO_METRICS
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, Host, LoopOwner, Watchdog, on_sigusr1
+from pyinformer.tasks import (
+    DEFAULT_GRACE_SECONDS,
+    Host,
+    LoopOwner,
+    Watchdog,
+    on_sigusr1,
+    run_shielded,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -291,8 +298,7 @@ class Lifecycle:
                 raise self._crash
         finally:
             group.cancel_scope.cancel()  # the sources
-            with anyio.CancelScope(shield=True):
-                await self._close()
+            await run_shielded(f"the close of {self._name}", self._close())
 
     async def _open(self, group: TaskGroup) -> None:
         await self._start_caches(self._engines, self._factories)

@@ -52,6 +52,7 @@ from pyinformer.tasks import (
     LoopOwner,
     SignalListener,
     Watchdog,
+    run_shielded,
 )
 
 if TYPE_CHECKING:
@@ -520,8 +521,7 @@ class SharedInformerFactory(Closable):
         try:
             await anyio.sleep_forever()
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._close_informers()
+            await run_shielded("the close of a factory", self._close_informers())
 
     async def _close_informers(self) -> None:
         crashes: list[InformerError] = []

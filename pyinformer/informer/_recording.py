@@ -34,7 +34,7 @@ from pyinformer.recording import (
     Tap,
 )
 from pyinformer.reflector import ReflectorOptions
-from pyinformer.tasks import wait_shielded
+from pyinformer.tasks import run_shielded, wait_shielded
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
@@ -109,8 +109,8 @@ class Recording:
         self._began_at = wall_time()
         self._core.on_caches_changed = self._on_caches_changed
         try:
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self._recorder.create)
+            creating = to_thread.run_sync(self._recorder.create)
+            await run_shielded("the start of a recording", creating)
             self._recorder.begin_recording()
             self._on_caches_changed()
             await anyio.lowlevel.checkpoint_if_cancelled()

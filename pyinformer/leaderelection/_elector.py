@@ -58,6 +58,7 @@ from pyinformer.tasks import (
     check_callable,
     ends_task,
     error_text,
+    run_shielded,
 )
 from pyinformer.transport import CURRENT_GUARD, NetworkConnection
 
@@ -415,8 +416,7 @@ class _Run:
             task_status.started()
             await self._wait_ended()
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._close(host)
+            await run_shielded(f"the close of the elector of {self.lease}", self._close(host))
         if self._failure is not None:
             raise self._failure
 

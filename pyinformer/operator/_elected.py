@@ -23,7 +23,7 @@ from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, ca
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS, RecentDeletions
 from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import Host, Startable, Watchdog
+from pyinformer.tasks import Host, Startable, Watchdog, run_shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -293,9 +293,10 @@ class ElectedControllers(Startable):
             self._join_soon()
             await group.wait_ended()
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._close(group)
-            take_back()
+            try:
+                await run_shielded("the close of a leader's controllers", self._close(group))
+            finally:
+                take_back()
 
     async def _close(self, group: ControllerGroup) -> None:
         try:

@@ -23,6 +23,7 @@ from pyinformer.tasks._user_tasks import (
     UserTask,
     UserTasks,
     ends_task,
+    run_shielded,
     wait_shielded,
 )
 from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
@@ -60,6 +61,7 @@ __all__ = [
     "released_time",
     "repeats_text",
     "run_in_daemon",
+    "run_shielded",
     "spread",
     "trace_text",
     "wait_shielded",

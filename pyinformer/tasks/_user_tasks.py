@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import anyio
 
@@ -20,6 +20,7 @@ from pyinformer.tasks._failures import error_text
 
 _log = get_logger(__name__)
 
+_T = TypeVar("_T")
 DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s for everything
 
 
@@ -222,7 +223,7 @@ def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
     return isinstance(error, ENDS_PROGRAM)
 
 
-async def wait_shielded(task: asyncio.Future[None], timeout_seconds: float) -> None:
+async def wait_shielded(task: asyncio.Future[Any], timeout_seconds: float) -> None:
     """Wait for a task's end, even if the caller is cancelled meanwhile, by anyio or by asyncio.
 
     Args:
@@ -246,3 +247,36 @@ async def wait_shielded(task: asyncio.Future[None], timeout_seconds: float) -> N
                 cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+async def run_shielded(name: str, coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine to its end, even if the caller is cancelled, by anyio or by asyncio.
+
+    A shielded scope of anyio is not enough: `asyncio.timeout`, `asyncio.run` and `Task.cancel`
+    cancel the task itself, and interrupt what it awaits. So the coroutine has a task of its own.
+
+    Args:
+        name: what it does, for the task and the log.
+        coroutine: what has to end, such as a close; it must be bounded in time.
+
+    Raises:
+        asyncio.CancelledError: the caller was cancelled meanwhile; raised at the end. An error of
+            the coroutine is logged then.
+
+    Cancellation:
+        Takes effect when the coroutine has ended.
+    """
+    task = asyncio.create_task(coroutine, name=f"pyinformer {name}")
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as interruption:
+                cancelled = interruption
+    if cancelled is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.error("%s failed, and was cancelled: %s", name, error_text(error))
+        raise cancelled
+    return task.result()

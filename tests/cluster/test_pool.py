@@ -382,6 +382,39 @@ async def test_closing_the_pool_closes_all_clusters_and_wakes_waiters() -> None:
     assert sorted(openings.closed) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("how", ["cancel", "cancel-twice", "timeout", "anyio"])
+async def test_a_close_that_is_cancelled_closes_everything_first(how: str) -> None:
+    """`asyncio` cancels the task itself, which a shielded scope of anyio does not prevent."""
+    openings = Openings()
+    openings.closing_seconds = 2.0
+    pool = ClusterPool(openings, connect=connect, options=OPTIONS, rng=Longest())
+    await pool.start()
+    for name in ("a", "b"):
+        await pool.get(name)
+
+    async def close() -> None:
+        if how == "timeout":
+            async with asyncio.timeout(1.0):
+                await pool.aclose()
+        elif how == "anyio":
+            with anyio.fail_after(1.0):
+                await pool.aclose()
+        else:
+            await pool.aclose()
+
+    task = asyncio.create_task(close())
+    for _ in range({"cancel": 1, "cancel-twice": 2}.get(how, 0)):
+        await settle()
+        task.cancel()
+    await asyncio.wait((task,))
+    assert now() == pytest.approx(2.0)
+    if how != "anyio":  # whose cancellation takes effect at the next await
+        assert task.cancelled() or isinstance(task.exception(), TimeoutError)
+    assert sorted(openings.closed) == ["a", "b"]
+    assert pool.status() == ()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_before_the_start_waiting_raises_at_once() -> None:
     pool = ClusterPool(Openings(), connect=connect)
     with pytest.raises(LifecycleError, match="start it first"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from pyinformer.tasks import run_shielded
 from pyinformer.tasks._user_tasks import UserTask, UserTasks
 from tests.virtual_time import elapse
 from tests.waiting import now, settle
@@ -260,3 +261,52 @@ async def test_a_task_that_ignores_cancellation_can_be_abandoned(awaits_at_its_e
     assert task.done
     assert not tasks.abandoned
     assert (told, crashes) == (["cancelled", "ends"], [])
+
+
+async def test_a_shielded_coroutine_returns_and_raises_as_if_it_were_awaited() -> None:
+    async def returns() -> int:
+        await elapse(1)
+        return 5
+
+    async def fails() -> None:
+        raise ValueError("mine")
+
+    assert await run_shielded("it", returns()) == 5
+    with pytest.raises(ValueError, match="mine"):
+        await run_shielded("it", fails())
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("how", ["asyncio", "anyio"])
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_shielded_coroutine_ends_before_its_caller_is_cancelled(
+    caplog: pytest.LogCaptureFixture, how: str, times: int, *, fails: bool
+) -> None:
+    ended: list[float] = []
+
+    async def close() -> None:
+        await elapse(5)
+        ended.append(now())
+        if fails:
+            raise ValueError("mine")
+
+    scope = anyio.CancelScope()
+
+    async def call() -> None:
+        with scope:
+            await run_shielded("the close of it", close())
+        ended.append(-1.0)
+
+    task = asyncio.create_task(call())
+    for _ in range(times):
+        await elapse(1)
+        if how == "asyncio":
+            task.cancel()
+        else:
+            scope.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled() == (how == "asyncio")
+    assert ended == ([5.0] if how == "asyncio" else [5.0, -1.0]) or (how, fails) == ("anyio", True)
+    assert ("the close of it failed, and was cancelled: ValueError" in caplog.text) == (
+        fails and how == "asyncio"
+    )

@@ -14,7 +14,7 @@ import anyio
 from pyinformer.apimachinery import Event, KubeObject, V, View, check_seconds
 from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, Turn, UserTasks
+from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, Turn, UserTasks, run_shielded
 from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
@@ -201,11 +201,13 @@ class SharedProcessor(Generic[V]):
             return
         self._is_closed = True
         self._group = None
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as closing:
-                for listener in self._listeners:
-                    closing.start_soon(listener.aclose, grace_seconds)
-                closing.start_soon(self._tasks.stop, grace_seconds)  # of handlers removed before
+        await run_shielded("the close of handlers", self._close(grace_seconds))
+
+    async def _close(self, grace_seconds: float) -> None:
+        async with anyio.create_task_group() as closing:
+            for listener in self._listeners:
+                closing.start_soon(listener.aclose, grace_seconds)
+            closing.start_soon(self._tasks.stop, grace_seconds)  # of handlers removed before
 
     def end_streams_nowait(self, error: InformerError | None = None) -> None:
         """End every stream after what is buffered.

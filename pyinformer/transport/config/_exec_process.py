@@ -18,10 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-import anyio
-
 from pyinformer.errors import ConfigurationError
-from pyinformer.tasks import run_in_daemon
+from pyinformer.tasks import run_in_daemon, wait_shielded
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
 from pyinformer.transport.config._reasons import reason_of
 
@@ -89,8 +87,7 @@ async def _printed(
     finally:
         if not ended.done():
             _kill(process, group=group)
-            with anyio.move_on_after(_KILL_SECONDS, shield=True):
-                await asyncio.wait((ended,))
+            await wait_shielded(ended, _KILL_SECONDS)
     return False, ended.result()
 
 

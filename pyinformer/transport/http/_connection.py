@@ -28,7 +28,7 @@ from pyinformer.errors import (
     RequestTimeoutError,
     TransportError,
 )
-from pyinformer.tasks import LoopOwner
+from pyinformer.tasks import LoopOwner, run_shielded
 from pyinformer.tracing import CURRENT_REQUEST, RequestSpan
 from pyinformer.transport._status import NO_SERVER_BEHIND
 from pyinformer.transport.config import (
@@ -394,7 +394,10 @@ class Connection:
         for body in tuple(self._bodies):
             if isinstance(body, AiohttpBody):  # its reader would not notice the end of the session
                 body.close()
-        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+        await run_shielded(f"the close of connections to {self._server}", self._close(sessions))
+
+    async def _close(self, sessions: Sequence[aiohttp.ClientSession]) -> None:
+        with anyio.move_on_after(_CLOSE_SECONDS):
             for session in sessions:
                 await session.close()
             if self._watches:
