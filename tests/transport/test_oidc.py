@@ -91,7 +91,9 @@ class Provider:
         """Return the next tokens."""
         self.renewals += 1
         number = self.renewals
-        return {"id_token": token(f"new{number}"), "refresh_token": f"refresh-{number}-value"}
+        known = {"access_token": "unused", "token_type": "Bearer", "expires_in": 300}
+        new = {"id_token": token(f"new{number}"), "refresh_token": f"refresh-{number}-value"}
+        return {**known, **new}
 
 
 @asynccontextmanager
@@ -135,7 +137,7 @@ def write(path: Path, issuer: str, **config: str | None) -> Path:
                 "current-context: prod",
                 "users:",
                 "  - name: other",
-                "    user: {token: y}",
+                "    user: {token: other}",
                 "  - name: jane",
                 "    user:",
                 "      auth-provider:",
@@ -153,9 +155,8 @@ def write(path: Path, issuer: str, **config: str | None) -> Path:
 
 def written(path: Path) -> dict[str, str]:
     """Return the configuration of the provider that a kubeconfig holds."""
-    found: dict[str, str] = yaml.safe_load(path.read_text())["users"][1]["user"]["auth-provider"][
-        "config"
-    ]
+    users = {one["name"]: one["user"] for one in yaml.safe_load(path.read_text())["users"]}
+    found: dict[str, str] = users["jane"]["auth-provider"]["config"]
     return found
 
 
