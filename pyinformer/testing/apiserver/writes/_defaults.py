@@ -105,6 +105,9 @@ def refill(resource: ResourceType, body: JSONObject, before: JSONObject) -> None
         _pod(body)
         body["spec"] = dict(body.get("spec") or {})
         _workload_defaults.tolerate(body["spec"])
+        quality = (before.get("status") or {}).get("qosClass")
+        if quality is not None:  # no writer of the status changes it
+            body["status"] = {**body["status"], "qosClass": quality}
     elif resource.qualified_name == "daemonsets.apps":
         old = (before["metadata"].get("annotations") or {}).get(_TEMPLATES)
         if old is not None:
