@@ -931,7 +931,8 @@ class RetryAfter(InformerError):  # noqa: N818 - what it says, as the HTTP heade
     """
 
     def __init__(self, retry_after_seconds: float, reason: str = "") -> None:
-        if not 0 <= retry_after_seconds < math.inf:
+        is_number = isinstance(retry_after_seconds, int | float)
+        if not is_number or not 0 <= retry_after_seconds < math.inf:
             reason = f"must be seconds >= 0, got {retry_after_seconds!r}"
             raise InvalidArgumentError("retry_after_seconds", reason)
         self.retry_after_seconds = retry_after_seconds

@@ -1,7 +1,16 @@
 """Objects, keys, selectors, resource versions, errors: what all other folders use. No I/O."""
 
 from pyinformer.apimachinery._backoff import ExponentialBackoff
-from pyinformer.apimachinery._checks import check_choice, check_flag, check_integer, check_seconds
+from pyinformer.apimachinery._checks import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_iterable,
+    check_number,
+    check_seconds,
+    check_text,
+    check_type,
+)
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
 from pyinformer.apimachinery._compact import CompactObject
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
@@ -124,9 +133,13 @@ __all__ = [
     "check_compressor",
     "check_flag",
     "check_integer",
+    "check_iterable",
     "check_model",
+    "check_number",
     "check_role_name",
     "check_seconds",
+    "check_text",
+    "check_type",
     "check_view",
     "compare_resource_versions",
     "complaint_of",

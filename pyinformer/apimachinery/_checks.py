@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,3 +61,55 @@ def check_flag(name: str, value: object) -> None:
     """
     if not isinstance(value, bool):
         raise InvalidArgumentError(name, f"must be True or False, got {value!r}")
+
+
+def check_number(name: str, value: object) -> None:
+    """Refuse a setting that is not a number.
+
+    Raises:
+        InvalidArgumentError: naming the setting.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidArgumentError(name, f"must be a number, got {value!r}")
+
+
+def check_type(name: str, value: object, kind: type, *, shown: str = "") -> None:
+    """Refuse an argument that is not an instance of a class.
+
+    Args:
+        name: the argument.
+        value: its value.
+        kind: the class.
+        shown: what it must be, in words; empty for the name of the class.
+
+    Raises:
+        InvalidTypeError: naming the argument.
+    """
+    if not isinstance(value, kind):
+        given = value.__name__ if isinstance(value, type) else type(value).__name__
+        what = "the class " if isinstance(value, type) else ""
+        raise InvalidTypeError(name, f"must be {shown or f'a {kind.__name__}'}, got {what}{given}")
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse an argument that is not a text.
+
+    Raises:
+        InvalidTypeError: naming the argument.
+    """
+    check_type(name, value, str, shown="a text")
+
+
+def check_iterable(name: str, value: object, *, shown: str) -> None:
+    """Refuse an argument that is a text, or of which no items can be read.
+
+    Args:
+        name: the argument.
+        value: its value.
+        shown: what it must be, in words.
+
+    Raises:
+        InvalidTypeError: naming the argument.
+    """
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__") or isinstance(value, type):
+        raise InvalidTypeError(name, f"must be {shown}, got {type(value).__name__}")

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final, Protocol, TypeAlias, final, runtime_checkable
 
 from pyinformer._printable import printable
+from pyinformer.apimachinery._checks import check_iterable
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.apimachinery._paths import parse_path
 from pyinformer.errors import InvalidTypeError
@@ -132,6 +133,7 @@ def diff(
         InvalidArgumentError: a path in `ignore` cannot be read.
         InvalidTypeError: one of the two is neither an object nor a dict.
     """
+    check_iterable("ignore", ignore, shown="a sequence of paths")
     ignored: frozenset[Path] = frozenset(map(parse_path, ignore))
     return tuple(_changes(_as_dict("old", old), _as_dict("new", new), ignored))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, overload
 
 import msgspec
 
+from pyinformer.apimachinery._checks import check_text
 from pyinformer.apimachinery._diff import ABSENT, Change, HasDict
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 
@@ -64,6 +65,7 @@ def redacted(obj: HasDict | JSONValue, *, kind: str = "") -> JSONValue:
     Raises:
         InvalidObjectError: the body of an object cannot be decoded.
     """
+    check_text("kind", kind)
     return _hidden(obj.to_dict() if isinstance(obj, HasDict) else obj, kind, _without_values)
 
 

@@ -7,7 +7,7 @@ the server (that it refuses watch-lists, for example). Nothing is opened before 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar, final, overload
@@ -21,6 +21,9 @@ from pyinformer.apimachinery import (
     Selector,
     View,
     check_integer,
+    check_iterable,
+    check_text,
+    check_type,
     decode_model,
 )
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
@@ -72,7 +75,9 @@ from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, W
 from pyinformer.tasks import Closable
 from pyinformer.transport import (
     APIResource,
+    ClusterConfig,
     Connection,
+    ConnectionOptions,
     ConnectionProtocol,
     ListWatch,
     RequestMetrics,
@@ -82,7 +87,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyinformer.tracing import Tracing
-    from pyinformer.transport import ClusterConfig, ConnectionOptions, OnWarning, Query
+    from pyinformer.transport import OnWarning, Query
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 """What happens to the objects that a deleted one owns."""
@@ -169,6 +174,14 @@ class Cluster(Closable):
         field_manager: str | None = None,
         on_warning: OnWarning | None = None,
     ) -> None:
+        check_type("config", config, ClusterConfig)
+        for argument, value, kind in (
+            ("options", options, ConnectionOptions),
+            ("write_options", write_options, WriteOptions),
+            ("request_budget_options", request_budget_options, RequestBudgetOptions),
+        ):
+            if value is not None:
+                check_type(argument, value, kind)
         self.name: str = name
         self.field_manager: str | None = checked_field_manager(field_manager)
         """The owner of the fields that it writes, where a write does not name one."""
@@ -470,6 +483,7 @@ class Cluster(Closable):
         Raises:
             InvalidArgumentError: an argument is malformed.
         """
+        check_text("key", key)
         if "/" not in key:
             raise InvalidArgumentError("key", f"must be 'namespace/name', got {key!r}")
         check_integer("max_line_bytes", max_line_bytes)
@@ -521,6 +535,7 @@ class Cluster(Closable):
             the rate limit.
         """
         _check_request(method, path, content_type)
+        _check_query(query)
         if method == "DELETE":
             for name, value in query:
                 if name in _SELECTORS:
@@ -890,6 +905,7 @@ class Cluster(Closable):
         body, target = await self._desired(desired)
         if current is None:
             return await self._apply(body, target, manager, force=force)
+        check_type("current", current, KubeObject)
         if current.key != target.key or current.gvk != target.api.gvk:
             raise InvalidArgumentError("current", f"{current!r} is not {target.key!r}")
         applied, identity = self._applied, ApplyKey(target.resource, target.key, manager)
@@ -1271,6 +1287,8 @@ def _check_request(method: str, path: str, content_type: str) -> None:
         InvalidArgumentError: its method or its path is not one that a server serves, or the format
             cannot be the value of a header.
     """
+    check_text("path", path)
+    check_text("content_type", content_type)
     if method not in _METHODS:
         raise InvalidArgumentError(
             "method", f"must be one of {', '.join(_METHODS)}, got {method!r}"
@@ -1297,6 +1315,21 @@ def _check_patched_status(api: APIResource) -> None:
             " stored"
         )
         raise InvalidArgumentError("edited", reason)
+
+
+def _check_query(query: Query) -> None:
+    """Refuse a query that is not pairs of texts.
+
+    Raises:
+        InvalidTypeError: it is not.
+    """
+    shown = "pairs of names and values, which are texts"
+    if isinstance(query, Mapping):
+        raise InvalidTypeError("query", f"must be {shown}: pass tuple(query.items())")
+    check_iterable("query", query, shown=shown)
+    for pair in query:
+        if not (isinstance(pair, tuple | list) and [type(one) for one in pair] == [str, str]):
+            raise InvalidTypeError("query", f"must be {shown}, got {type(pair).__name__}")
 
 
 def _owned(body: JSONObject, target: Target) -> JSONObject:

@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 
+from pyinformer.apimachinery import check_iterable, check_text
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._throttled_requests import WriteOptions
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.metrics import NO_METRICS, Metrics
 from pyinformer.reflector import RequestBudgetOptions
 from pyinformer.tracing import Tracing
@@ -133,8 +134,11 @@ def _check_impersonation(user: str | None, groups: Sequence[str]) -> None:
         raise InvalidArgumentError(
             "impersonate_user", "must not be empty; pass None to disable impersonation"
         )
+    if user is not None:
+        check_text("impersonate_user", user)
     if isinstance(groups, str):
         raise InvalidArgumentError("impersonate_groups", f"must be a list of texts, got {groups!r}")
+    check_iterable("impersonate_groups", groups, shown="a sequence of texts")
     if groups and user is None:
         raise InvalidArgumentError("impersonate_groups", "need an impersonate_user")
 
@@ -155,6 +159,15 @@ async def _config_of(
     if config is not None:
         return config if isinstance(config, ClusterConfig) else config_from_client(config)
     if server is not None:
+        check_text("server", server)
         return ClusterConfig(server=server, source="server=")
+    if kubeconfig is not None and not isinstance(kubeconfig, str | PathLike):
+        cure = ""
+        if isinstance(kubeconfig, ClusterConfig):
+            cure = ": pass it as config="
+        elif hasattr(type(kubeconfig), "url"):  # a test server
+            cure = ": pass the URL of a server as server="
+        reason = f"must be a path, got {type(kubeconfig).__name__}{cure}"
+        raise InvalidTypeError("kubeconfig", reason)
     path = None if kubeconfig is None else fspath(kubeconfig)
     return await find_config(path, context=context, policy=policy, trust_env=trust_env)

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import GroupVersionResource, did_you_mean, near_names
+from pyinformer.apimachinery import GroupVersionResource, check_text, did_you_mean, near_names
 from pyinformer.cluster._catalogue import Catalogue, GroupVersions, merged, read_root
 from pyinformer.errors import (
     ForbiddenError,
@@ -138,6 +138,7 @@ class Discovery:
         Cancellation:
             Safe.
         """
+        check_text("name", name)
         if "/" in name:
             api_version, _, plural = name.rpartition("/")
             return (await self.resource(GroupVersionResource.of(api_version, plural)),)

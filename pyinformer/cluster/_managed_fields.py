@@ -18,6 +18,8 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
     KubeObject,
+    check_iterable,
+    check_text,
     decoder_of,
 )
 from pyinformer.cluster._field_manager import apply_manager_of, checked_field_manager
@@ -95,8 +97,11 @@ async def upgrade_managed_fields(
     Source:
         client-go util/csaupgrade/upgrade.go.
     """
-    if isinstance(managers, str):
-        raise InvalidTypeError("managers", f"must be a sequence of texts, got {managers!r}")
+    check_iterable("managers", managers, shown="a sequence of texts")
+    check_text("subresource", subresource)
+    if not hasattr(cluster, "discovery"):
+        reason = f"must be the Cluster of connect(), got {type(cluster).__name__}"
+        raise InvalidTypeError("cluster", reason)
     names = tuple(dict.fromkeys(filter(None, map(checked_field_manager, managers))))
     target = apply_manager_of(field_manager, cluster.field_manager)
     resource = GroupVersionResource.of(api_version, plural)

@@ -17,6 +17,7 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
     KubeObject,
+    check_text,
     object_key,
 )
 from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of
@@ -146,7 +147,7 @@ async def target_of(
     own = _text(metadata, "namespace")
     _quoted("metadata.name", name)
     given = own or namespace or ""
-    _quoted("namespace", given)
+    check_namespace(given)
     if api.namespaced != bool(given):
         api = await discovery.current(api)
     if api.namespaced and not given:
@@ -207,6 +208,8 @@ def check_namespace(namespace: str | None) -> None:
     Raises:
         InvalidArgumentError: it cannot be a name.
     """
+    if namespace is not None:
+        check_text("namespace", namespace)
     _quoted("namespace", namespace or "")
 
 
@@ -216,6 +219,7 @@ def check_subresource(subresource: str) -> None:
     Raises:
         InvalidArgumentError: it is not; the message has the call for it.
     """
+    check_text("subresource", subresource)
     reason = _NOT_OBJECTS.get(subresource)
     if reason is not None:
         raise InvalidArgumentError("subresource", f"{subresource!r} {reason}")
@@ -287,6 +291,7 @@ def object_path(resource: GroupVersionResource, key: str, subresource: str = "")
         InvalidArgumentError: the key is neither `namespace/name` nor `name`, or a part of it
             cannot be a name.
     """
+    check_text("key", key)
     namespace, slash, name = key.rpartition("/")
     if not name or "/" in namespace or bool(slash) != bool(namespace):
         raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")

@@ -24,6 +24,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     NotFoundError,
 )
+from pyinformer.tasks import check_callable
 
 if TYPE_CHECKING:
     from pyinformer.cluster._cluster import Cluster
@@ -76,6 +77,7 @@ async def retry_on_conflict(
     Source:
         client-go util/retry/util.go.
     """
+    check_callable(attempt, "attempt()", 0)
     check_integer("attempts", attempts)
     check_seconds("backoff_seconds", backoff_seconds)
     left = attempts
@@ -130,6 +132,7 @@ async def create_or_update(
     Source:
         controller-runtime pkg/controller/controllerutil, CreateOrPatch.
     """
+    _check_upsert(cluster, mutate)
     skeleton = body_of(desired, "desired")
     target = await target_of(cluster.discovery, skeleton)
     resource = target.resource
@@ -190,6 +193,14 @@ async def create_or_update(
             return await attempt()
 
     return await retry_on_conflict(attempt_again_if_created)
+
+
+def _check_upsert(cluster: object, mutate: object) -> None:
+    if not hasattr(cluster, "discovery"):
+        reason = f"must be the Cluster of connect(), got {type(cluster).__name__}"
+        raise InvalidTypeError("cluster", reason)
+    if mutate is not None:
+        check_callable(mutate, "mutate(dict)", 1)
 
 
 def _status_of(body: JSONObject) -> JSONObject:

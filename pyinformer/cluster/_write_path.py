@@ -16,6 +16,7 @@ from pyinformer.apimachinery import (
     JSONObject,
     KubeObject,
     check_choice,
+    check_integer,
 )
 from pyinformer.cluster._bodies import encode_body
 from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, is_released
@@ -369,7 +370,15 @@ def _carried_out(method: str, resource: GroupVersionResource) -> Iterator[None]:
 def delete_options(
     propagation: str | None, grace_period_seconds: int | None, *, dry_run: bool
 ) -> JSONObject:
-    """Return the DeleteOptions of a request; fields that are None are not sent."""
+    """Return the DeleteOptions of a request; fields that are None are not sent.
+
+    Raises:
+        InvalidArgumentError: a value cannot work.
+    """
+    if propagation is not None:
+        check_choice("propagation", propagation, ("Background", "Foreground", "Orphan"))
+    if grace_period_seconds is not None:
+        check_integer("grace_period_seconds", grace_period_seconds, least=0)
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, V, View, check_integer, check_seconds
+from pyinformer.apimachinery import Event, V, View, check_integer, check_seconds, check_type
 from pyinformer.cluster import state_of
 from pyinformer.controller._engine import Engine
 from pyinformer.controller._invoke import Invoker
@@ -105,6 +105,8 @@ class Controller(Startable, Generic[V]):
         self._clusters = Clusters()
         for informer in self._primaries:
             self._clusters.add(informer, "primary")
+        if options is not None:
+            check_type("options", options, ControllerOptions)
         self._options = options or ControllerOptions()
         if metrics is None:
             metrics = self._primaries[0].cluster.metrics if self._primaries else NO_METRICS

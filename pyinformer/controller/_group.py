@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
+from pyinformer.apimachinery import check_iterable
 from pyinformer.controller._lifecycle import Lifecycle
 from pyinformer.controller._status import ControllerGroupStatus
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.tasks import Startable
 
 if TYPE_CHECKING:
@@ -34,11 +35,17 @@ class ControllerGroup(Startable):
 
     Raises:
         InvalidArgumentError: two controllers have the same name.
+        InvalidTypeError: one of them is not a controller, or `factories` are none.
     """
 
     def __init__(
         self, *controllers: Controller[Any], factories: Sequence[SharedInformerFactory] = ()
     ) -> None:
+        for controller in controllers:
+            if not hasattr(controller, "engine"):
+                reason = f"must be Controllers, got {type(controller).__name__}"
+                raise InvalidTypeError("controllers", reason)
+        check_iterable("factories", factories, shown="a sequence of factories")
         names = [controller.name for controller in controllers]
         for name in names:
             if names.count(name) > 1:

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import final
 
-from pyinformer.apimachinery import check_flag, check_integer, check_seconds
+from pyinformer.apimachinery import check_flag, check_integer, check_number, check_seconds
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import LogExceptions, check_log_exceptions
 from pyinformer.workqueue import LOW_PRIORITY
@@ -118,6 +118,8 @@ class ControllerOptions:
                 f"must not be less than initial_backoff_seconds, got {self.max_backoff_seconds}"
             )
             raise InvalidArgumentError("max_backoff_seconds", reason)
+        for name in ("backoff_jitter_ratio", "noop_write_ratio", "noop_writes_per_second"):
+            check_number(name, getattr(self, name))
         if not 0 <= self.backoff_jitter_ratio <= 1:
             reason = f"must be between 0 and 1, got {self.backoff_jitter_ratio}"
             raise InvalidArgumentError("backoff_jitter_ratio", reason)

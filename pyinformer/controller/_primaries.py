@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import V
+from pyinformer.apimachinery import V, check_iterable
 from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
@@ -46,6 +46,8 @@ def listed(
         raise InvalidTypeError(
             "primary", f"must be a SharedInformer, as the `informer` of {single}"
         )
+    if not isinstance(primary, SharedInformer):
+        check_iterable("primary", primary, shown="a SharedInformer, or several")
     informers = (primary,) if isinstance(primary, SharedInformer) else tuple(primary)
     for informer in informers:
         if not isinstance(informer, SharedInformer):

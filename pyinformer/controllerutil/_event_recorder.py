@@ -27,6 +27,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     check_integer,
     check_seconds,
+    check_text,
     object_key,
 )
 from pyinformer.cluster import Cluster
@@ -118,6 +119,9 @@ class EventRecorder(Startable):
         wall_clock: Callable[[], float] = wall_time,
         rng: random.Random | None = None,
     ) -> None:
+        check_text("controller", controller)
+        if instance is not None:
+            check_text("instance", instance)
         if not _CONTROLLER.fullmatch(controller):
             reason = f"must be like 'db-operator' or 'acme.io/db-operator', got {controller!r}"
             raise InvalidArgumentError("controller", reason)

@@ -27,7 +27,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import claim_loop
-from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError, LifecycleError
+from pyinformer.errors import InformerError, InvalidArgumentError, LifecycleError
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import InformerCore, core_of
 from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
@@ -38,6 +38,7 @@ from pyinformer.informer._settings import (
     Scope,
     SharingKind,
     check_audit_period,
+    check_cluster,
     check_safeguards,
     check_same_settings,
 )
@@ -101,9 +102,7 @@ class SharedInformerFactory(Closable):
         check_seconds("grace_seconds", grace_seconds)
         check_audit_period(audit_period_seconds)
         check_safeguards(options, mutation_detector)
-        if not hasattr(cluster, "list_watch"):
-            reason = "must be the Cluster of `async with pyinformer.connect() as cluster`"
-            raise InvalidTypeError("cluster", f"{reason}, not {type(cluster).__name__}")
+        check_cluster(cluster)
         self._cluster = cluster
         self._options = options
         self._metrics = cluster.metrics if metrics is None else metrics

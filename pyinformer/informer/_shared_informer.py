@@ -35,6 +35,7 @@ from pyinformer.informer._settings import (
     QueueKind,
     Scope,
     SharingKind,
+    check_cluster,
     check_readable,
     check_safeguards,
     checked_namespaces,
@@ -138,6 +139,7 @@ class SharedInformer(Startable, Generic[V]):
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
         check_safeguards(options, mutation_detector)
+        check_cluster(cluster)
         scope = Scope.of(
             api_version,
             plural,

@@ -15,7 +15,15 @@ from typing import Any, Protocol, TypeVar, final, overload
 import typing_extensions
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, KubeObject, Selector, V, View
+from pyinformer.apimachinery import (
+    GroupVersionResource,
+    JSONObject,
+    KubeObject,
+    Selector,
+    V,
+    View,
+    check_type,
+)
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster, connect, state_of
 from pyinformer.controller import Controller, ControllerOptions, Result
@@ -135,6 +143,8 @@ class Operator:
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("name", f"must be a non-empty string, got {name!r}")
+        if leader_election is not None:
+            check_type("leader_election", leader_election, LeaderElection)
         if leader_election is not None and leader_election.name is None:
             leader_election = replace(leader_election, name=name)
         self.name: str = name

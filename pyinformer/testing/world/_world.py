@@ -16,7 +16,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import JSONObject, KubeObject, check_seconds, guess_plural
+from pyinformer.apimachinery import (
+    JSONObject,
+    KubeObject,
+    check_iterable,
+    check_seconds,
+    check_type,
+    guess_plural,
+)
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import SharedInformerFactory
@@ -96,6 +103,9 @@ class World(ObjectTestAPI):
         seed: int = 0,
         field_manager: str | None = None,
     ) -> None:
+        if beside is not None:
+            check_type("beside", beside, World)
+        check_type("seed", seed, int, shown="an integer")
         self._storage = Storage(window_size=_HISTORY, history_size=_HISTORY)
         self._registry = Registry()
         self._faults = FaultScript(seed)
@@ -137,6 +147,8 @@ class World(ObjectTestAPI):
     def _create_existing(self, objects: Iterable[JSONObject]) -> None:
         for name in _NAMESPACES:
             super().create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        if not isinstance(objects, str | bytes):
+            check_iterable("objects", objects, shown="a list of objects")
         for obj in (objects,) if isinstance(objects, str | dict) else objects:
             if not isinstance(obj, dict) or obj is objects:
                 found = type(obj).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
@@ -97,7 +98,8 @@ class ClusterConfig:
 
     def __post_init__(self) -> None:
         problem = (
-            _url_problem("server", self.server)
+            _type_problem(self)
+            or _url_problem("server", self.server)
             or (self.proxy_url and _url_problem("proxy", self.proxy_url))
             or _server_name_problem(self.tls_server_name)
             or _impersonation_problem(self)
@@ -205,8 +207,6 @@ def _server_name_problem(name: str | None) -> str:
 
 def _impersonation_problem(config: ClusterConfig) -> str:
     """Return why the impersonation settings cannot be used; empty if they can."""
-    if isinstance(config.impersonate_groups, str):  # would be one group for each letter
-        return "impersonate_groups must be a tuple of groups, got one text"
     if not config.impersonate_user and impersonation_headers(config):
         return "impersonate_groups, _uid and _extra need impersonate_user"
     if not all(value.isprintable() for _, value in impersonation_headers(config)):
@@ -218,6 +218,40 @@ def is_own_header(name: str) -> bool:
     """Return whether requests set this header themselves, or a setting of its own does."""
     key = name.lower()
     return key in _OWN_HEADERS or key.startswith("impersonate-")
+
+
+_TEXTS: Final = ("server", "proxy_url", "tls_server_name", "impersonate_user", "impersonate_uid")
+_PAIRS: Final = ("headers", "impersonate_extra")
+
+
+def _type_problem(config: ClusterConfig) -> str:
+    """Return which setting has a type that cannot work; empty if none has."""
+    for name in _TEXTS:
+        value = getattr(config, name)
+        if not isinstance(value, str) and (value is not None or name == "server"):
+            return f"{name} must be a text, got {type(value).__name__}"
+    for name in _PAIRS:
+        value = getattr(config, name)
+        is_mapping = isinstance(value, Mapping)
+        if is_mapping or not _are_pairs(value):
+            cure = ": pass tuple(headers.items())" if is_mapping else ""
+            given = type(value).__name__
+            return f"{name} must be a tuple of pairs of texts, got {given}{cure}"
+    groups = config.impersonate_groups
+    if isinstance(groups, str):  # would be one group for each letter
+        return "impersonate_groups must be a tuple of groups, got one text"
+    if not isinstance(groups, list | tuple) or not all(isinstance(one, str) for one in groups):
+        return "impersonate_groups must be a tuple of texts"
+    return ""
+
+
+def _are_pairs(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(pair, list | tuple)
+        and len(pair) == 2  # noqa: PLR2004 - a name and a value
+        and all(isinstance(one, str) for one in pair)
+        for pair in value
+    )
 
 
 def _header_problem(headers: tuple[tuple[str, str], ...]) -> str:

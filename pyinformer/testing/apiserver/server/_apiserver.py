@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self, final
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import check_integer
+from pyinformer.apimachinery import check_integer, check_iterable, check_seconds, check_type
 from pyinformer.errors import ConflictError, InvalidArgumentError, LifecycleError
 from pyinformer.testing import _clock
 from pyinformer.testing._tls import kubeconfig_text, server_context, write_private
@@ -132,6 +132,11 @@ class APIServer(ObjectTestAPI):
     ) -> None:
         check_integer("watch_cache_size", watch_cache_size)
         check_integer("replicas", replicas)
+        check_integer("history_size", history_size)
+        check_type("seed", seed, int, shown="an integer")
+        check_iterable("tokens", tokens, shown="a sequence of tokens")
+        if event_ttl_seconds is not None:
+            check_seconds("event_ttl_seconds", event_ttl_seconds, is_positive=True)
         rng = random.Random(seed)
         self.faults: FaultScript = FaultScript(seed)
         self.watch_list = watch_list
