@@ -1,7 +1,6 @@
 """The connection to an API server: configuration, credentials, lists, watches and typed errors.
 
-Only this package imports kubernetes_asyncio. Importing it loads neither that nor aiohttp; a
-kubeconfig's auth provider and the first request do.
+Importing this package does not load aiohttp; the first request that needs it does.
 """
 
 from pyinformer.transport._connection_protocol import ConnectionProtocol, NetworkConnection

@@ -1,6 +1,6 @@
 """How an API server is reached: configurations, kubeconfigs, and credentials that are renewed.
 
-Importing this package loads neither kubernetes_asyncio nor PyYAML; reading a kubeconfig does.
+Importing this package does not load PyYAML; reading a kubeconfig does.
 """
 
 from pyinformer.transport.config._channel import channel_of, withheld_text
