@@ -416,6 +416,7 @@ async def test_tokens_that_cannot_be_written_are_kept_in_memory_with_one_warning
     assert path.read_bytes() == before
     (warning,) = caplog.messages
     assert "could not write renewed tokens into" in warning
+    assert (f"another program holds {path}.lock" in warning) is (obstacle != "alias")
     assert not [secret for secret in SECRETS if secret in caplog.text]
 
 

@@ -52,6 +52,8 @@ def write_provider_values(file: str, user: str, values: Mapping[str, str]) -> st
             _replace(path, changed.encode(encoding))
     except ConfigurationError as error:
         return error.reason
+    except FileExistsError:
+        return f"another program holds {file}.lock, or has left it behind"
     except (OSError, UnicodeError) as error:
         return reason_of(error)
     return ""
