@@ -42,6 +42,7 @@ from pyinformer.apimachinery._keys import (
     guess_plural,
     is_object_name,
     object_key,
+    split_api_version,
 )
 from pyinformer.apimachinery._label_selector import (
     LabelPredicate,
@@ -172,6 +173,7 @@ __all__ = [
     "redacted_words",
     "resource_version_is_well_formed",
     "roles_yaml",
+    "split_api_version",
     "stored_bytes",
     "view_path",
     "why_mutable",

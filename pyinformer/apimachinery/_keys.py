@@ -68,7 +68,15 @@ def is_object_name(text: str) -> bool:
     return text.isprintable()
 
 
-def _split_api_version(api_version: str) -> tuple[str, str]:
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """Return the group and the version of an `apiVersion`; the core group is empty.
+
+    The only parser of this text, of objects and owner references alike. A malformed one such as
+    `apps/v1/x` has a group that no server has, `apps/v1`; Go refuses it.
+
+    Source:
+        apimachinery pkg/runtime/schema/group_version.go, ParseGroupVersion.
+    """
     group, _, version = api_version.rpartition("/")
     return group, version
 
@@ -89,7 +97,7 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
             api_version: `v1` or `apps/v1`.
             kind: `Pod`, `Deployment`.
         """
-        return cls(*_split_api_version(api_version), kind)
+        return cls(*split_api_version(api_version), kind)
 
     @property
     def api_version(self) -> str:
@@ -139,7 +147,7 @@ class GroupVersionResource(Struct, frozen=True, gc=False, order=True):
         if not _PLURAL.fullmatch(plural):
             reason = f"must be a plural resource name in lower case such as 'pods', got {plural!r}"
             raise InvalidArgumentError("plural", reason)
-        return cls(*_split_api_version(api_version), plural)
+        return cls(*split_api_version(api_version), plural)
 
     @property
     def api_version(self) -> str:

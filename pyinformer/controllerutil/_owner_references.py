@@ -6,7 +6,7 @@ namespace: the garbage collector would treat that owner as deleted.
 
 from __future__ import annotations
 
-from pyinformer.apimachinery import JSONObject, KubeObject
+from pyinformer.apimachinery import JSONObject, KubeObject, split_api_version
 from pyinformer.controllerutil._references import AnyObject, Reference, metadata_of
 from pyinformer.errors import (
     AlreadyOwnedError,
@@ -124,7 +124,7 @@ def _entry(reference: Reference) -> JSONObject:
 
 def _is_same_owner(entry: JSONObject, reference: Reference) -> bool:
     """Compare as upstream does: names are unique, so another uid is an earlier owner."""
-    group = str(entry.get("apiVersion", "")).rpartition("/")[0]
+    group, _ = split_api_version(str(entry.get("apiVersion", "")))
     found = (group, entry.get("kind"), entry.get("name"))
     return found == (reference.group, reference.kind, reference.name)
 

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self, TypeAlias, final
 
-from pyinformer.apimachinery import JSONObject, KubeObject, View, object_key
+from pyinformer.apimachinery import (
+    JSONObject,
+    KubeObject,
+    View,
+    object_key,
+    split_api_version,
+)
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 AnyObject: TypeAlias = KubeObject[View | None] | JSONObject
@@ -36,7 +42,7 @@ class Reference:
     @property
     def group(self) -> str:
         """The API group; empty for the core group."""
-        return self.api_version.rpartition("/")[0]
+        return split_api_version(self.api_version)[0]
 
     @classmethod
     def of(cls, obj: AnyObject, argument: str) -> Self:

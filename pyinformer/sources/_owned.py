@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import KubeObject, V, View, is_object_name, object_key
+from pyinformer.apimachinery import (
+    KubeObject,
+    V,
+    View,
+    is_object_name,
+    object_key,
+    split_api_version,
+)
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.sources._informer_source import InformerSource
 from pyinformer.sources._request import Request, request_for
@@ -44,8 +51,7 @@ class OwnerKind:
         """Return whether an owner reference names this kind."""
         if reference.kind != self.kind:
             return False
-        group, slash, _ = reference.api_version.partition("/")
-        return (group if slash else "") == self.group
+        return split_api_version(reference.api_version)[0] == self.group
 
 
 @final

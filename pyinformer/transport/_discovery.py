@@ -16,6 +16,7 @@ from pyinformer.apimachinery import (
     GroupVersionResource,
     near_names,
     null_as_absent,
+    split_api_version,
 )
 
 _MAX_ENTRIES: Final = 20_000  # large clusters have 3,000; each costs some 20 us
@@ -133,7 +134,7 @@ def table_of(api_version: str, found: ResourceList) -> list[APIResource]:
     Raises:
         msgspec.DecodeError: there are too many.
     """
-    group, _, version = api_version.rpartition("/")
+    group, version = split_api_version(api_version)
     entries = found.resources or []
     check_resource_count(len(entries))
     subresources: dict[str, set[str]] = {}

@@ -186,3 +186,17 @@ def test_a_sleeping_test_is_found() -> None:
     source = "import asyncio, time\ntime.sleep(1)\nasyncio.sleep(0)\nasyncio.sleep(delay)\n"
 
     assert waits_by_the_clock(source) == ["2 time.sleep(1)", "4 asyncio.sleep(delay)"]
+
+
+def test_an_api_version_is_split_in_one_place() -> None:
+    """Two parsers of one text differed on `apps/v1/fail`."""
+    splits = re.compile(
+        r"api_?version\.r?(?:partition|split)\(|\"apiVersion\".*\.r?(?:partition|split)\(",
+        re.IGNORECASE,
+    )
+    found = [
+        path.relative_to(_ROOT)
+        for path in _PACKAGE
+        if splits.search(path.read_text(encoding="utf-8"))
+    ]
+    assert [str(path) for path in found] == ["pyinformer/apimachinery/_keys.py"]

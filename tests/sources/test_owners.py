@@ -37,6 +37,7 @@ def _indexed(obj: KubeObject, kind: OwnerKind, *, controller_only: bool = True) 
         ),
         pytest.param([owner("a", api_version="other/v1")], _DEPLOYMENT, (), id="other-group"),
         pytest.param([owner("a", api_version="v1")], _DEPLOYMENT, (), id="core-group"),
+        pytest.param([owner("a", api_version="apps/v1/fail")], _DEPLOYMENT, (), id="malformed"),
         pytest.param([owner("a", kind="StatefulSet")], _DEPLOYMENT, (), id="other-kind"),
         pytest.param([owner("a", controller=False)], _DEPLOYMENT, (), id="does-not-control"),
         pytest.param([owner("")], _DEPLOYMENT, (), id="nameless"),

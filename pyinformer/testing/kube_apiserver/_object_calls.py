@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, split_api_version
 from pyinformer.errors import (
     APIStatusError,
     ConflictError,
@@ -362,7 +362,7 @@ def _definition(
     schema: JSONObject,
     subresources: JSONObject,
 ) -> JSONObject:
-    group, _, version = api_version.partition("/")
+    group, version = split_api_version(api_version)
     names: JSONObject = {"plural": plural, "singular": kind.lower(), "kind": kind}
     served: JSONObject = {
         "name": version,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, split_api_version
 from pyinformer.errors import ConflictError, InvalidArgumentError
 from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.patches import merge_patch_edit
@@ -66,7 +66,7 @@ class ObjectTestAPI:
             has_scale: whether it has a scale subresource, of `spec.replicas`, `status.replicas`
                 and the text in `status.selector`.
         """
-        group, _, version = api_version.rpartition("/")
+        group, version = split_api_version(api_version)
         self._registry.add(
             ResourceType(
                 group,

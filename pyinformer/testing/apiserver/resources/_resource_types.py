@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import JSONObject, split_api_version
 from pyinformer.testing.apiserver.resources._built_in_types import built_in_schema
 from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, SchemaShape, Shape
 from pyinformer.testing.apiserver.resources._names import (
@@ -323,7 +323,7 @@ class Registry:
 
     def find_plural(self, api_version: str, plural: str) -> ResourceType | None:
         """Return the resource that `v1` or `apps/v1` and a plural name, or None."""
-        group, _, version = api_version.rpartition("/")
+        group, version = split_api_version(api_version)
         return self.find(group, version, plural)
 
     def find_kind(self, api_version: str, kind: str) -> ResourceType | None:

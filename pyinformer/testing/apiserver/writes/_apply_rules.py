@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of
+from pyinformer.apimachinery import JSONObject, JSONValue, decoder_of, split_api_version
 from pyinformer.testing.apiserver.managed_fields import field_managers, field_sets, structure
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import (
@@ -60,7 +60,7 @@ def check_configuration(
     """Refuse a configuration with another name or with managedFields; return its metadata."""
     kind, api_version = str(wanted.get("kind", "")), str(wanted.get("apiVersion", ""))
     if (kind, api_version) != (resource.kind, resource.api_version):
-        group, _, version = api_version.rpartition("/")
+        group, version = split_api_version(api_version)
         raise Failure(400, f"invalid object type: {group}/{version}, Kind={kind}")
     metadata = identity(resource, namespace, wanted)
     check_named(metadata, name)
