@@ -148,7 +148,7 @@ def test_an_edit_in_a_model_is_a_patch_that_keeps_what_the_package_does_not_know
 @each_package
 async def test_a_model_is_created_and_patched(package: str, api: APIServer) -> None:
     meta = model(package, "V1ObjectMeta")(
-        name=f"model-{package.partition('_')[0]}", namespace="default"
+        name=f"model-{package.replace('_', '-')}", namespace="default"
     )
     config_map = model(package, "V1ConfigMap")
     made = config_map(api_version="v1", kind="ConfigMap", metadata=meta, data={"a": "1"})
@@ -169,7 +169,7 @@ async def test_a_model_without_kind_is_refused(package: str, api: APIServer) -> 
 
 @each_package
 async def test_the_objects_of_a_dynamic_client_are_bodies(package: str, api: APIServer) -> None:
-    name = f"dynamic-{package.partition('_')[0]}"
+    name = f"dynamic-{package.replace('_', '-')}"
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
