@@ -6,10 +6,8 @@ name would delete each other's fields: an apply without any name is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, final
 
 from pyinformer.cluster._bodies import NO_UNICODE
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
@@ -20,18 +18,30 @@ _LONGEST: Final = 128  # apimachinery meta/v1/validation, FieldManagerMaxLength
 _CURRENT: Final = ContextVar[str | None]("pyinformer field manager", default=None)
 
 
-@contextmanager
-def writing_as(field_manager: str) -> Iterator[None]:
-    """Let writes of this context own fields under a name, unless their cluster has one.
+@final
+class writing_as:  # noqa: N801 - used as a function: `with writing_as("shop"):`
+    """Lets writes of a block own fields under a name, unless their cluster has one.
 
     The name follows the work of the block into tasks and worker threads. It is cut to the length
     that servers accept.
+
+    Args:
+        field_manager: the name.
     """
-    token = _CURRENT.set(field_manager[:_LONGEST])
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+
+    __slots__ = ("_name", "_token")
+
+    def __init__(self, field_manager: str) -> None:
+        self._name = field_manager[:_LONGEST]
+
+    def __enter__(self) -> None:
+        self._token = _CURRENT.set(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        try:  # noqa: SIM105 - for each reconcile
+            _CURRENT.reset(self._token)
+        except ValueError:  # a coroutine that is closed from outside, at its program's end
+            pass
 
 
 def checked_field_manager(name: str | None) -> str | None:
