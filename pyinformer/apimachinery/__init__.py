@@ -55,6 +55,7 @@ from pyinformer.apimachinery._models import check_model, decode_model, why_mutab
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, converts_itself, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
+from pyinformer.apimachinery._re2 import re2_problem
 from pyinformer.apimachinery._redact import (
     REDACTED,
     masked,
@@ -70,6 +71,7 @@ from pyinformer.apimachinery._resource_version import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._roles import Access, check_role_name, roles_yaml
+from pyinformer.apimachinery._schema_causes import SchemaCause, schema_causes
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
@@ -121,6 +123,7 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "PathSet",
+    "SchemaCause",
     "Selector",
     "TokenBucket",
     "Transform",
@@ -168,11 +171,13 @@ __all__ = [
     "object_key",
     "older",
     "parse_path",
+    "re2_problem",
     "redacted",
     "redacted_change",
     "redacted_words",
     "resource_version_is_well_formed",
     "roles_yaml",
+    "schema_causes",
     "split_api_version",
     "stored_bytes",
     "view_path",

@@ -19,7 +19,17 @@ M = TypeVar("M")
 
 _ATTRIBUTE: Final = "__custom_resource__"
 _LABEL: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
-_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,58}")  # with `List` at most 63
+_DNS_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_MAX_NAME, _MAX_LABEL = 253, 63
+# Groups of Kubernetes itself need a review, or say that they have none.
+_PROTECTED: Final = re.compile(r"(.+\.)?(k8s|kubernetes)\.io")
+_UNAPPROVED: Final = {"api-approved.kubernetes.io": "unapproved"}
+# A step of a column's path: a name, or an item of a list, by number or by one of its fields.
+_STEP: Final = re.compile(
+    r"\.?(?P<name>[^.\[\]]+)"
+    r"""|\[(?:\d+|\*|\?\(@\.(?P<field>[\w.]+) ?== ?(?:"[^"\\]*"|'[^'\\]*'|\d+|true|false)\))\]"""
+)
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
@@ -53,7 +63,8 @@ class CustomResource:
     categories: tuple[str, ...] = ()
     """The groups in which `kubectl get` shows it, such as `all`."""
     columns: tuple[tuple[str, str], ...] = ()
-    """The columns of `kubectl get`: titles, and paths such as `status.ready`."""
+    """The columns of `kubectl get`: titles, and paths such as `status.ready` or
+    `status.conditions[?(@.type=="Ready")].status`."""
     scale: Scale | None = None
     """The scale subresource; None for none."""
     served: bool = True
@@ -104,7 +115,9 @@ def custom_resource(
         scope: whether its objects are in namespaces.
         short_names: short names for `kubectl get`.
         categories: the groups in which `kubectl get` shows it, such as `all`.
-        columns: the columns of `kubectl get`: a title, and the path of a field. The age is last.
+        columns: the columns of `kubectl get`: a title, and the path of a field, such as
+            `status.ready` or `status.conditions[?(@.type=="Ready")].status`. The age is last,
+            unless a column has its title.
         scale: the scale subresource, `Scale()` for `spec.replicas` and `status.replicas`; None for
             none.
         served: whether clients can use this version.
@@ -159,7 +172,9 @@ def _check_labels(argument: str, words: Iterable[str]) -> None:
 
 def _resource(api_version: str, plural: str) -> GroupVersionResource:
     resource = GroupVersionResource.of(api_version, plural)
-    if "." not in resource.group:
+    name = f"{resource.resource}.{resource.group}"
+    is_name = _DNS_NAME.fullmatch(resource.group) and len(name) <= _MAX_NAME
+    if not is_name or len(resource.version) > _MAX_LABEL:
         reason = f"must have a group with a dot, such as acme.io/v1, not {api_version!r}"
         raise InvalidArgumentError("api_version", reason)
     return resource
@@ -208,7 +223,7 @@ def definition_of(model: type, declared: CustomResource) -> JSONObject:
         _check_names(model, declared, other, versions[other])
     _check_storage(model, versions)
     if not _KIND.fullmatch(declared.kind):
-        reason = f"a kind has letters and digits only, such as Database: not {declared.kind!r}"
+        reason = f"a kind is 1 to 59 letters and digits, such as Database: not {declared.kind!r}"
         raise InvalidModelError(model.__name__, "", f"{reason}; give kind= another")
     resource, kind = declared.resource, declared.kind
     names: JSONObject = {"plural": resource.resource, "singular": kind.lower(), "kind": kind}
@@ -220,10 +235,13 @@ def definition_of(model: type, declared: CustomResource) -> JSONObject:
     if len(versions) > 1:
         spec["conversion"] = {"strategy": "None"}
     spec["versions"] = [_version(each, its) for each, its in versions.items()]
+    metadata: JSONObject = {"name": f"{resource.resource}.{resource.group}"}
+    if _PROTECTED.fullmatch(resource.group):
+        metadata["annotations"] = dict(_UNAPPROVED)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.resource}.{resource.group}"},
+        "metadata": metadata,
         "spec": spec,
     }
 
@@ -301,7 +319,8 @@ def _version(model: type, declared: CustomResource) -> JSONObject:
         version["subresources"] = subresources
     if declared.columns:
         columns = [_column(model, title, path, schema) for title, path in declared.columns]
-        version["additionalPrinterColumns"] = [*columns, dict(_AGE)]
+        own = [] if any(title == _AGE["name"] for title, _ in declared.columns) else [dict(_AGE)]
+        version["additionalPrinterColumns"] = [*columns, *own]
     return version
 
 
@@ -335,15 +354,36 @@ def _at(schema: JSONObject, names: Sequence[str]) -> JSONObject:
 
 
 def _column(model: type, title: str, path: str, schema: JSONObject) -> JSONObject:
-    names = _names_in(path)
-    found = {"name": title, "type": "string", "jsonPath": f".{'.'.join(names)}"}
-    if names[0] == "metadata":  # whose schema the server has
-        return found
-    field = _at(schema, names)
+    if not title:
+        raise InvalidModelError(model.__name__, path, "a column must have a title")
+    path = path.removeprefix(".")
+    found = {"name": title, "type": "string", "jsonPath": f".{path}"}
+    if re.match(r"metadata\b", path):  # whose schema the server has
+        return {**found, "type": "date"} if path.endswith("Timestamp") else found
+    field = _shown(schema, path)
     if not field:
         reason = f"the model has no such field, which the column {title!r} shows"
+        if "[" in path:
+            reason += '; items of a list are chosen by [0], [*] or [?(@.type=="Ready")]'
         raise InvalidModelError(model.__name__, path, reason)
     kind = "date" if field.get("format") == "date-time" else field.get("type", "string")
     if kind not in {"object", "array"}:  # which it shows as JSON text
         found["type"] = kind
     return found
+
+
+def _shown(schema: JSONObject, path: str) -> JSONObject:
+    """Return the schema of what a column shows; empty if there is no such field."""
+    field, at = schema if path else {}, 0
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            return {}
+        if step["name"] is not None:
+            field = _at(field, [step["name"]])
+        else:
+            field = field.get("items") or {}
+            if step["field"] and not _at(field, step["field"].split(".")):
+                return {}
+        at = step.end()
+    return field

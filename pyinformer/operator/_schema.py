@@ -6,12 +6,14 @@ CustomResourceDefinition cannot describe is an error that names the field, never
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn, cast, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, re2_problem, schema_causes
 from pyinformer.errors import InvalidModelError
 from pyinformer.operator._rules import FieldPath, rules_of
 
@@ -25,10 +27,26 @@ _KEPT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 # Formats that the server checks with the meaning that they have in Python. `duration` differs: Go's
 # is 1h30m, JSON Schema's PT1H30M. `byte` differs, too: the server refuses empty text as base64.
-_FORMATS: Final = frozenset(
-    {"date", "date-time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"}
-    | {"int32", "int64", "float", "double"}
+_FORMATS: Final[Mapping[str, frozenset[str]]] = {
+    "string": frozenset(
+        {"date", "date-time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"}
+    ),
+    "integer": frozenset({"int32", "int64"}),
+    "number": frozenset({"float", "double"}),
+    "boolean": frozenset(),
+}
+_LENGTHS: Final = frozenset(
+    f"{least}{what}" for least in ("min", "max") for what in ("Length", "Items", "Properties")
 )
+_EXTENSIONS: Final[Mapping[str, tuple[str, tuple[object, ...]]]] = {
+    "x-kubernetes-list-type": ("array", ("atomic", "set", "map")),
+    "x-kubernetes-map-type": ("object", ("atomic", "granular")),
+    "x-kubernetes-embedded-resource": ("object", (True, False)),
+}
+_SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
+_BOUNDS: Final = frozenset({"minimum", "maximum", "multipleOf"})
+_MAX_INT64: Final = (1 << 63) - 1
+_INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 # It allows objects that are nested too deeply to be decoded: only for a field of type `Any`.
 _ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
 _UNKNOWN: Final = "x-unknown-type"
@@ -123,6 +141,7 @@ class _Conversion:
             )
         # A status is set by the reconcile; a default would look like an observation.
         found["properties"].get("status", {}).pop("default", None)
+        self._check_places(found, "")
         found["properties"] = {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
@@ -200,15 +219,74 @@ class _Conversion:
             self._refuse(path, f"is of type {kind!r}, which the server does not know")
         found: JSONObject = {"type": kind, **_described(node)}
         found.update({word: node[word] for word in _KEPT[kind] if word in node})
+        self._check_constraints(found, path)
         if kind == "object":
             found.update(self._fields(node, path))
         elif kind == "array":
             found.update(self._items(node, path))
         elif kind == "string":
-            found.update(_format_of(node))
+            found.update(_format_of(node, "string"))
         else:
-            found.update(_bounds_of(node))
+            found.update({**_bounds_of(node), **_format_of(node, kind)})
+            self._check_bounds(found, path)
         return found
+
+    def _check_constraints(self, found: JSONObject, path: str) -> None:
+        """Refuse a pattern that Go does not have, and a length that is not an int64."""
+        problem = re2_problem(found.get("pattern", ""))
+        if problem:
+            self._refuse(
+                path, f"has the pattern {found['pattern']!r}, but the server is Go: {problem}"
+            )
+        for word in _LENGTHS & found.keys():
+            if not 0 <= found[word] <= _MAX_INT64:
+                self._refuse(path, f"{word} must be 0 to 2^63 - 1, got {found[word]}")
+
+    def _check_bounds(self, found: JSONObject, path: str) -> None:
+        """Refuse bounds that the server does not take, or with which it refuses every object."""
+        for word in _BOUNDS & found.keys():
+            bound = found[word]
+            if not abs(bound) <= sys.float_info.max:  # NaN is not, either
+                self._refuse(path, f"{word} must be a finite number of 64 bits, or absent")
+            power = 31 if found.get("format") == "int32" else 63
+            if found["type"] == "integer" and not abs(float(bound)) < 2.0**power:
+                reason = f"{word} must be between -2^{power} and 2^{power} as a float, got {bound}"
+                self._refuse(path, f"{reason}: the server would refuse every object")
+
+    def _check_extensions(self, schema: JSONObject, path: str) -> None:
+        """Refuse extensions of Kubernetes that do not fit the type of the field."""
+        for word, (kind, allowed) in _EXTENSIONS.items():
+            if word in schema and (schema.get("type") != kind or schema[word] not in allowed):
+                listed = ", ".join(map(str, allowed))
+                reason = f"{word} must be one of {listed}, on a field of type {kind}"
+                self._refuse(path, f"{reason}; got {schema[word]!r} on {schema.get('type')}")
+        if schema.get("x-kubernetes-list-type") != "map":
+            return
+        keys, item = schema.get("x-kubernetes-list-map-keys"), schema["items"]
+        if not keys:
+            self._refuse(path, "is a keyed list and needs x-kubernetes-list-map-keys")
+        for key in keys:
+            field = item.get("properties", {}).get(key, {})
+            is_set = key in item.get("required", ()) or "default" in field
+            if field.get("type") not in _SCALARS or not is_set:
+                reason = "must be a required field of its items, or have a default, and be a scalar"
+                self._refuse(path, f"the key {key!r} of the list {reason}")
+
+    def _check_places(self, schema: JSONObject, path: str) -> None:
+        """Refuse extensions that do not fit, and defaults that are not valid by their schema.
+
+        None in a field that may not be null stands for absent, as in the model.
+        """
+        self._check_extensions(schema, path)
+        if "default" in schema:
+            default = schema["default"] = _without_nulls(schema["default"], schema)
+            for where, problem in _problems(default, schema):
+                self._refuse(f"{path}{where}", f"has a default that the server refuses: {problem}")
+        for name, field in schema.get("properties", {}).items():
+            self._check_places(field, f"{path}.{name}" if path else name)
+        for word, step in (("items", "[]"), ("additionalProperties", ".*")):
+            if isinstance(schema.get(word), dict):
+                self._check_places(schema[word], f"{path}{step}")
 
     def _fields(self, node: JSONObject, path: str) -> JSONObject:
         if "properties" in node:
@@ -276,8 +354,61 @@ def _described(node: JSONObject) -> JSONObject:
     return {**found, **extensions}
 
 
-def _format_of(node: JSONObject) -> JSONObject:
-    return {"format": node["format"]} if node.get("format") in _FORMATS else {}
+def _format_of(node: JSONObject, kind: str) -> JSONObject:
+    return {"format": node["format"]} if node.get("format") in _FORMATS[kind] else {}
+
+
+def _without_nulls(value: JSONValue, schema: JSONObject) -> JSONValue:
+    """Return a default without the fields that are null and may not be."""
+    if isinstance(value, dict):
+        fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        return {
+            name: _without_nulls(one, fields.get(name) or others or {})
+            for name, one in value.items()
+            if one is not None or name not in fields or _may_be_null(fields[name])
+        }
+    if isinstance(value, list | tuple):
+        return [_without_nulls(one, schema.get("items") or {}) for one in value]
+    return value
+
+
+def _may_be_null(schema: JSONObject) -> bool:
+    return bool(schema.get("nullable")) or schema.keys() & {"type", _INT_OR_STRING} == set()
+
+
+def _problems(default: JSONValue, schema: JSONObject) -> Iterator[tuple[str, str]]:
+    """Yield the places in a default that are not valid, and what is wrong."""
+    yield from _not_finite(default, "")  # others assume JSON
+    for _, path, sentence in schema_causes(default, schema):
+        where = f".{path}" if path and not path.startswith(("[", ".")) else path
+        yield where, sentence.replace(f": {path} in body ", ": ").rstrip()
+    yield from _unknown_fields(default, schema, "")
+
+
+def _not_finite(value: JSONValue, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, f"JSON has no {value}"
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _not_finite(one, f"{path}.{name}")
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _not_finite(one, f"{path}[{number}]")
+
+
+def _unknown_fields(value: JSONValue, schema: JSONObject, path: str) -> Iterator[tuple[str, str]]:
+    """Yield fields of a default that the server would drop."""
+    if isinstance(value, dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, one in value.items():
+            known = fields.get(name, others)
+            if known is None:
+                yield f"{path}.{name}", "must not have unknown fields"
+            else:
+                yield from _unknown_fields(one, known, f"{path}.{name}")
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _unknown_fields(one, schema.get("items") or {}, f"{path}[{number}]")
 
 
 def _bounds_of(node: JSONObject) -> JSONObject:

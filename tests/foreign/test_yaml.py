@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.foreign, pytest.mark.timeout(300)]
 
-_KUBECONFIG = {
+KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",
     "clusters": [{"name": "none", "cluster": {"server": "https://127.0.0.1:1"}}],
@@ -41,7 +41,7 @@ class GoRefusesError(Exception):
 def go(client_go: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Go]:
     """What Go reads in a text."""
     kubeconfig = tmp_path_factory.mktemp("yaml") / "kubeconfig"
-    kubeconfig.write_text(json.dumps(_KUBECONFIG), encoding="utf-8")
+    kubeconfig.write_text(json.dumps(KUBECONFIG), encoding="utf-8")
     command = [str(client_go), "yaml", "-", str(kubeconfig), "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         asked, answers = program.stdin, program.stdout

@@ -98,7 +98,7 @@ def test_a_definition_may_be_modified_by_the_caller() -> None:
 def test_a_kind_that_the_server_does_not_take_is_refused(kind: str) -> None:
     model = custom_resource("acme.io/v1", "databases", kind=kind)(msgspec.defstruct("Any", []))
 
-    with pytest.raises(InvalidModelError, match="letters and digits only"):
+    with pytest.raises(InvalidModelError, match="1 to 59 letters and digits"):
         custom_resource_definition(model)
 
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, re2_problem, schema_causes
+from pyinformer.apimachinery import SchemaCause as Cause
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.writes._schema_validation import Cause, causes_of
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 """The resource."""
@@ -31,7 +31,6 @@ _SCHEMA: Final = "spec.validation.openAPIV3Schema"
 _UNTYPED: Final = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_NOT_RE2: Final = re.compile(r"\(\?(?:[=!]|<[=!])|(?<!\\)(?:\\\\)*\\[1-9]")
 _LABEL_RULE: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
     " alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123',"
@@ -179,11 +178,11 @@ def _own(schema: JSONObject, path: str, *, is_root: bool) -> Iterator[Cause]:
     if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
         yield _REQUIRED, f"{path}.items", "Required value: must be specified"
     pattern = schema.get("pattern")
-    if isinstance(pattern, str) and _NOT_RE2.search(pattern):
-        sentence = "must be a valid regular expression, but isn't"
+    if isinstance(pattern, str) and (problem := re2_problem(pattern)):
+        sentence = f"must be a valid regular expression, but isn't: {problem}"
         yield _invalid(f"{path}.pattern", pattern, sentence)
     if "default" in schema:
-        for reason, field, sentence in causes_of(schema["default"], schema):
+        for reason, field, sentence in schema_causes(schema["default"], schema):
             yield reason, f"{path}.default{'.' if field else ''}{field}", sentence
 
 

@@ -1,44 +1,20 @@
 """Validation of custom resources by the schema of their definition.
 
-Types, nulls, required fields, enums, bounds, patterns, times and keyed lists are checked, and the
-combinations of such rules. Rules in CEL and other formats are not. An update may keep what was
-invalid before.
-
-Source:
-    k8s.io/kube-openapi/pkg/validation/validate; apiextensions-apiserver
-    pkg/apiserver/validation/validation.go and pkg/apiserver/schema/listtype/validation.go.
+An update may keep what was invalid before.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, SchemaCause, schema_causes
 from pyinformer.testing.apiserver.requests import failures
-from pyinformer.testing.apiserver.resources import ResourceType, identity_of
+from pyinformer.testing.apiserver.resources import ResourceType
 
-Cause: TypeAlias = tuple[str, str, str]
-"""The reason, the path of the field, and the sentence."""
-
-_INVALID: Final = "FieldValueInvalid"
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
-_INT_OR_STRING: Final = "x-kubernetes-int-or-string"
-_TIME: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
 
 
 def check_object(resource: ResourceType, before: JSONObject, after: JSONObject) -> None:
@@ -49,21 +25,22 @@ def check_object(resource: ResourceType, before: JSONObject, after: JSONObject) 
     """
     if resource.list_shape != "custom" or not resource.schema:
         return
-    causes = [*_found(_content(after), resource.schema, ""), *_scale(resource, after)]
+    causes = list(_causes(resource, after, resource.schema))
     if causes and before:
-        old = {*_found(_content(before), resource.schema, ""), *_scale(resource, before)}
+        old = set(_causes(resource, before, resource.schema))
         causes = [cause for cause in causes if cause not in old]
     if causes:
         name = str(after["metadata"].get("name") or "")
         raise failures.invalid(resource.kind, resource.group, name, causes)
 
 
-def causes_of(value: JSONValue, schema: JSONObject) -> Iterator[Cause]:
-    """Yield what a schema does not allow in a value; paths begin below it."""
-    return _found(value, schema, "")
+def _causes(resource: ResourceType, body: JSONObject, schema: JSONObject) -> Iterator[SchemaCause]:
+    content = {name: value for name, value in body.items() if name not in _IDENTITY}
+    yield from schema_causes(content, schema)
+    yield from _scale(resource, body)
 
 
-def _scale(resource: ResourceType, body: JSONObject) -> Iterator[Cause]:
+def _scale(resource: ResourceType, body: JSONObject) -> Iterator[SchemaCause]:
     """Yield what is wrong with the number of replicas of a resource with a scale."""
     value: JSONValue = body
     for part in resource.scale.spec if resource.scale is not None else ():
@@ -72,174 +49,6 @@ def _scale(resource: ResourceType, body: JSONObject) -> Iterator[Cause]:
         value = value[part]
     if resource.scale is not None and (type(value) is not int or value < 0):
         path = "." + ".".join(resource.scale.spec)
-        yield _INVALID, path, f"Invalid value: {_text(value)}: should be a non-negative integer"
-
-
-def _content(body: JSONObject) -> JSONObject:
-    return {name: value for name, value in body.items() if name not in _IDENTITY}
-
-
-def _found(value: JSONValue, schema: JSONObject, path: str) -> Iterator[Cause]:
-    if value is None and schema.get("nullable"):
-        return
-    kind = str(schema.get("type") or "")
-    if schema.get(_INT_OR_STRING):
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            yield _mismatch(value, "integer,string", path)
-            return
-    elif kind and not _is(value, kind):
-        yield _mismatch(value, kind, path)
-        return
-    yield from _values(value, schema, path)
-    yield from _combined(value, schema, path)
-    if isinstance(value, dict):
-        yield from _fields(value, schema, path)
-    elif isinstance(value, list):
-        yield from _items(value, schema, path)
-
-
-def _is(value: JSONValue, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _TYPES.get(kind, (object,)))
-
-
-def _mismatch(value: JSONValue, wanted: str, path: str) -> Cause:
-    names = {bool: "boolean", str: "string", int: "integer", float: "number"}
-    names |= {dict: "object", list: "array", type(None): "null"}
-    found = names[type(value)]
-    sentence = f'Invalid value: "{found}": {path} in body must be of type {wanted}: "{found}"'
-    return "FieldValueTypeInvalid", path, sentence
-
-
-def _values(value: JSONValue, schema: JSONObject, path: str) -> Iterator[Cause]:
-    allowed = schema.get("enum")
-    if allowed is not None and value not in allowed:
-        supported = ", ".join(map(_text, sorted(allowed, key=str)))
-        sentence = f"Unsupported value: {_text(value)}: supported values: {supported}"
-        yield "FieldValueNotSupported", path, sentence
-    if isinstance(value, str):
-        yield from _texts(value, schema, path)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield from _numbers(value, schema, path)
-    elif isinstance(value, (list, dict)):
-        yield from _sizes(value, schema, path)
-
-
-def _texts(value: str, schema: JSONObject, path: str) -> Iterator[Cause]:
-    if len(value) < schema.get("minLength", 0):
-        limit = f"should be at least {schema['minLength']} chars long"
-        yield _invalid(value, path, limit)
-    if len(value) > schema.get("maxLength", len(value)):
-        sentence = f"Too long: may not be more than {schema['maxLength']} bytes"
-        yield "FieldValueTooLong", path, sentence
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str) and not _matches(pattern, value):
-        yield _invalid(value, path, f"should match '{pattern}'")
-    if schema.get("format") == "date-time" and not _is_time(value):
-        yield _invalid(value, path, f"must be of type date-time: {_text(value)}")
-
-
-def _matches(pattern: str, value: str) -> bool:
-    try:
-        return re.search(pattern, value) is not None
-    except re.error:  # one of RE2's that Python does not have
-        return True
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return _TIME.fullmatch(text) is not None and bool(datetime.fromisoformat(text.upper()))
-    except ValueError:
-        return False
-
-
-def _numbers(value: float, schema: JSONObject, path: str) -> Iterator[Cause]:
-    least, most = schema.get("minimum"), schema.get("maximum")
-    if least is not None and (value < least or (value == least and schema.get("exclusiveMinimum"))):
-        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        yield _invalid(value, path, f"should be {words} {least}")
-    if most is not None and (value > most or (value == most and schema.get("exclusiveMaximum"))):
-        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        yield _invalid(value, path, f"should be {words} {most}")
-    step = schema.get("multipleOf")
-    if step and not float(value / step).is_integer():
-        yield _invalid(value, path, f"should be a multiple of {step}")
-
-
-def _sizes(value: list[JSONValue] | JSONObject, schema: JSONObject, path: str) -> Iterator[Cause]:
-    word, noun = ("Items", "items") if isinstance(value, list) else ("Properties", "properties")
-    least, most = schema.get(f"min{word}", 0), schema.get(f"max{word}", len(value))
-    if len(value) < least:
-        yield _invalid(len(value), path, f"should have at least {least} {noun}")
-    if len(value) > most:
-        sentence = f"Too many: {len(value)}: must have at most {most} {noun}"
-        yield "FieldValueTooMany", path, sentence
-
-
-def _combined(value: JSONValue, schema: JSONObject, path: str) -> Iterator[Cause]:
-    for one in schema.get("allOf") or ():
-        yield from _found(value, one, path)
-    if not schema.get(_INT_OR_STRING):  # its choices are integer and string
-        if schema.get("anyOf") and not _fitting(value, schema["anyOf"], path):
-            yield _combination(path, "must validate at least one schema (anyOf)")
-        if schema.get("oneOf") and _fitting(value, schema["oneOf"], path) != 1:
-            yield _combination(path, "must validate one and only one schema (oneOf)")
-    forbidden = schema.get("not")
-    if forbidden and not any(_found(value, forbidden, path)):
-        yield _combination(path, "must not validate the schema (not)")
-
-
-def _fitting(value: JSONValue, choices: list[JSONObject], path: str) -> int:
-    return sum(not any(_found(value, one, path)) for one in choices)
-
-
-def _fields(value: JSONObject, schema: JSONObject, path: str) -> Iterator[Cause]:
-    for name in schema.get("required") or ():
-        if name not in value and (path or name not in _IDENTITY):
-            yield "FieldValueRequired", _below(path, name), "Required value"
-    properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
-    for name, below in value.items():
-        known = properties.get(name, others)
-        if isinstance(known, dict):
-            yield from _found(below, known, _below(path, name))
-
-
-def _items(value: list[JSONValue], schema: JSONObject, path: str) -> Iterator[Cause]:
-    items = schema.get("items")
-    if isinstance(items, dict):
-        for number, one in enumerate(value):
-            yield from _found(one, items, f"{path}[{number}]")
-    yield from _duplicates(value, schema, path)
-
-
-def _duplicates(value: list[JSONValue], schema: JSONObject, path: str) -> Iterator[Cause]:
-    kind = schema.get("x-kubernetes-list-type")
-    if kind not in ("set", "map"):
-        return
-    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-    seen: set[bytes] = set()
-    for number, one in enumerate(value):
-        identity = one if kind == "set" else identity_of(one, keys)
-        text = msgspec.json.encode(identity, order="sorted")
-        if text in seen:
-            yield "FieldValueDuplicate", f"{path}[{number}]", f"Duplicate value: {text.decode()}"
-        seen.add(text)
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _invalid(value: JSONValue, path: str, why: str) -> Cause:
-    return _INVALID, path, f"Invalid value: {_text(value)}: {path} in body {why}"
-
-
-def _combination(path: str, why: str) -> Cause:
-    return _INVALID, "<nil>", f'Invalid value: "": "{path}" {why}'
-
-
-def _text(value: JSONValue) -> str:
-    return msgspec.json.encode(value).decode()
+        text = msgspec.json.encode(value).decode()
+        reason = f"Invalid value: {text}: should be a non-negative integer"
+        yield "FieldValueInvalid", path, reason
