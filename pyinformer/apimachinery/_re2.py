@@ -89,7 +89,7 @@ class _Scanner:
             self._take(self._at + 1)
 
     def _take(self, end: int, repeats: int = 1, *, is_repeat: bool = False) -> None:
-        """Go on behind an atom."""
+        """Move past an atom."""
         self._at, self._atom = end, _Atom(repeats, is_repeat)
         self._groups[-1] = max(self._groups[-1], repeats)
 
