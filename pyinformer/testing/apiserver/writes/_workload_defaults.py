@@ -28,6 +28,7 @@ _PROBE: Final[JSONObject] = {
     "successThreshold": 1,
     "failureThreshold": 3,
 }
+_CONTAINER_PARTS: Final = ("resources", "ports", "env", *_PROBES)
 _POD_SPEC: Final[JSONObject] = {
     "restartPolicy": "Always",
     "terminationGracePeriodSeconds": 30,
@@ -116,7 +117,7 @@ def pod_spec(spec: JSONObject) -> None:
 
 
 def _container(given: JSONObject) -> JSONObject:
-    container = deepcopy(given)
+    container = _copied(given, _CONTAINER_PARTS)
     _fill(container, _CONTAINER)
     image = str(container.get("image") or "")
     is_latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
@@ -134,6 +135,15 @@ def _container(given: JSONObject) -> JSONObject:
         if variable.get("value") == "":  # as if absent, for Go
             del variable["value"]
     return container
+
+
+def _copied(given: JSONObject, parts: tuple[str, ...]) -> JSONObject:
+    """Return a copy of a map; of the values, only those of `parts` are copies."""
+    copied = dict(given)
+    for name in parts:
+        if name in copied:
+            copied[name] = deepcopy(copied[name])
+    return copied
 
 
 def _volume(given: JSONObject) -> JSONObject:
@@ -325,7 +335,7 @@ TOP: Final[dict[str, JSONObject]] = {
 def _fill(target: JSONObject, defaults: JSONObject) -> None:
     for name, value in defaults.items():
         if target.get(name) is None:
-            target[name] = deepcopy(value)
+            target[name] = deepcopy(value) if isinstance(value, (dict, list)) else value
 
 
 def _fill_below(target: JSONValue, name: str, defaults: JSONObject) -> None:
