@@ -61,7 +61,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo options pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-real test-foreign test-kopf test-tools kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo options pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -115,6 +115,9 @@ test-pythons: $(READY_TO_TEST)  ## the wheel on each other Python that is instal
 
 test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproject.toml allows
 	@$(BIN)/python -m tests.packaging.pythons --lowest
+
+test-newest: $(READY_TO_TEST)  ## the wheel with the newest versions of today, whatever constraints.txt says
+	@$(BIN)/python -m tests.packaging.pythons --newest
 
 soak: kube-apiserver  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
 	@echo "== properties with a hundred times the examples, storms of full size"

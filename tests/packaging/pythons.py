@@ -1,7 +1,8 @@
-"""Test the wheel on every other interpreter that is installed, and with the lowest versions.
+"""Test the wheel on every other interpreter that is installed, and with other versions.
 
     python -m tests.packaging.pythons            # each Python from 3.11 but the one that runs this
     python -m tests.packaging.pythons --lowest   # the lower bounds of pyproject.toml, on the oldest
+    python -m tests.packaging.pythons --newest   # the newest versions of today, on the newest
 
 The tests that depend on the interpreter or on a dependency run from a copy of the source
 distribution, which has no package in it: they import the wheel. All tests on the interpreter that
@@ -55,6 +56,9 @@ _DEPENDENCIES = (
     "rich",
     "uvloop",
     "opentelemetry-api",
+    "kopf",
+    "pytest",
+    "pytest-asyncio",
 )
 
 # Each has something of its own that depends on an interpreter or on a dependency: decoding and
@@ -87,6 +91,14 @@ _TESTS = (
     "tests/transport/test_watch_http.py",
 )
 
+# What new versions of others break without a change of ours: plugins of pytest, and kopf.
+_NEWEST_TESTS = (
+    "tests/cli/test_init.py::test_the_tests_of_a_project_pass",
+    "tests/kopf/test_installation.py",
+    "tests/kopf/test_stream.py",
+    "tests/testing/test_pytest_plugin.py",
+)
+
 
 def unpacked(sdist: Path) -> Path:
     """Return a copy of the source distribution without the packages themselves."""
@@ -100,8 +112,8 @@ def unpacked(sdist: Path) -> Path:
     return folder
 
 
-def check(environment: Environment, source: Path) -> None:
-    """Run the tests in an environment, on the wheel that is installed there."""
+def check(environment: Environment, source: Path, more: tuple[str, ...] = ()) -> None:
+    """Run the tests, and more of them, in an environment, on the wheel that is installed there."""
     where = run(
         environment.python, "-c", "import pyinformer; print(pyinformer.__file__)", cwd=source
     )
@@ -111,7 +123,7 @@ def check(environment: Environment, source: Path) -> None:
     arguments = os.environ.get("PYTEST_ARGS", "").split()
     parallel = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
     quiet = ("-q", "-m", "not real and not slow", "-p", "no:cacheprovider")
-    tests = arguments or _TESTS
+    tests = arguments or (*_TESTS, *more)
     # Else each of the three would compile the tests, and the packages that they import.
     run(environment.python, "-m", "pytest", "--collect-only", "-q", *quiet, *tests, cwd=source)
     said = run(environment.python, "-m", "pytest", *quiet, *parallel, *tests, cwd=source)
@@ -151,12 +163,22 @@ def with_lowest(wheel: Path, source: Path) -> None:
     check(environment, source)
 
 
+def with_newest(wheel: Path, source: Path) -> None:
+    """Test the wheel with the newest versions that there are today, on the newest Python."""
+    found = list(interpreters().values()) or [sys.executable]
+    environment = Environment("newest", found[-1])
+    environment.install("--upgrade", _with_extras(wheel), *_TEST_GROUP)
+    check(environment, source, _NEWEST_TESTS)
+
+
 def main() -> None:
     """Build, and test what the arguments say."""
     sdist, wheel = build()
     source = unpacked(sdist)
     if "--lowest" in sys.argv[1:]:
         with_lowest(wheel, source)
+    elif "--newest" in sys.argv[1:]:
+        with_newest(wheel, source)
     else:
         on_each_python(wheel, source)
 
