@@ -1,7 +1,7 @@
 """Failures that an outage of a server causes: one line for all keys and controllers, once a minute.
 
 While a server is away, every reconcile that needs it fails for one reason. A line for each would
-bury the line that says so. What the failures have in common is read from the error alone.
+bury the one that names it. What the failures have in common is read from the error alone.
 """
 
 from __future__ import annotations
