@@ -200,7 +200,7 @@ def test_no_read_of_a_deep_object_overflows_a_small_stack(
         {"metadata_only": True},
         {"transform": lambda obj: {**obj, "marked": True}},
     ],
-    ids=str,
+    ids=["stripped", "whole", "compact", "metadata-only", "transformed"],
 )
 def test_no_way_of_keeping_a_deep_object_overflows_a_small_stack(
     options: dict[str, Any], shape: str, levels: int
