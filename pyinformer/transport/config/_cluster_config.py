@@ -12,7 +12,6 @@ from typing import Final, final
 from urllib.parse import quote, urlsplit
 
 from pyinformer.errors import ConfigurationError
-from pyinformer.transport.config._authorities import NoCertificateError, load_authorities
 from pyinformer.transport.config._credentials import ClientCertificate, Credentials, NoCredentials
 from pyinformer.transport.config._reasons import reason_of
 
@@ -143,6 +142,8 @@ class ClusterConfig:
             context.keylog_filename = keys
         if not (self.ca_data or self.ca_file):
             return context
+        from pyinformer.transport.config._authorities import NoCertificateError, load_authorities
+
         where = "certificate authority data" if self.ca_data else f"{self.ca_file}"
         try:
             pem = (self.ca_data or "").encode("utf-8", "replace")

@@ -82,19 +82,18 @@ class Authenticator:
         Cancellation:
             Safe.
         """
-        now = asyncio.get_running_loop().time
         if self._failure is not None:
-            if now() < self._retry_at:
+            if _now() < self._retry_at:
                 raise copy(self._failure)
-            self._retry_at = now() + self._backoff.next(now())  # one request tries, not all of them
+            self._put_off_retry()  # one request tries, not all of them
         try:
             if self._metrics is None:
                 headers = await self._credentials.headers()
             else:
                 headers = await self._counted(self._metrics)
         except ConfigurationError as error:
-            if now() >= self._retry_at:  # else another request has had the same failure
-                self._retry_at = now() + self._backoff.next(now())
+            if _now() >= self._retry_at:  # else another request has had the same failure
+                self._put_off_retry()
             self._failure = error
             raise
         if self._failure is not None:
@@ -112,6 +111,10 @@ class Authenticator:
                     self._server,
                 )
         return headers
+
+    def _put_off_retry(self) -> None:
+        now = _now()
+        self._retry_at = now + self._backoff.next(now)
 
     async def _counted(self, metrics: RequestMetrics) -> Mapping[str, str]:
         credentials = self._credentials
@@ -155,6 +158,10 @@ class Authenticator:
     def on_connection_failed(self) -> None:
         """Check before the next request whether a certificate file has changed."""
         self._tls.check_next_time()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class _TLSSettings:
