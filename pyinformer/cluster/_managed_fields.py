@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct, field
 
 from pyinformer.apimachinery import (
     GroupVersionResource,
@@ -20,7 +19,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     check_iterable,
     check_text,
-    decoder_of,
+    decode_object,
 )
 from pyinformer.cluster._field_manager import apply_manager_of, checked_field_manager
 from pyinformer.cluster._targets import object_path
@@ -34,18 +33,6 @@ _JSON_PATCH: Final = "application/json-patch+json"
 _MEMBER: Final = "."  # in FieldsV1: the field itself belongs to the set, beside fields below it
 _UPDATE: Final = "Update"
 _APPLY: Final = "Apply"
-
-
-class _Meta(Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    managed_fields: list[JSONObject] = field(default_factory=list)
-
-
-class _Head(Struct, frozen=True):
-    metadata: _Meta = _Meta()
-
-
-_decode_head = decoder_of(_Head)
 
 
 async def upgrade_managed_fields(
@@ -110,18 +97,14 @@ async def upgrade_managed_fields(
     async def attempt() -> None:
         """Read the object, and write its new managedFields."""
         raw = await cluster.request("GET", path)
-        meta = _head_of(raw, resource, key)
-        upgraded = _upgraded(meta.managed_fields, names, target, subresource)
-        if upgraded == meta.managed_fields:
+        version, entries = _read(raw, f"{resource} {key!r}")
+        upgraded = _upgraded(entries, names, target, subresource)
+        if upgraded == entries:
             return
         # A replaced version, where a test would be 422: the server answers 409 if it is old.
         patch: JSONValue = [
             {"op": "replace", "path": "/metadata/managedFields", "value": upgraded},
-            {
-                "op": "replace",
-                "path": "/metadata/resourceVersion",
-                "value": meta.resource_version,
-            },
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
         ]
         written = await cluster.request(
             "PATCH", path, body=msgspec.json.encode(patch), content_type=_JSON_PATCH
@@ -132,12 +115,14 @@ async def upgrade_managed_fields(
     return await cluster.get(api_version, plural, key)
 
 
-def _head_of(raw: bytes, resource: GroupVersionResource, key: str) -> _Meta:
-    try:
-        return _decode_head(raw).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = f"its managedFields cannot be read: {type(error).__name__}"
-        raise InvalidObjectError(f"{resource} {key!r}", reason) from error
+def _read(raw: bytes, what: str) -> tuple[str, list[JSONObject]]:
+    """Return the resource version and the managedFields of an object."""
+    metadata = decode_object(raw, what).get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    entries = metadata.get("managedFields") or []
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        raise InvalidObjectError(what, "its managedFields must be a list of objects")
+    return str(metadata.get("resourceVersion") or ""), entries
 
 
 def _upgraded(
