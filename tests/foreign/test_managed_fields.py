@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.integration.servers import Server
 
-pytestmark = [pytest.mark.foreign, pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.foreign, pytest.mark.timeout(300)]
 
 _CLIENT_SIDE = "kubectl-client-side-apply"
 
@@ -50,7 +50,6 @@ def owned(found: dict[str, Any], manager: str) -> list[Any]:
     return [(one["operation"], one["fieldsV1"]) for one in entries]
 
 
-@pytest.mark.parametrize("server", ["real"], indirect=True)
 async def test_an_object_of_kubectl_apply_is_moved_as_kubectl_moves_it(
     server: Server, kubeconfig: Path, tmp_path: Path
 ) -> None:

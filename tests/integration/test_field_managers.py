@@ -11,7 +11,6 @@ import pyinformer
 from pyinformer.controllerutil import upgrade_managed_fields
 from pyinformer.errors import InvalidArgumentError
 from tests.integration.objects import CONFIG_MAPS
-from tests.integration.servers import RealServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject, Request
     from pyinformer.apimachinery import JSONObject
     from pyinformer.blocking import BlockingCluster
-    from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
 _PLACE: Final = ("v1", "configmaps")
@@ -155,12 +153,9 @@ async def test_other_writes_have_the_same_name_or_that_of_the_client(server: Ser
     assert managers(server, f"{namespace}/b") == {("program", "Update")}
 
 
-@pytest.mark.real
-@pytest.mark.timeout(300)
 async def test_what_was_written_by_updates_is_removed_by_an_apply_after_the_move(
-    kube_apiserver: KubeAPIServer,
+    server: Server,
 ) -> None:
-    server = RealServer(kube_apiserver)
     namespace = server.namespace()
     async with server.connect() as cluster:
         made = await cluster.create(wanted(namespace, x="1", y="1"))

@@ -9,11 +9,9 @@ import pytest
 import pyinformer
 from pyinformer import Request
 from pyinformer.errors import APIStatusError, BadRequestError, InvalidError, RefusalCause
-from tests.integration.servers import RealServer
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
-    from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
 
@@ -43,10 +41,8 @@ async def test_the_log_line_of_an_invalid_object_names_its_fields(
     assert "forty-one" not in line
 
 
-@pytest.mark.real
-@pytest.mark.timeout(300)
 async def test_the_log_line_of_an_apply_with_a_typo_names_the_field(
-    kube_apiserver: KubeAPIServer, caplog: pytest.LogCaptureFixture
+    server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A real server answers with 500 and no causes, on an object with any name."""
     body = {
@@ -55,7 +51,7 @@ async def test_the_log_line_of_an_apply_with_a_typo_names_the_field(
         "metadata": {"name": "original-db", "namespace": "default"},
         "spec": {"replica": 41},
     }
-    async with RealServer(kube_apiserver).connect() as cluster:
+    async with server.connect() as cluster:
 
         async def write(*_: object) -> None:
             await cluster.apply(body, field_manager="test")
@@ -67,9 +63,7 @@ async def test_the_log_line_of_an_apply_with_a_typo_names_the_field(
     assert "41" not in line
 
 
-@pytest.mark.real
-@pytest.mark.timeout(300)
-async def test_a_warning_about_an_unknown_field_is_passed_on(kube_apiserver: KubeAPIServer) -> None:
+async def test_a_warning_about_an_unknown_field_is_passed_on(server: Server) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -78,7 +72,7 @@ async def test_a_warning_about_an_unknown_field_is_passed_on(kube_apiserver: Kub
     }
     received: list[tuple[str, str]] = []
     where = pyinformer.connect(
-        config=RealServer(kube_apiserver).config(),
+        config=server.config(),
         on_warning=lambda text, request: received.append((text, request)),
     )
     async with where as cluster:
@@ -86,15 +80,13 @@ async def test_a_warning_about_an_unknown_field_is_passed_on(kube_apiserver: Kub
     assert received == [('unknown field "typo"', "POST /api/v1/namespaces/default/configmaps")]
 
 
-@pytest.mark.real
-@pytest.mark.timeout(300)
 async def test_a_strict_write_with_a_typo_is_refused_and_names_the_field(
-    kube_apiserver: KubeAPIServer,
+    server: Server,
 ) -> None:
     metadata = {"generateName": "strict-", "namespace": "default"}
     body: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     typo = RefusalCause("unknown field", "typo")
-    async with RealServer(kube_apiserver).connect() as cluster:
+    async with server.connect() as cluster:
         with pytest.raises(BadRequestError) as refused:
             await cluster.create({**body, "typo": "x"}, field_validation="Strict")
         assert refused.value.refusal_causes == (typo,)
