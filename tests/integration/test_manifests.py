@@ -55,7 +55,7 @@ class Sender:
 
     def send(self, body: JSONObject) -> None:
         """Write and read one object in each way that programs do."""
-        path, name = self._collection(body), body["metadata"]["name"]
+        name, path = body["metadata"]["name"], collection_of(body, self._namespace)
         where, label = f"{path}/{name}", f"{body['kind']} {name}"
         self._keep(f"create {label}", self._wire.request("POST", path, body))
         if body["kind"] == _DEFINITION:
@@ -92,20 +92,25 @@ class Sender:
 
     def _await(self, body: JSONObject) -> None:
         spec = body["spec"]
-        kind = {"apiVersion": f"{spec['group']}/{spec['versions'][0]['name']}"}
-        path = self._collection({**kind, "kind": spec["names"]["kind"]}, spec["names"]["plural"])
+        kind = {
+            "apiVersion": f"{spec['group']}/{spec['versions'][0]['name']}",
+            "kind": spec["names"]["kind"],
+        }
+        path = collection_of(kind, self._namespace, spec["names"]["plural"])
         assert poll(lambda: self._wire.get(path).status == 200, timeout_seconds=100)
-
-    def _collection(self, body: JSONObject, plural: str = "") -> str:
-        api_version, kind = body["apiVersion"], body["kind"]
-        root = "apis" if "/" in api_version else "api"
-        plural = plural or _PLURALS.get(kind, f"{kind.lower()}s")
-        if kind == _DEFINITION:
-            return f"/{root}/{api_version}/{plural}"
-        return f"/{root}/{api_version}/namespaces/{self._namespace}/{plural}"
 
     def _keep(self, label: str, answer: Answer) -> None:
         self.answers[label] = _comparable(answer)
+
+
+def collection_of(body: JSONObject, namespace: str, plural: str = "") -> str:
+    """Return the path of the collection of an object; `plural` names that of an odd kind."""
+    api_version, kind = body["apiVersion"], body["kind"]
+    root = "apis" if "/" in api_version else "api"
+    plural = plural or _PLURALS.get(kind, f"{kind.lower()}s")
+    if kind == _DEFINITION:
+        return f"/{root}/{api_version}/{plural}"
+    return f"/{root}/{api_version}/namespaces/{namespace}/{plural}"
 
 
 _PLURALS: Final = {

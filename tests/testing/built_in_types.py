@@ -17,11 +17,14 @@ from pyinformer.testing.apiserver.resources import BUILT_IN
 FILE: Final = Path(resources.__file__).with_name("built_in_types.txt")
 _VIRTUAL: Final = (("", "v1", "Binding"), ("autoscaling", "v1", "Scale"))
 _REFERENCE: Final = "#/components/schemas/"
+_EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 _NAMED: Final = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "microtime",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "intstr",
+    f"{_EXTENSIONS}.JSONSchemaPropsOrArray": "?apiextensions.v1.JSONSchemaProps",
+    f"{_EXTENSIONS}.JSONSchemaPropsOrBool": "?apiextensions.v1.JSONSchemaProps",
 }
 _PLAIN: Final = {"string": "string", "boolean": "bool", "number": "float64"}
 _FORMATS: Final = {"byte": "[]uint8", "int32": "int32", "int64": "int64"}

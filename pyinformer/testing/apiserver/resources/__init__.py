@@ -3,6 +3,7 @@
 from pyinformer.testing.apiserver.resources._aggregated_discovery import CONTENT_TYPE, aggregated
 from pyinformer.testing.apiserver.resources._built_in_types import (
     GO_TYPE,
+    IF_MAP,
     built_in_schema,
     metadata_schema,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "BUILT_IN",
     "CONTENT_TYPE",
     "GO_TYPE",
+    "IF_MAP",
     "BuiltInShape",
     "ListShape",
     "Registry",

@@ -2,7 +2,8 @@
 
 They are read from a data file that is written from a real server's OpenAPI documents. It has one
 line for each Go type: its name, then `field:type` for each field, where `[x]` is a list, `{x}` a
-map with keys of text, and a name with a dot another line (`.Name` is of the same package).
+map with keys of text, `?x` an x or a value of any other type than a map, and a name with a dot
+another line (`.Name` is of the same package).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pyinformer.apimachinery import JSONObject
 
 GO_TYPE: Final = "x-go-type"
 """The member of a schema that has its Go type, such as `int32` or `v1.Container`."""
+IF_MAP: Final = "x-if-map"
+"""The member of a schema that has the schema of a value that is a map; others may be anything."""
 _FILE: Final = Path(__file__).with_name("built_in_types.txt")
 _PLAIN: Final = {
     "string": "string",
@@ -68,6 +71,8 @@ def _schema(text: str, package: str, types: dict[str, JSONObject]) -> JSONObject
         below = _schema(text[1:-1], package, types)
         go_type = f"map[string]{below.get(GO_TYPE, 'any')}"
         return {"type": "object", "additionalProperties": below, GO_TYPE: go_type}
+    if text.startswith("?"):
+        return {IF_MAP: _schema(text[1:], package, types)}
     if text in _PLAIN:
         return {"type": _PLAIN[text], GO_TYPE: text}
     if text in _NUMBER_OR_TEXT:

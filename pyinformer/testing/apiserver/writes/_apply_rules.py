@@ -57,11 +57,16 @@ _GO_NAMES: Final = {str: "string", bool: "bool", list: "[]interface {}"}
 def check_configuration(
     resource: ResourceType, namespace: str, name: str, wanted: JSONObject
 ) -> JSONObject:
-    """Refuse a configuration with another name or with managedFields; return its metadata."""
+    """Refuse a configuration that its type does not have, or of another name; return its metadata.
+
+    Raises:
+        Failure: 400, or 500 for undeclared fields.
+    """
     kind, api_version = str(wanted.get("kind", "")), str(wanted.get("apiVersion", ""))
     if (kind, api_version) != (resource.kind, resource.api_version):
         group, version = split_api_version(api_version)
         raise Failure(400, f"invalid object type: {group}/{version}, Kind={kind}")
+    _check_declared(resource, name, wanted)
     metadata = identity(resource, namespace, wanted)
     check_named(metadata, name)
     check_name(metadata, name)
@@ -142,7 +147,7 @@ def claims(
     return without_status(content) if resource.has_status and not whole else content
 
 
-def check_declared(resource: ResourceType, name: str, wanted: JSONObject) -> None:
+def _check_declared(resource: ResourceType, name: str, wanted: JSONObject) -> None:
     """Refuse a configuration with fields that the schema lacks, or with values of other types.
 
     Raises:
@@ -150,7 +155,7 @@ def check_declared(resource: ResourceType, name: str, wanted: JSONObject) -> Non
     """
     if not resource.object_schema:
         return
-    metadata = wanted.get("metadata") or {}
+    metadata = wanted.get("metadata")
     content = {key: value for key, value in wanted.items() if key not in _IDENTITY}
     found = [
         *_undeclared(metadata, metadata_schema(), BuiltInShape("", ("metadata",)), ".metadata"),
@@ -158,7 +163,7 @@ def check_declared(resource: ResourceType, name: str, wanted: JSONObject) -> Non
     ]
     if found:
         text = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
-        namespace = str(metadata.get("namespace") or "")
+        namespace = str(metadata.get("namespace") or "") if isinstance(metadata, dict) else ""
         raise Failure(500, f"{_untypable(resource, namespace, name)}: {text}", reason="")
 
 

@@ -21,6 +21,7 @@ from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.requests import Failure
 from pyinformer.testing.apiserver.resources import (
     GO_TYPE,
+    IF_MAP,
     ResourceType,
     built_in_schema,
     metadata_schema,
@@ -99,8 +100,8 @@ def decode(resource: ResourceType, body: JSONObject, kind: str = "") -> Decoded:
         raise DecodingFailure(name, version, str(error)) from None
 
 
-def whole_numbers(resource: ResourceType, configuration: JSONObject) -> JSONObject:
-    """Return the configuration of an apply with numbers as Go writes them.
+def decode_applied(resource: ResourceType, configuration: JSONObject) -> JSONObject:
+    """Return the configuration of an apply as Go decodes it; its fields are known to be declared.
 
     Raises:
         Failure: a built-in type cannot have a value, such as text that is not in base64 (500).
@@ -108,10 +109,9 @@ def whole_numbers(resource: ResourceType, configuration: JSONObject) -> JSONObje
     if resource.list_shape == "custom":
         return {name: _numbers(value) for name, value in configuration.items()}
     try:
-        decode(resource, configuration)
+        return decode(resource, configuration).body
     except DecodingFailure as failure:
         raise Failure(500, failure.why, reason="") from None
-    return configuration
 
 
 def check_known(resource: ResourceType, unknown: list[str]) -> None:
@@ -200,6 +200,8 @@ def _struct(value: JSONObject, schema: _Schema, place: _Place) -> JSONObject:
 
 
 def _value(value: JSONValue, schema: _Schema, place: _Place) -> JSONValue:
+    if isinstance(value, dict) and IF_MAP in schema:
+        schema = schema[IF_MAP]
     go_type = schema.get(GO_TYPE, "")
     if not go_type:
         return value

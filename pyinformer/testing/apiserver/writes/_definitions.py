@@ -29,6 +29,8 @@ _INVALID: Final = "FieldValueInvalid"
 _REQUIRED: Final = "FieldValueRequired"
 _SCHEMA: Final = "spec.validation.openAPIV3Schema"
 _UNTYPED: Final = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
+_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
+_ALL_TYPES: Final = ", ".join(f'"{one}"' for one in _TYPES)
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_RULE: Final = (
@@ -175,6 +177,9 @@ def _own(schema: JSONObject, path: str, *, is_root: bool) -> Iterator[Cause]:
     is_open = any(schema.get(one) is True for one in _UNTYPED)
     if not (is_root or schema.get("type") or is_open):
         yield _REQUIRED, f"{path}.type", "Required value: must not be empty for specified fields"
+    if schema.get("type") and schema["type"] not in _TYPES:
+        sentence = f'Unsupported value: "{schema["type"]}": supported values: {_ALL_TYPES}'
+        yield "FieldValueNotSupported", f"{path}.type", sentence
     if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
         yield _REQUIRED, f"{path}.items", "Required value: must be specified"
     pattern = schema.get("pattern")
@@ -199,7 +204,9 @@ def _metadata(schema: JSONValue, path: str) -> Iterator[Cause]:
 def _list_keys(schema: JSONObject, path: str) -> Iterator[Cause]:
     if schema.get("x-kubernetes-list-type") != "map":
         return
-    items = schema.get("items") or {}
+    items = schema.get("items")
+    if not isinstance(items, dict):
+        return
     for key in schema.get("x-kubernetes-list-map-keys") or ():
         below = (items.get("properties") or {}).get(key) or {}
         if "default" not in below and key not in (items.get("required") or ()):

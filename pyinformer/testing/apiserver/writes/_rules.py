@@ -30,7 +30,11 @@ _SERVER_OWNED = (
 )
 
 _OMITTED_IF_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
-_CONDITIONAL = ("leases.coordination.k8s.io", "poddisruptionbudgets.policy")
+_CONDITIONAL = (
+    "leases.coordination.k8s.io",
+    "poddisruptionbudgets.policy",
+    "customresourcedefinitions.apiextensions.k8s.io",
+)
 """Built-in resources whose updates must name a resource version."""
 _PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 STATUS_KEEPS = {"pods": ("ownerReferences",), "deployments.apps": ("labels",)}
@@ -39,7 +43,8 @@ STATUS_KEEPS = {"pods": ("ownerReferences",), "deployments.apps": ("labels",)}
 
 def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONObject:
     """Check that a body fits its URL; return a copy of its metadata with the namespace set."""
-    metadata = body.get("metadata", {})
+    metadata = body.get("metadata")
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict):
         raise Failure(400, f"metadata of a {resource.kind} has to be an object")
     for name, expected in (("kind", resource.kind), ("apiVersion", resource.api_version)):

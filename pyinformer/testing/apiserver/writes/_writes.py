@@ -264,9 +264,7 @@ class Writes:
             Failure: 400, 404 (namespace, or the object of a status), 409 (conflicts) or 422.
         """
         metadata = _apply_rules.check_configuration(resource, namespace, name, wanted)
-        if subresource != "scale":
-            _apply_rules.check_declared(resource, name, wanted)
-            wanted = _decoding.whole_numbers(resource, wanted)
+        wanted = _decoding.decode_applied(resource, wanted)
         claims = _apply_rules.claims(resource, wanted, subresource, whole=options.whole)
         _apply_rules.check_unambiguous(resource, name, metadata.get("namespace", ""), claims)
         with self._storage.lock:
@@ -467,10 +465,10 @@ class Writes:
             _validation.check_metadata(resource, name, {}, metadata)
             _validation.check_size(resource, name, body)
         created = _rules.typed(resource, body, metadata)
-        if not options.whole:
-            _schema_validation.check_object(resource, {}, created)
         if resource.has_status and not options.whole and resource.qualified_name != "nodes":
             created.pop("status", None)  # kubelets create their nodes with a status
+        if not options.whole:
+            _schema_validation.check_object(resource, {}, created)
         _defaults.apply(resource, created)
         if not options.whole:
             _definitions.check_definition(resource, created)
