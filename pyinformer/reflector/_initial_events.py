@@ -29,6 +29,7 @@ from pyinformer.transport import LEAST_BYTES_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
     from pyinformer.reflector._options import ReflectorOptions
     from pyinformer.reflector._snapshot import Snapshot
@@ -142,6 +143,56 @@ class InitialEvents(Generic[V]):
             present = (await read_live(self._list_watch)).resource_version
             if resource_version_is_well_formed(present):
                 self._snapshot.present = present
+
+
+async def open_watch_list(
+    stack: AsyncExitStack,
+    watch_list: AbstractAsyncContextManager[Body],
+    list_watch: ListWatch,
+    *,
+    idle_seconds: float,
+) -> Body:
+    """Open a watch-list, unless the server does not answer it and answers lists.
+
+    A gateway that buffers a response answers when the watch has ended, after minutes.
+
+    Args:
+        stack: holds the watch-list open.
+        watch_list: the request.
+        list_watch: the resource and the scope.
+        idle_seconds: after how long without an answer a list of one object is requested.
+
+    Raises:
+        ListInconsistentError: it is not answered, and lists are.
+        InformerError: it was not accepted.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    body: Body | None = None
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+
+        async def doubt() -> None:
+            while True:
+                await anyio.sleep(idle_seconds)
+                with suppress(InformerError):  # the server is slow or away, for lists as well
+                    await read_live(list_watch)
+                    group.cancel_scope.cancel()
+
+        group.start_soon(doubt)
+        try:
+            body = await stack.enter_async_context(watch_list)
+        except Exception as error:  # noqa: BLE001 - the group would wrap it
+            failure = error
+        finally:
+            group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if body is None:
+        what = f"watch-list {list_watch.resource}"
+        raise WatchListUnfinishedError(what, "the server does not answer it, and answers lists")
+    return body
 
 
 async def check_is_empty(list_watch: ListWatch, resource_version: str) -> None:

@@ -42,6 +42,7 @@ from pyinformer.reflector._availability import (
     ask_discovery,
 )
 from pyinformer.reflector._currency import Currency
+from pyinformer.reflector._initial_events import open_watch_list
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._options import ReflectorOptions
 from pyinformer.reflector._outcomes import count_outcome
@@ -607,7 +608,12 @@ class Reflector(Generic[V]):
                 self._begin_load()
                 self._loader.on_progress = slot.progress
                 await self._loader.learn_kind()
-                body = await stack.enter_async_context(self._watch_loop.open(initial=True))
+                body = await open_watch_list(
+                    stack,
+                    self._watch_loop.open(initial=True),
+                    self.list_watch,
+                    idle_seconds=self._options.initial_events_idle_seconds,
+                )
                 opened = True
                 found = await self._loader.load_initial_events(body)
                 slot.release()

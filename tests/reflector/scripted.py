@@ -66,6 +66,8 @@ class ScriptedServer:
     """How many lists lack everything."""
     refused: Exception | None = None
     """Raised by each list."""
+    is_mute: bool = False
+    """Whether watch-lists are not answered at all."""
     requests: list[str] = field(default_factory=list)
     """What was requested: `watch-list`, `list`, `look` for a list of one item, `watch`."""
 
@@ -94,6 +96,8 @@ class ScriptedServer:
         if "watch" in query:
             is_load = "sendInitialEvents" in query
             self.requests.append("watch-list" if is_load else "watch")
+            if is_load and self.is_mute:
+                await asyncio.Event().wait()
             pieces = self.watch_list() if is_load else silence()
         else:
             self.requests.append("look" if query.get("limit") == "1" else "list")

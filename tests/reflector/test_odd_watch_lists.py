@@ -141,6 +141,30 @@ async def test_informers_that_wait_for_their_turn_learn_what_another_has_found()
         assert second.requests[0] == "list"
 
 
+async def test_a_watch_list_without_an_answer_becomes_a_list_within_ten_seconds() -> None:
+    """A gateway that buffers responses answers when the watch ends."""
+    memory = WatchListMemory()
+    server = ScriptedServer(then(ADDED + END), PODS, is_mute=True)
+    async with following(server, memory=memory) as (reflector, sink):
+        await until(lambda: reflector.status().loads)
+        assert asyncio.get_running_loop().time() < 10.0
+        assert sorted(sink.versions()) == NAMES
+    again = ScriptedServer(then(ADDED + END), PODS)
+    async with following(again, memory=memory, resource=SECRETS) as (reflector, _):
+        await until(lambda: reflector.status().loads)
+        assert again.requests[0] == "list"
+
+
+async def test_a_server_that_answers_nothing_is_not_taken_for_one_without_watch_lists() -> None:
+    refused = status_error_class(503)(status=503)
+    server = ScriptedServer(then(ADDED + END), PODS, is_mute=True, refused=refused)
+    async with following(server) as (reflector, _):
+        await elapse(60.0)
+        assert reflector.status().attempts == 0
+        assert server.requests.count("watch-list") == 1
+        assert "list" not in server.requests
+
+
 async def test_an_end_without_a_version_is_not_believed() -> None:
     server = ScriptedServer(then(ADDED, bookmark("", ends_initial_events=True) + b"\n"), PODS)
     async with following(server) as (reflector, sink):
