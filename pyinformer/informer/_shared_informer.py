@@ -247,10 +247,11 @@ class SharedInformer(Startable, Generic[V]):
         return self._core.introspection.last_bookmark_at
 
     def age_seconds(self) -> float | None:
-        """Return how long ago the cache was last proven to be what the server has; None if never.
+        """Return how long ago the cache certainly held what the server had; None if never.
 
-        A change, a bookmark, a complete list and an intact history prove it. The server reports
-        about once a minute on a quiet resource, so an age of two minutes is a sign of trouble. Of
+        It counts from a request that was sent: the first one of the last load, or a later list of
+        one object whose version the cache has reached. A change or a bookmark does not renew it.
+        A quiet resource is up to 50 s old, so an age of two minutes is a sign of trouble. Of
         several namespaces it is the largest age. Callable from any thread.
         """
         return self._core.introspection.age_seconds()

@@ -243,7 +243,11 @@ _INFORMER = (
     ),
     _informer("synced", "gauge", "Whether the cache has held everything at least once."),
     _informer("state", "gauge", "What the informer does: 1 for the state it is in.", "state"),
-    _informer("age_seconds", "gauge", "How long ago the server last proved the cache to be right."),
+    _informer(
+        "age_seconds",
+        "gauge",
+        "How long ago the request was sent that last proved the cache to be what the server has.",
+    ),
     _informer("objects", "gauge", "Cached objects."),
     _informer(
         "cached_bytes", "gauge", "The size of the cached bodies, estimated from a sample of them."

@@ -72,7 +72,8 @@ class HealthOptions:
 
     stale_seconds: float | None = 300.0
     """Not ready if a cache was last confirmed as current longer ago than this. A quiet resource is
-    confirmed about once a minute, and a server restarts in less. None for never."""
+    confirmed every 50 s, and a server restarts in less; without a watch nothing confirms a cache
+    but a complete list. None for never."""
     recovery_seconds: float = 10.0
     """Ready, or alive, again only when a problem has been gone for this long, against flapping."""
     wedged_seconds: float | None = 900.0

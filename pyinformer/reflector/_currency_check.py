@@ -1,20 +1,19 @@
 """Whether a watch follows what lists show: the server may answer both from different states.
 
 A kube-apiserver whose watch of etcd is held back sends bookmarks of the old position forever, and
-answers lists from etcd. So a quiet watch is compared with a list: a short second watch at its
-position ends with a bookmark two seconds before its timeout, which names how far the server's
-watches have come. If that is behind a list of the same resource, watches stand still.
+answers lists from etcd. So a quiet watch is compared with a list of its resource: the cache that
+feeds watches is asked for the version of the list. Without that version it stands still; with it, a
+second watch at the position shows within a second whether anything has changed since.
 """
 
 from __future__ import annotations
 
 import asyncio
-import enum
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.errors import APIStatusError, InformerError
+from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooLargeError
 from pyinformer.reflector._currency import DOUBT_SECONDS, reaches
 from pyinformer.reflector._silence import SilenceFinding
 from pyinformer.transport import (
@@ -23,7 +22,7 @@ from pyinformer.transport import (
     DELETED,
     MODIFIED,
     LineSplitter,
-    read_bookmark,
+    ListSplitter,
     read_frame,
 )
 
@@ -37,8 +36,10 @@ if TYPE_CHECKING:
     from pyinformer.reflector.machine import ReflectorMachine
     from pyinformer.transport import ListWatch
 
-_LOOK_SECONDS: Final = (3.0, 4.0)  # the bookmark comes after one second, and then after two
-_OPEN_SECONDS: Final = 5.0  # how long a short watch may take beyond its own timeout
+_LOOK_SECONDS: Final = 1.0  # what a second watch begins with is sent at once
+_TRIES: Final = 2  # an etcd that notifies of progress every five seconds is not still
+_CACHED_SECONDS: Final = 10.0
+_OPEN_SECONDS: Final = 6.0  # how long a second watch may take, its timeout included
 _CONFIRM_SECONDS: Final = 1.5  # an event of this moment reaches both streams
 _BUSY_SECONDS: Final = 10.0  # a watch that brings events is not compared: it is alive, if late
 _OVERDUE_SECONDS: Final = 90.0  # a bookmark is; before that one look serves all of a resource
@@ -46,16 +47,6 @@ _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what wa
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
 _REFUSALS: Final = frozenset({401, 403, 404, 405, 406})
 _MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
-
-
-class Look(enum.Enum):
-    """What a short second watch has shown."""
-
-    REACHED = "its bookmark has reached the version of a list, and no event came before it"
-    BEHIND = "its bookmark is behind the version of a list"
-    NEWS = "an event that may not have come through the first watch"
-    NOTHING = "neither an event nor a bookmark"
-    FAILED = "the watch was not accepted, or broke"
 
 
 @final
@@ -99,7 +90,7 @@ class CurrencyCheck:
         self._tried_at = float("-inf")
         self._before = self._now(), progress().position
         self._wanted = anyio.Event()
-        self._lists_itself = self._shares_nothing = False
+        self._is_own = self._shares_nothing = False
         loop = asyncio.get_running_loop()
         currency.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
 
@@ -162,7 +153,8 @@ class CurrencyCheck:
 
     async def _take(self, *, alone: bool) -> RoundTrip | None:
         """Return a round trip that the cache will have caught up with; None if there is none."""
-        now, alone = self._now(), alone or self._shares_nothing
+        now = self._now()
+        self._is_own = alone = alone or self._shares_nothing
         before, self._before = self._before, (now, self._progress().position)
         oldest_at = now if alone else now - self._period_seconds(now) / 2
         try:
@@ -201,98 +193,110 @@ class CurrencyCheck:
         return last is not None and now - last < min(_BUSY_SECONDS, doubt_seconds)
 
     async def _compare(self, trip: RoundTrip) -> SilenceFinding:
-        """Compare the watch with a list, and then with a list of the resource itself."""
+        """Compare the watch with a list of the resource itself, which its watch cache follows."""
         self._trips.looked(self._list_watch.resource, self._now())
         began_at = self._as_of
-        if not self._lists_itself or self._machine.is_still:
-            seen = await self._look(trip, _LOOK_SECONDS[0])
-            if seen is None or seen is SilenceFinding.STALLED:
-                return seen or SilenceFinding.NOTHING
-            if self._machine.is_still:  # the list was of this very resource
-                return self._found(seen, trip, began_at)
-        own = await self._take(alone=True)
-        if own is None or reaches(self._progress().position, own.version):
+        # While watches stand still, and if a proof was asked for, the list was of this resource.
+        own = trip if self._is_own else await self._take(alone=True)
+        if own is None or (self._has_reached(own) and not self._machine.is_still):
             return SilenceFinding.NOTHING
-        found = await self._look(own, _LOOK_SECONDS[1])
-        if found is None or found is SilenceFinding.STALLED:
-            self._lists_itself = found is None
-            return found or SilenceFinding.NOTHING
-        return self._found(found, own, began_at)
-
-    def _found(self, found: SilenceFinding, trip: RoundTrip, began_at: float) -> SilenceFinding:
-        if reaches(self._progress().position, trip.version):
+        is_cached = await self._has_cached(own.version)
+        if is_cached:
+            self._trips.followed()
+            self._on_followed()
+            return await self._look(own)
+        if self._has_reached(own):
             return SilenceFinding.NOTHING
         now = self._now()
-        self.is_certain = found is SilenceFinding.STILL
-        if self.is_certain:
+        if is_cached is False and self._trips.knows_followed():
+            self.is_certain = True
             self._currency.still_at = now
             self._trips.stood_still(self._list_watch.resource, now)
             return SilenceFinding.STILL
         is_unproven = now - began_at >= _UNPROVEN_SECONDS
         return SilenceFinding.STILL if is_unproven else SilenceFinding.NOTHING
 
-    async def _look(self, trip: RoundTrip, seconds: float) -> SilenceFinding | None:
-        """Look at a second watch; None if it shows that nothing was missed."""
+    def _has_reached(self, trip: RoundTrip) -> bool:
+        return reaches(self._progress().position, trip.version)
+
+    async def _has_cached(self, version: str) -> bool | None:
+        """Return whether the watches of the server have a version, or will within seconds."""
+        for _ in range(_TRIES - 1):
+            if (found := await has_cached(self._list_watch, version)) is not False:
+                return found
+        return await has_cached(self._list_watch, version)
+
+    async def _look(self, trip: RoundTrip) -> SilenceFinding:
+        """Renew the age if a second watch has nothing that the first has not delivered."""
         before = self._progress()
         await self._request_budget.attempt()
-        seen = await look(self._list_watch, before.position, trip.version, seconds)
-        if seen is Look.REACHED:
-            self._trips.followed(self._list_watch.resource)
+        has_news = await look(self._list_watch, before.position)
+        if has_news is False:
             self._currency.proven(trip)
-            self._on_followed()
-            return None
-        if seen is Look.NEWS:
+        elif has_news:
             await anyio.sleep(_CONFIRM_SECONDS)
-        if self._progress().events != before.events:
-            self._on_followed()
-            return None
-        if seen is Look.NEWS:
-            return SilenceFinding.STALLED
-        # A kube-apiserver sends no bookmark that is older than the start of a watch.
-        resource = self._list_watch.resource
-        is_behind = (seen is Look.BEHIND and self._trips.knows_followed()) or (
-            seen is Look.NOTHING and self._trips.knows_followed(resource)
-        )
-        return SilenceFinding.STILL if is_behind else SilenceFinding.NOTHING
+            if self._progress().events == before.events:
+                return SilenceFinding.STALLED
+        return SilenceFinding.NOTHING
 
 
-async def look(list_watch: ListWatch, position: str, version: str, seconds: float) -> Look:
-    """Open a short watch at a position, and compare its first event or bookmark with a version.
+async def has_cached(list_watch: ListWatch, version: str) -> bool | None:
+    """Return whether the watches of a server have reached a version; None if it does not show.
+
+    A list of nothing that may not be older is answered from the cache that feeds the watches; a
+    kube-apiserver waits three seconds for the version, and then answers that it is too large.
+
+    Cancellation:
+        Safe; the request is dropped.
+    """
+    what = f"list {list_watch.resource}"
+    splitter = ListSplitter(lambda _data, _start, _end: None, what=what)
+    try:
+        with anyio.fail_after(_CACHED_SECONDS):
+            async with list_watch.nothing().list(resource_version=version) as body:
+                while chunk := await body.read():
+                    splitter.feed(chunk)
+        return reaches(splitter.finish().resource_version, version) or None
+    except ResourceVersionTooLargeError:
+        return False
+    except (InformerError, TimeoutError):
+        return None
+
+
+async def look(list_watch: ListWatch, position: str) -> bool | None:
+    """Return whether a second watch at a position brings an event; None if it does not show.
+
+    Only a watch that has ended as it was asked to has shown everything that there was.
 
     Args:
         list_watch: the resource and the scope.
         position: where it begins.
-        version: the version of a list.
-        seconds: its timeout, of which the last two come after the bookmark.
 
     Cancellation:
         Safe; the watch is closed.
     """
-    found: list[Look] = []
+    found: list[bool] = []
 
     def on_line(data: bytes | bytearray, start: int, end: int) -> None:
-        kind, body, first, last = read_frame(data, start, end)
-        if found:
-            return
-        if kind in {ADDED, MODIFIED, DELETED}:
-            found.append(Look.NEWS)
-        elif kind == BOOKMARK:
-            has_reached = reaches(read_bookmark(body, first, last).resource_version, version)
-            found.append(Look.REACHED if has_reached else Look.BEHIND)
-        else:
-            found.append(Look.FAILED)
+        kind = read_frame(data, start, end)[0]
+        if kind != BOOKMARK:
+            found.append(kind in {ADDED, MODIFIED, DELETED})
 
     splitter = LineSplitter(
         on_line,
         max_line_bytes=_MAX_LINE_BYTES,
         what=f"watch {list_watch.resource}",
-        on_oversized=lambda _head, _size: found.append(Look.NEWS),
+        on_oversized=lambda _head, _size: found.append(True),
     )
     try:
-        with anyio.move_on_after(_OPEN_SECONDS + seconds):
-            async with list_watch.watch(resource_version=position, timeout_seconds=seconds) as body:
+        with anyio.fail_after(_OPEN_SECONDS):
+            async with list_watch.watch(
+                resource_version=position, timeout_seconds=_LOOK_SECONDS
+            ) as body:
                 while not found and (chunk := await body.read()):
                     splitter.feed(chunk)
-    except InformerError:
-        return found[0] if found else Look.FAILED
-    return found[0] if found else Look.NOTHING
+    except (InformerError, TimeoutError):
+        return None
+    if not found:
+        return False
+    return found[0] or None  # an ERROR shows nothing

@@ -128,14 +128,14 @@ class Lister(Generic[V]):
     def fresh(self, *, max_age_seconds: float) -> Lister[V]:
         """Return a lister of the same cache that raises when the cache may be too old.
 
-        At each read, the last proof that the cache equals the server's state must not be older than
-        this; see `informer.age_seconds()`. Proofs are changes, bookmarks and complete lists. A
-        quiet resource is proven by bookmarks, about once a minute: allow 90 s or more unless
-        something changes all the time, or reads fail although nothing is wrong. With
-        `allow_unsynced=True` a read returns what is cached, however old. From any thread.
+        At each read, the last request that proved the cache must not be older than this; see
+        `informer.age_seconds()`. Caches are usually proven every 15 to 50 s. For a minute after
+        this call and after each read, a stricter limit has the server asked several times within
+        it, at most once a second: the first read after a pause may fail where the next succeeds.
+        With `allow_unsynced=True` a read returns what is cached, however old. From any thread.
 
         Args:
-            max_age_seconds: how long ago the last proof may be.
+            max_age_seconds: how long ago the last proof may have been sent.
 
         Returns:
             A lister whose reads raise StaleCacheError, too.

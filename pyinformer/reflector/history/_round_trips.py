@@ -56,7 +56,7 @@ class RoundTrips:
         self._still_at: dict[GroupVersionResource, float] = {}
         self.sent: int = 0
         """How many lists were sent."""
-        self._followed: set[GroupVersionResource] = set()
+        self._has_followed = False
 
     async def take(
         self, list_watch: ListWatch, *, oldest_at: float, alone: bool = False
@@ -101,17 +101,17 @@ class RoundTrips:
             raise ProtocolError(what, f"it is at {version[:40]!r}, which cannot be compared")
         return RoundTrip(sent_at, version)
 
-    def followed(self, resource: GroupVersionResource) -> None:
-        """Record that the bookmark of a short watch had the version of a list before it."""
-        self._followed.add(resource)
+    def followed(self) -> None:
+        """Record that watches had the version of a list before them."""
+        self._has_followed = True
 
-    def knows_followed(self, resource: GroupVersionResource | None = None) -> bool:
-        """Return whether bookmarks follow lists, of a resource or of any.
+    def knows_followed(self) -> bool:
+        """Return whether watches have ever followed lists without a change of their resource.
 
-        Without that a bookmark that is behind, or does not come, shows nothing: an older
-        kube-apiserver learns of the progress of its etcd every ten minutes.
+        Without that a watch that is behind shows nothing: an older kube-apiserver may learn of the
+        progress of its etcd every ten minutes.
         """
-        return bool(self._followed) if resource is None else resource in self._followed
+        return self._has_followed
 
     def looked(self, resource: GroupVersionResource, now: float) -> None:
         """Record that a watch of a resource is compared with a list."""
