@@ -80,7 +80,7 @@ CASES = {
     "plugin-beside-a-token": user("token: t, " + _EXEC % ("v1", _NEVER)),
     "plugin-provider": user(_EXEC % ("v1", _NEVER) + ", auth-provider: {name: oidc}"),
     "provider-gcp": user("auth-provider: {name: gcp, config: {access-token: x}}"),
-    "provider-unknown": user("auth-provider: {name: nobody}"),
+    "provider-unknown": user("auth-provider: {name: unknown}"),
     "certificate-twice": user(
         "client-certificate: c.pem, client-certificate-data: YQ==, client-key: c.pem"
     ),

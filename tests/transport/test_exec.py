@@ -90,7 +90,7 @@ async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) ->
     path = kubeconfig(
         tmp_path / "config",
         spec,
-        **{"certificate-authority": "ca.pem", "extensions": [extension], "tls-server-name": "n"},
+        **{"certificate-authority": "ca.pem", "extensions": [extension], "tls-server-name": "one"},
     )
     config = await find_config(path)
 
@@ -104,7 +104,7 @@ async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) ->
             "interactive": False,
             "cluster": {
                 "server": "http://127.0.0.1:1",
-                "tls-server-name": "n",
+                "tls-server-name": "one",
                 "certificate-authority-data": base64.b64encode(authority.read_bytes()).decode(),
                 "config": {"audience": "a"},
             },

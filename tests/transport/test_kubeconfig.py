@@ -668,3 +668,36 @@ async def test_an_authority_is_a_file_or_data(tmp_path: Path) -> None:
     authority = {"certificate-authority": "config", "certificate-authority-data": pem(b"x")}
     with pytest.raises(ConfigurationError, match="'one': certificate-authority: must not be besi"):
         await find_config(whole(tmp_path / "config", {}, **authority))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ({"tls-server-name": 7}, "tls-server-name: must be a string"),
+        ({"tls-server-name": ".a"}, "tls_server_name must be the name of a host"),
+        ({"proxy-url": ["x"]}, "proxy-url: must be a string"),
+        ({"proxy-url": "socks5://proxy"}, "proxy 'socks5://proxy' is not an http or https URL"),
+        ({"certificate-authority": "none"}, "certificate-authority: no such file: "),
+        ({"server": 7}, "server: must be a string"),
+        ({"server": "x"}, "server 'x' is not an http or https URL with a host"),
+    ],
+)
+async def test_an_error_names_a_cluster_once(
+    tmp_path: Path, cluster: dict[str, Any], words: str
+) -> None:
+    path = whole(tmp_path / "config", {}, **cluster)
+    with pytest.raises(ConfigurationError) as raised:
+        await find_config(path)
+    assert str(raised.value).startswith(f"{path}: context 'prod': clusters 'one': {words}")
+
+
+@pytest.mark.parametrize(
+    "user", [{"username": "u", "password": 7}, {"username": 7}, {"token": ["t"]}, {"as": 7}]
+)
+async def test_an_error_names_a_user_once(tmp_path: Path, user: dict[str, Any]) -> None:
+    path = whole(tmp_path / "config", user)
+    with pytest.raises(ConfigurationError) as raised:
+        await find_config(path)
+    (key,) = [name for name, value in user.items() if value != "u"]
+    start = f"{path}: context 'prod': users 'jane': {key}: must be a string"
+    assert str(raised.value).startswith(start)

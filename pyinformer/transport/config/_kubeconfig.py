@@ -149,14 +149,18 @@ def _cluster_config(cluster: Section, source: str, *, namespace: str) -> Cluster
         # As kubectl: naming an authority contradicts trusting any certificate.
         reason = "insecure-skip-tls-verify: must not be true beside a certificate authority"
         raise cluster.problem(reason)
+    # Read outside of the block below: their errors name the entry already.
+    ca_file = None if ca_data else cluster.path("certificate-authority") or None
+    tls_server_name = cluster.text("tls-server-name") or None
+    proxy_url = cluster.text("proxy-url") or None
     try:
         return ClusterConfig(
             server=server,
-            ca_file=None if ca_data else cluster.path("certificate-authority") or None,
+            ca_file=ca_file,
             ca_data=ca_data or None,
             verify_tls=not insecure,
-            tls_server_name=cluster.text("tls-server-name") or None,
-            proxy_url=cluster.text("proxy-url") or None,
+            tls_server_name=tls_server_name,
+            proxy_url=proxy_url,
             namespace=namespace,
             source=source,
         )
