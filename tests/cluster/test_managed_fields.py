@@ -179,7 +179,9 @@ async def test_an_answer_that_cannot_be_read_is_an_error(body: bytes) -> None:
         writer.write(response(body))
 
     async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
-        with pytest.raises(InvalidObjectError, match="cannot be decoded|must be a list of objects"):
+        with pytest.raises(
+            InvalidObjectError, match=r"cannot be decoded|must be a list of objects"
+        ):
             await upgrade_managed_fields(cluster, *_PLACE, managers=["old"], field_manager="new")
 
 
