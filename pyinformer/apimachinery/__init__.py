@@ -1,5 +1,8 @@
 """Objects, keys, selectors, resource versions, errors: what all other folders use. No I/O."""
 
+from typing import TYPE_CHECKING
+
+from pyinformer._late_names import late_getattr
 from pyinformer.apimachinery._backoff import ExponentialBackoff
 from pyinformer.apimachinery._checks import (
     check_choice,
@@ -55,7 +58,6 @@ from pyinformer.apimachinery._models import check_model, decode_model, why_mutab
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, converts_itself, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
-from pyinformer.apimachinery._re2 import re2_problem
 from pyinformer.apimachinery._redact import (
     REDACTED,
     masked,
@@ -71,22 +73,40 @@ from pyinformer.apimachinery._resource_version import (
     resource_version_is_well_formed,
 )
 from pyinformer.apimachinery._roles import Access, check_role_name, roles_yaml
-from pyinformer.apimachinery._schema_causes import SchemaCause, schema_causes
 from pyinformer.apimachinery._token_bucket import TokenBucket
 from pyinformer.apimachinery._transform import BytesTransform, Transform
 from pyinformer.apimachinery._view import View, check_view
 from pyinformer.apimachinery._wire import view_path
-from pyinformer.apimachinery._yaml import (
-    YAMLError,
-    YAMLLimitError,
-    dump_yaml,
-    dump_yaml_documents,
-    json_as_yaml,
-    json_for_yaml,
-    load_yaml,
-    yaml_scalar,
-)
 from pyinformer.apimachinery._zstd import check_compressor, has_compressor
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery._re2 import re2_problem
+    from pyinformer.apimachinery._schema_causes import SchemaCause, schema_causes
+    from pyinformer.apimachinery._yaml import (
+        YAMLError,
+        YAMLLimitError,
+        dump_yaml,
+        dump_yaml_documents,
+        json_as_yaml,
+        json_for_yaml,
+        load_yaml,
+        yaml_scalar,
+    )
+
+# Loaded when they are first used: their regular expressions take milliseconds to compile.
+_HOMES = {
+    "SchemaCause": "_schema_causes",
+    "YAMLError": "_yaml",
+    "YAMLLimitError": "_yaml",
+    "dump_yaml": "_yaml",
+    "dump_yaml_documents": "_yaml",
+    "json_as_yaml": "_yaml",
+    "json_for_yaml": "_yaml",
+    "load_yaml": "_yaml",
+    "re2_problem": "_re2",
+    "schema_causes": "_schema_causes",
+    "yaml_scalar": "_yaml",
+}
 
 __all__ = [
     "ABSENT",
@@ -184,3 +204,10 @@ __all__ = [
     "why_mutable",
     "yaml_scalar",
 ]
+
+if not TYPE_CHECKING:  # or type checkers would accept any name
+    __getattr__ = late_getattr(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

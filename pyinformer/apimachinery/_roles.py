@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyinformer.apimachinery._json import JSONObject
-from pyinformer.apimachinery._yaml import dump_yaml_documents
 from pyinformer.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ def roles_yaml(needs: Iterable[Access], *, name: str, service_account: str | Non
             role = {"apiGroup": _GROUP, "kind": kind, "name": name}
             head = _head(f"{kind}Binding", name, namespace)
             documents.append({**head, "roleRef": role, "subjects": [subject]})
+    from pyinformer.apimachinery._yaml import dump_yaml_documents  # noqa: PLC0415 - few need it
+
     return dump_yaml_documents(documents).removeprefix("---\n")
 
 

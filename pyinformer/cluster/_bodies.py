@@ -23,7 +23,6 @@ from pyinformer.apimachinery import (
     KubeObject,
     View,
     converts_itself,
-    json_for_yaml,
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
@@ -99,7 +98,11 @@ def encode_body(body: JSONValue, content_type: str = "") -> bytes:
         content_type: where the server reads YAML, the text is of the same value there.
     """
     raw = msgspec.json.encode(body)
-    return json_for_yaml(raw) if "yaml" in content_type else raw
+    if "yaml" not in content_type:
+        return raw
+    from pyinformer.apimachinery import json_for_yaml
+
+    return json_for_yaml(raw)
 
 
 def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
-from pyinformer.apimachinery import YAMLError, YAMLLimitError, load_yaml
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._reasons import reason_of
 
@@ -273,6 +272,8 @@ def first_document(file: str, text: str) -> object:
     Raises:
         ConfigurationError: the document is not YAML, or too deep or too large to be loaded.
     """
+    from pyinformer.apimachinery import YAMLError, YAMLLimitError, load_yaml
+
     try:
         content: object = load_yaml(text, max_depth=_MAX_DEPTH, max_values=_MAX_VALUES)
     except YAMLLimitError as error:
