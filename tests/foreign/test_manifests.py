@@ -82,7 +82,7 @@ def test_a_release_has_names_and_values_of_its_own(project: Path, helm: Path) ->
 def test_a_release_may_have_a_name_that_looks_like_a_number(project: Path, helm: Path) -> None:
     printed = run(helm, project / "chart", "1e3", "08", "image.repository=7", "image.tag=1e3")
 
-    found = [load_yaml(text) for text in printed.split("---\n") if text.strip()]
+    found = [one for one in map(load_yaml, printed.split("---\n")) if one]
     own = [one for one in found if one["kind"] != "CustomResourceDefinition"]
     names = {(one["metadata"]["name"], one["metadata"].get("namespace")) for one in own}
     assert names <= {("1e3", "08"), ("1e3", None)}
