@@ -887,6 +887,17 @@ class TestServersMetadata:
         assert owners(moved) == {("new", "Apply", ""): entry["fieldsV1"]}
         assert applied["data"] == {"a": "9"}
 
+    def test_an_apply_of_empty_labels_changes_nothing_later(self, place: Place) -> None:
+        path, body = place.path("configmaps", "a"), config_map({"a": "1"}, labels={})
+        entry = place.applied(path, body, "me")["metadata"]["managedFields"][0]
+        earlier = [{**entry, "time": "2026-01-02T03:04:05Z"}]
+        patched = place.patched(path, {"metadata": {"managedFields": earlier}})
+
+        again = place.applied(path, body, "me")
+
+        version = patched["metadata"]["resourceVersion"]
+        assert again["metadata"]["resourceVersion"] == version
+
     def test_owners_that_cannot_be_read_are_ignored(self, place: Place) -> None:
         path = place.path("configmaps")
         created = place.created(path, config_map({"a": "1"}))

@@ -248,7 +248,7 @@ def test_control_methods_write_the_status_with_the_rest(server: APIServer) -> No
     created = server.create(pod() | {"status": {"phase": "Running"}})
     assert created["status"]["phase"] == "Running"
     created["status"] = {"phase": "Failed"}
-    assert server.update(created)["status"] == {"phase": "Failed"}
+    assert server.update(created)["status"]["phase"] == "Failed"
 
 
 def test_a_merge_patch_sets_removes_and_keeps(server: APIServer, wire: Wire) -> None:

@@ -266,10 +266,15 @@ def applied(
     result = _without(others, changes.written | changes.removed)
     if claimed:
         time = now
-        if after == live:  # a claim that changes nothing has no time
+        if _stored(after) == _stored(live):  # a claim that changes nothing has no time
             time = last.time if last is not None and last.paths == claimed else ""
         result[author] = Owned(claimed, api_version, time)
     return Applied(after, result, conflicts)
+
+
+def _stored(body: JSONObject) -> JSONObject:
+    """Return content as it is stored: without empty metadata."""
+    return {**body, "metadata": {name: one for name, one in body["metadata"].items() if one}}
 
 
 def _without(managed: Managed, lost: set[Path]) -> dict[Author, Owned]:
