@@ -12,7 +12,7 @@ from typing import Final, final
 
 from msgspec import Struct, field
 
-from pyinformer.apimachinery import GroupVersionResource, decoder_of, near_names
+from pyinformer.apimachinery import GroupVersionResource, near_names, null_as_absent
 from pyinformer.transport import APIResource, Group, check_resource_count
 
 _AGGREGATED: Final = "APIGroupDiscoveryList"
@@ -144,7 +144,7 @@ class _Root(Struct, frozen=True):
     versions: list[str] | None = None
 
 
-_decode_root = decoder_of(_Root, skims=True)
+_decode_root = null_as_absent(_Root)
 
 
 def read_root(answer: bytes) -> Catalogue | tuple[GroupVersions, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from kopf._cogs.structs.references import CRDS, NAMESPACES
 
-from pyinformer.apimachinery import decoder_of
+from pyinformer.apimachinery import null_as_absent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -65,7 +65,7 @@ class _Definition(msgspec.Struct, frozen=True):
         return any(one.type == "Established" and one.status == "True" for one in conditions)
 
 
-_decode: Final = decoder_of(_Definition)
+_decode: Final = null_as_absent(_Definition, skims=False)
 
 
 def _decoded(definition: KubeObject[None]) -> _Definition | None:

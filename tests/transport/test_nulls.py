@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec import json
 
 from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec, View
+from pyinformer.cluster._catalogue import read_root
 from pyinformer.errors import APIStatusError, InvalidObjectError, ProtocolError
 from pyinformer.transport import (
     ListSplitter,
@@ -132,7 +133,40 @@ GROUPS: Mapping[str, Any] = {
         }
     ],
 }
-REQUIRED = {"items", "name", "version"}  # without it there is nothing to be read
+AGGREGATED: Mapping[str, Any] = {
+    "kind": "APIGroupDiscoveryList",
+    "apiVersion": "apidiscovery.k8s.io/v2",
+    "metadata": {},
+    "items": [
+        {
+            "metadata": {"name": "apps", "creationTimestamp": "x"},
+            "versions": [
+                {
+                    "version": "v1",
+                    "freshness": "Current",
+                    "resources": [
+                        {
+                            "resource": "deployments",
+                            "responseKind": {"group": "", "version": "", "kind": "Deployment"},
+                            "scope": "Namespaced",
+                            "singularResource": "deployment",
+                            "verbs": ["list"],
+                            "shortNames": ["deploy"],
+                            "subresources": [{"subresource": "status", "verbs": ["get"]}],
+                        }
+                    ],
+                }
+            ],
+        }
+    ],
+}
+REQUIRED = {
+    "items",
+    "name",
+    "version",
+    "resource",
+    "subresource",
+}  # without it there is nothing to be read
 MAPS = {"labels", "annotations"}  # their entries are not fields: null is an empty text there
 
 
@@ -286,6 +320,14 @@ def test_resources_with_nulls_are_the_resources_without_these_fields(
 def test_groups_with_nulls_are_the_groups_without_these_fields(ways: tuple[bytes, bytes]) -> None:
     with_nulls, without = ways
     assert decode_groups(with_nulls) == decode_groups(without)
+
+
+@given(two_ways(AGGREGATED))
+def test_all_resources_with_nulls_are_those_without_these_fields(
+    ways: tuple[bytes, bytes],
+) -> None:
+    with_nulls, without = ways
+    assert told(lambda: read_root(with_nulls)) == told(lambda: read_root(without))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import msgspec
 
-from pyinformer.apimachinery import FieldSelector, decoder_of
+from pyinformer.apimachinery import FieldSelector, null_as_absent
 from pyinformer.cli.doctor._facts import ResourceFacts, Right
 from pyinformer.cli.doctor._memory import memory_by_mode
 from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError
@@ -51,7 +51,7 @@ class _Review(msgspec.Struct):
     status: _ReviewStatus
 
 
-_decode = decoder_of(_Review)
+_decode = null_as_absent(_Review, skims=False)
 
 
 @final

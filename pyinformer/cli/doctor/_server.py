@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from pyinformer._clock import wall_time
-from pyinformer.apimachinery import decoder_of
+from pyinformer.apimachinery import null_as_absent
 from pyinformer.cli.doctor._certificates import certificate_of, token_expiry
 from pyinformer.cli.doctor._facts import LoginFacts, ServerFacts
 from pyinformer.cli.doctor._network import measure_network
@@ -45,7 +45,7 @@ class _Version(msgspec.Struct, rename="camel"):
     git_version: str = ""
 
 
-_decode = decoder_of(_Version)
+_decode = null_as_absent(_Version, skims=False)
 
 
 async def examine_server(
