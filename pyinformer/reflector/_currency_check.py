@@ -45,6 +45,7 @@ _BUSY_SECONDS: Final = 10.0  # a watch that brings events is not compared: it is
 _OVERDUE_SECONDS: Final = 90.0  # a bookmark is; before that one look serves all of a resource
 _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what watches know
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
+_BLIND_SECONDS: Final = 300.0  # between lists of one object that are refused
 _REFUSALS: Final = frozenset({401, 403, 404, 405, 406})
 _MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
 
@@ -143,6 +144,8 @@ class CurrencyCheck:
         return since + self._period_seconds(now) - now
 
     def _period_seconds(self, now: float) -> float:
+        if self._currency.is_blind:
+            return _BLIND_SECONDS
         period = self._currency.period_seconds(now)
         return min(period, _STILL_PERIOD_SECONDS) if self._machine.is_still else period
 

@@ -24,7 +24,8 @@ from pyinformer.reflector.machine.steps import (
     WatchStill,
     Woke,
 )
-from pyinformer.testing import APIServer, Fault
+from pyinformer.testing import APIServer, Fault, Token
+from pyinformer.transport import StaticCredentials
 from tests.reflector.machine_bench import BAD, PAGED, Bench
 from tests.reflector.running import Running, options, put, reflecting, remove, verbs
 from tests.waiting import until
@@ -151,6 +152,25 @@ async def test_confirm_asks_at_once(server: APIServer) -> None:
         put(server, "b")
         assert await running.reflector.confirm(100.0)
         assert "default/b" in running.sink.versions()
+
+
+async def test_where_lists_are_refused_what_arrives_is_the_age() -> None:
+    """A role with `watch` alone is enough where watch-lists are; it shows no newest version."""
+    may_watch = Token(value="t", verbs=("watch",))
+    with APIServer(tokens=[may_watch]) as server:
+        put(server, "a")
+        async with reflecting(
+            server,
+            credentials=StaticCredentials.bearer("t"),
+            with_options=options(use_watch_list=True),
+        ) as running:
+            await running.until_watching()
+            await running.reflector.confirm(100.0)
+            put(server, "b")
+            await running.until_equal()
+            facts = running.reflector.liveness()
+            assert facts.last_event_at is not None
+            assert facts.last_proof_at == facts.last_event_at
 
 
 async def test_confirm_ends_when_nothing_can_be_proven(server: APIServer) -> None:
