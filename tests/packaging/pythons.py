@@ -91,7 +91,7 @@ _TESTS = (
     "tests/transport/test_watch_http.py",
 )
 
-# What new versions of others break without a change of ours: plugins of pytest, and kopf.
+# What new versions of dependencies break without a change here: plugins of pytest, and kopf.
 _NEWEST_TESTS = (
     "tests/cli/test_init.py::test_the_tests_of_a_project_pass",
     "tests/kopf/test_installation.py",
