@@ -17,10 +17,9 @@ from pyinformer.apimachinery._compact import BodyPacker
 from pyinformer.apimachinery._depth import (
     MAX_DEPTH,
     SKIPPED_BYTES,
-    check_depth,
+    check_complete_depth,
     check_skipped_depth,
     is_nested_too_deeply,
-    may_be_deep,
 )
 from pyinformer.apimachinery._fields import Fields, fields_of
 from pyinformer.apimachinery._identity import (
@@ -302,8 +301,8 @@ class ObjectCodec(Generic[V]):
     ) -> KubeObject[V]:
         if not problem and not raw.isascii():
             raw.decode()  # the decoder does not check the text that it skips
-        if len(raw) > self._counted_bytes and not problem and may_be_deep(raw):
-            check_depth(raw)
+        if len(raw) > self._counted_bytes and not problem:
+            check_complete_depth(raw)
         if len(raw) > LARGE_BODY_BYTES and self._on_large is not None:
             self._on_large()
         namespace, name = meta.namespace, meta.name

@@ -20,7 +20,7 @@ import msgspec
 MAX_DEPTH: Final = 512
 """The most levels that are decoded. At 630, msgspec overflows a stack of 256 KiB."""
 
-SKIPPED_BYTES: Final = 6 << 10
+SKIPPED_BYTES: Final = 7 << 10
 """A text up to this length can be skipped on any stack: each level takes 32 bytes of it."""
 
 Text: TypeAlias = bytes | bytearray | memoryview | str
@@ -28,6 +28,8 @@ Text: TypeAlias = bytes | bytearray | memoryview | str
 _NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _without_escapes = re.compile(rb"\\.", re.DOTALL).sub
 _STEPS: Final = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
+_FEW_ARRAYS: Final = 64  # objects have far fewer of them than of other objects
+_LARGE_BYTES: Final = 16 << 10  # most texts of this length have more brackets
 _PEELINGS: Final = 16  # real objects have fewer levels
 
 
@@ -48,7 +50,28 @@ def check_depth(text: Text) -> None:
     Raises:
         TooDeepError: it has more than `MAX_DEPTH` levels.
     """
-    if len(text) > MAX_DEPTH and is_nested_too_deeply(text):
+    if len(text) <= MAX_DEPTH:
+        return
+    whole = text if type(text) is bytes else _bytes_of(text)
+    if not _are_few(whole, b"{", b"[") and _is_deep(whole):
+        raise TooDeepError
+
+
+def check_complete_depth(text: bytes) -> None:
+    """Refuse an object that is nested too deeply; it must be complete, as one that was decoded.
+
+    At the deepest place all levels have begun, and none has ended. If it is in the first half of
+    the text, they begin there; if not, they end in the second half.
+
+    Raises:
+        TooDeepError: it has more than `MAX_DEPTH` levels.
+    """
+    if len(text) < _LARGE_BYTES and _are_few(text, b"{", b"["):
+        return
+    middle = len(text) // 2
+    if _are_few(text[:middle], b"{", b"[") and _are_few(text[middle:], b"}", b"]"):
+        return
+    if _is_deep(text):
         raise TooDeepError
 
 
@@ -64,23 +87,33 @@ def check_skipped_depth(text: Text) -> None:
 
 def is_nested_too_deeply(text: Text) -> bool:
     """Return whether a text has more than `MAX_DEPTH` levels."""
-    whole = text.encode() if isinstance(text, str) else bytes(text)
-    return may_be_deep(whole) and _is_deep(whole)
+    whole = _bytes_of(text)
+    return not _are_few(whole, b"{", b"[") and _is_deep(whole)
 
 
 def cannot_be_skipped(text: Text) -> bool:
     """Return whether a text has more than `MAX_DEPTH` levels, and may have too many to skip."""
-    whole = text.encode() if isinstance(text, str) else bytes(text)
-    return may_be_deep(whole, SKIPPED_BYTES // 2) and _is_deep(whole)
+    whole = _bytes_of(text)
+    half = SKIPPED_BYTES // 2
+    is_suspect = b"{" in whole.replace(b"{", b"[", half) or b"[" in whole.replace(b"[", b"{", half)
+    return is_suspect and _is_deep(whole)
 
 
-def may_be_deep(text: bytes, half: int = MAX_DEPTH // 2) -> bool:
-    """Return whether more than so many objects, or so many arrays, begin in a text.
+def _bytes_of(text: Text) -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def _are_few(text: bytes, objects: bytes, arrays: bytes) -> bool:
+    """Return whether a text has at most `MAX_DEPTH` of two brackets; if so, perhaps False as well.
 
     A replacement by one other byte goes from hit to hit; `count` goes from byte to byte, which
     takes three times as long.
     """
-    return b"{" in text.replace(b"{", b"[", half) or b"[" in text.replace(b"[", b"{", half)
+    if arrays not in text.replace(arrays, objects, _FEW_ARRAYS):
+        return objects not in text.replace(objects, arrays, MAX_DEPTH - _FEW_ARRAYS)
+    half = MAX_DEPTH // 2
+    is_half = arrays not in text.replace(arrays, objects, half)
+    return is_half and objects not in text.replace(objects, arrays, half)
 
 
 def _is_deep(text: bytes) -> bool:

@@ -143,7 +143,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         except TypeError as error:  # they cannot be hashed
             reason = f"cannot read {path!r} as {kind!r}: {error}"
             raise InvalidTypeError("kind", reason) from error
-        value = compiled.read(self.raw, self._key)
+        value = compiled.read(self.raw, self._key, is_known=not self.problem)
         if value is not None:
             return value
         if default is _MISSING:

@@ -20,6 +20,7 @@ from pyinformer.apimachinery._json import (
     cause_of,
     complaint_of,
     decoder_of,
+    unbounded_decoder_of,
 )
 from pyinformer.apimachinery._wire import encode
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
@@ -96,7 +97,7 @@ def _readable_steps(path: str) -> tuple[str, ...]:
 class CompiledPath:
     """Reads the value at one path from an object's bytes."""
 
-    __slots__ = ("_decode", "_walk", "path")
+    __slots__ = ("_decode", "_decode_known", "_walk", "path")
 
     def __init__(self, path: str, kind: Any) -> None:  # noqa: ANN401 - any type expression
         self.path = path
@@ -105,20 +106,27 @@ class CompiledPath:
         _plant(tree, steps)
         self._walk = _walk_of(tree, steps)
         try:
-            self._decode = decoder_of(_struct_of(tree, kind), skims=kind in _SHALLOW)
+            struct, skims = _struct_of(tree, kind), kind in _SHALLOW
+            self._decode = decoder_of(struct, skims=skims)
+            self._decode_known = unbounded_decoder_of(struct) if skims else self._decode
         except TypeError as error:
             reason = f"cannot read {path!r} as {kind!r}: {error}"
             raise InvalidTypeError("kind", reason) from error
 
-    def read(self, raw: bytes, what: str) -> JSONValue:
+    def read(self, raw: bytes, what: str, *, is_known: bool = False) -> JSONValue:
         """Return the value, or None where the object has none, or null.
+
+        Args:
+            raw: the object.
+            what: how an error names it.
+            is_known: it was decoded before without a problem, so it can be skipped.
 
         Raises:
             InvalidObjectError: the value is of another type.
         """
         try:
             try:
-                value: Any = self._decode(raw)
+                value: Any = (self._decode_known if is_known else self._decode)(raw)
             except RecursionError:  # perhaps of a field beside the path
                 value = self._decode(_only(raw, parse_path(self.path)))
             return _follow(value, self._walk)
@@ -153,7 +161,7 @@ def compile_path(path: str, kind: Any) -> CompiledPath:  # noqa: ANN401 - any ty
 class PathSet:
     """Reads several paths of an object in one narrow pass, for indexes."""
 
-    __slots__ = ("_decode", "_paths", "_single_sets", "_walks")
+    __slots__ = ("_decode", "_decode_known", "_paths", "_single_sets", "_walks")
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = tuple(paths)
@@ -162,17 +170,23 @@ class PathSet:
         for path in paths:
             _plant(tree, _readable_steps(path))
         self._walks = tuple(_walk_of(tree, parse_path(path)) for path in paths)
-        self._decode = decoder_of(_struct_of(tree), skims=True)
+        struct = _struct_of(tree)
+        self._decode = decoder_of(struct, skims=True)
+        self._decode_known = unbounded_decoder_of(struct)
 
-    def read(self, raw: bytes) -> tuple[JSONValue, ...]:
+    def read(self, raw: bytes, *, is_known: bool = False) -> tuple[JSONValue, ...]:
         """Return the values in the order of the paths, None where there is none.
 
         A path that cannot be read, because a value in it is not an object, does not affect other
         paths: the error takes the place of its value.
+
+        Args:
+            raw: the object.
+            is_known: as for `CompiledPath.read`.
         """
         try:
             try:
-                root = self._decode(raw)
+                root = (self._decode_known if is_known else self._decode)(raw)
             except RecursionError:  # perhaps of a field beside the paths
                 if len(self._paths) > 1:
                     raise

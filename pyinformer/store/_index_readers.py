@@ -61,7 +61,7 @@ class SharedPaths:
             if known is obj and position < len(values):
                 break
         else:
-            values = self._set.read(obj.raw)
+            values = self._set.read(obj.raw, is_known=not obj.problem)
             self._recent = ((obj, values), *recent[:1])
         value = values[position]
         if isinstance(value, Exception):
