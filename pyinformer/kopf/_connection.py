@@ -11,6 +11,7 @@ from kopf._cogs.clients import auth, errors
 from kopf._cogs.structs import credentials
 
 from pyinformer.errors import ConnectionEndedError, UnauthorizedError
+from pyinformer.kopf._errors import new_error
 from pyinformer.kopf._settings import timeouts_of
 from pyinformer.transport import network_errors
 
@@ -76,8 +77,7 @@ async def _send(
     try:
         return await send(context.session, context.server)
     except UnauthorizedError as error:
-        refusal = errors.APIUnauthorizedError(str(error), status=_UNAUTHORIZED, headers={})
-        raise refusal from error
+        raise new_error(errors.APIUnauthorizedError, str(error), _UNAUTHORIZED) from error
     except network_errors() as error:
         if _CLOSED_TLS in str(error):  # kopf also gives up a session after this error
             raise errors.APISessionClosed("SSL data stream is closed.") from error

@@ -23,7 +23,7 @@ from pyinformer.kopf import _toggles
 from pyinformer.kopf._health import PROBES, is_noteworthy, orchestrator_hook, take_back
 from pyinformer.kopf._operators import current_operator
 from pyinformer.kopf._options import Options, is_plain, why_off
-from pyinformer.kopf._requests import fetch_hook, keepalive_hook, scan_hook
+from pyinformer.kopf._requests import fetch_hook, keepalive_hook, list_hook, scan_hook
 from pyinformer.kopf._watching import watch_hook
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_OLDEST: Final = (1, 45)
+_OLDEST: Final = (1, 37)
+_ORCHESTRATOR: Final = "orchestrator" if hasattr(orchestration, "orchestrator") else "ochestrator"
+"""Its name before kopf 1.39 lacked a letter."""
+_IS_CHUNKED: Final = hasattr(fetching, "fetch_objs")
+"""Whether kopf lists page by page; before 1.45 it lists at once."""
 
 
 class _Used(NamedTuple):
@@ -53,16 +57,20 @@ _REPLACED: Final = (
     _used(ToggleSet, "make_toggle", "self name"),
     _used(ToggleSet, "drop_toggle", "self toggle"),
     _used(ToggleSet, "drop_toggles", "self toggles"),
-    _used(orchestration, "orchestrator", "processor settings identity insights operator_paused"),
+    _used(orchestration, _ORCHESTRATOR, "processor settings identity insights operator_paused"),
     _used(peering, "keepalive", "namespace resource identity settings"),
     _used(scanning, "scan_resources", "settings logger groups"),
-    _used(fetching, "fetch_objs", "settings resource namespace logger"),
+    _used(
+        fetching,
+        "fetch_objs" if _IS_CHUNKED else "list_objs",
+        "settings resource namespace logger",
+    ),
 )
 _CALLED: Final = (
     _used(watching, "streaming_block", "resource namespace operator_paused"),
     _used(peering, "touch", "identity settings resource namespace lifetime"),
     _used(auth, "authenticated", "fn"),
-    _used(errors.APIForbiddenError, "__init__", "payload status headers"),
+    _used(errors.APIForbiddenError, "__init__", "payload status"),
 )
 
 _lock: Final = threading.Lock()
@@ -120,9 +128,9 @@ def _problem_of_kopf() -> str:
     try:
         parts = tuple(int(part) for part in found.split(".")[:2])
     except ValueError:
-        return f"version {found} is unknown: install kopf 1.45.0 or newer"
+        return f"version {found} is unknown: install kopf 1.37.0 or newer"
     if parts < _OLDEST:
-        return f"version {found} is too old: install kopf 1.45.0 or newer"
+        return f"version {found} is too old: install kopf 1.37.0 or newer"
     missing = list(_missing())
     if not missing:
         return ""
@@ -151,10 +159,12 @@ def _replacements(options: Options, *, strict: bool) -> tuple[object, ...]:
         _unless_off(ToggleSet.make_toggle, _toggles.make_toggle, options),
         _unless_off(ToggleSet.drop_toggle, _toggles.drop_toggle, options),
         _unless_off(ToggleSet.drop_toggles, _toggles.drop_toggles, options),
-        orchestrator_hook(orchestration.orchestrator, options, strict=strict),
+        orchestrator_hook(getattr(orchestration, _ORCHESTRATOR), options, strict=strict),
         keepalive_hook(peering.keepalive, options),
         scan_hook(scanning.scan_resources, options),
-        fetch_hook(fetching.fetch_objs, options),
+        fetch_hook(fetching.fetch_objs, options)
+        if _IS_CHUNKED
+        else list_hook(getattr(fetching, "list_objs"), options),  # noqa: B009 - of an older kopf
     )
 
 

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     KeepAlive = Callable[..., Coroutine[Any, Any, NoReturn]]
     Scan = Callable[..., Awaitable[Collection[Resource]]]
     Fetch = Callable[..., AsyncIterator[tuple[Collection[RawBody], str]]]
+    ListObjects = Callable[..., Awaitable[tuple[Collection[RawBody], str]]]
 
 _T = TypeVar("_T")
+_TOO_MANY: Final = 429  # kopf has a class for it from 1.42 on
 _KEEP_ALIVE: Final = "the keep-alive for the peers"
 
 _log = get_logger(__name__)
@@ -176,6 +178,31 @@ def fetch_hook(original: Fetch, options: Options) -> Fetch:
     return fetch_objs
 
 
+def list_hook(original: ListObjects, options: Options) -> ListObjects:
+    """Return a list of objects, of kopf before 1.45, that is repeated as that of `fetch_hook`."""
+
+    async def fetch(
+        *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
+    ) -> AsyncIterator[tuple[Collection[RawBody], str]]:
+        yield await original(
+            settings=settings, resource=resource, namespace=namespace, logger=logger
+        )
+
+    repeated = fetch_hook(fetch, options)
+
+    async def list_objs(
+        *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
+    ) -> tuple[Collection[RawBody], str]:
+        """Return the objects; see kopf's function."""
+        async for listed in repeated(
+            settings=settings, resource=resource, namespace=namespace, logger=logger
+        ):
+            found = listed
+        return found
+
+    return list_objs
+
+
 async def _until_it_works(
     operator: KopfOperator, what: str, send: Callable[[], Awaitable[_T]]
 ) -> _T:
@@ -220,7 +247,7 @@ class _Repeated:
 
     def _record(self, error: Exception, now: float) -> None:
         refused = self._operator.refused
-        is_busy = isinstance(error, errors.APITooManyRequestsError)
+        is_busy = isinstance(error, errors.APIError) and error.status == _TOO_MANY
         if is_busy or not isinstance(error, errors.APIClientError):
             refused.remove(self)
             return

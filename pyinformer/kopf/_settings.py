@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence, Sized
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyinformer._logging import get_logger
 from pyinformer.errors import (
@@ -38,6 +38,7 @@ _log = get_logger(__name__)
 
 _USUAL: Final = ReflectorOptions()
 _PAGE_SIZE: Final = 500
+_INACTIVITY_SECONDS: Final = 70.0
 _MOST_BACKOFFS: Final = 1000  # of an iterable without an end
 _UNKNOWN_BACKOFF_SECONDS: Final = 1.0  # a generator cannot be read without using it up
 _MOST_DOUBLINGS: Final = 20  # the reflector's own limit is far lower
@@ -52,14 +53,15 @@ def reflector_options(settings: OperatorSettings, rng: random.Random) -> Reflect
     """
     watching, networking = settings.watching, settings.networking
     ends = [each for each in (watching.server_timeout, watching.client_timeout) if each is not None]
-    inactivity: float | None = watching.inactivity_timeout
+    inactivity = _inactivity_seconds(watching)
+    chunk_size: int | None = _of(watching, "chunk_size")
 
     def limit(failures: int, error: InformerError) -> float:
         return most_seconds(failures, error, watching, networking)
 
     return ReflectorOptions(
-        use_watch_list=watching.initial_streaming,
-        page_size=_PAGE_SIZE if watching.chunk_size is None else watching.chunk_size,
+        use_watch_list=bool(_of(watching, "initial_streaming")),
+        page_size=_PAGE_SIZE if chunk_size is None else chunk_size,
         silence_seconds=math.inf if inactivity is None else inactivity,
         watch_timeout_seconds=(min(ends), min(ends)) if ends else _USUAL.watch_timeout_seconds,
         max_retry_seconds=limit,
@@ -70,10 +72,27 @@ def reflector_options(settings: OperatorSettings, rng: random.Random) -> Reflect
 def selectors_of(settings: OperatorSettings, resource: Resource) -> tuple[str, str, str]:
     """Return the label, field and shard selectors of a resource; empty ones select all."""
     watching = settings.watching
-    labels = ",".join(sorted(set(watching.label_selectors.collect(resource))))
-    fields = ",".join(sorted(set(watching.field_selectors.collect(resource))))
-    shard, *_ = watching.shard_selectors.collect(resource) or [""]
+    labels = ",".join(sorted(_selectors(watching, "label_selectors", resource)))
+    fields = ",".join(sorted(_selectors(watching, "field_selectors", resource)))
+    shard, *_ = _selectors(watching, "shard_selectors", resource) or [""]
     return labels, fields, shard
+
+
+def _selectors(watching: WatchingSettings, name: str, resource: Resource) -> list[str]:
+    """Return the different selectors of one setting in their order."""
+    chosen = _of(watching, name)
+    return [] if chosen is None else list(dict.fromkeys(chosen.collect(resource)))
+
+
+def _inactivity_seconds(watching: WatchingSettings) -> float | None:
+    """Return how long a watch may be silent; before kopf 1.44 the default of later versions."""
+    found: float | None = getattr(watching, "inactivity_timeout", _INACTIVITY_SECONDS)
+    return found
+
+
+def _of(settings: object, name: str) -> Any:  # noqa: ANN401 - kopf's types
+    """Return a setting; None if this version of kopf has none of that name."""
+    return getattr(settings, name, None)
 
 
 def timeouts_of(settings: OperatorSettings, *, watch: bool) -> SessionTimeouts:
@@ -85,7 +104,7 @@ def timeouts_of(settings: OperatorSettings, *, watch: bool) -> SessionTimeouts:
     connects = (watching.connect_timeout, connect, total)
     return SessionTimeouts(
         connect_seconds=next((each for each in connects if each is not None), None),
-        headers_seconds=watching.inactivity_timeout,
+        headers_seconds=_inactivity_seconds(watching),
         total_seconds=total,
     )
 
@@ -135,7 +154,7 @@ def most_seconds(
         networking: kopf's settings.
     """
     is_requested = isinstance(error, APIStatusError) and error.retry_after_seconds is not None
-    if is_requested and networking.enforce_retry_after:
+    if is_requested and _of(networking, "enforce_retry_after"):
         return 0.0  # only the server's Retry-After counts
     if isinstance(error, ResourceExpiredError) and failures <= 1:  # the last list has worked
         return watching.reconnect_backoff

@@ -19,6 +19,7 @@ from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, has_compressor
 from pyinformer.errors import ConnectionEndedError
 from pyinformer.kopf._delivery import Delivery
+from pyinformer.kopf._errors import new_error
 from pyinformer.kopf._forbidden import Refusal
 from pyinformer.kopf._known import CachedKeys, CachedObjects
 from pyinformer.kopf._settings import patience_seconds, reflector_options, selectors_of
@@ -348,9 +349,7 @@ class Stream:
         if not self.refusal.lasts(patience, now):
             return
         if self._paused is None and not self.has_listed:
-            text = str(error)
-            status: object = {"kind": "Status", "message": text, "code": _FORBIDDEN}
-            raise errors.APIForbiddenError(status, status=_FORBIDDEN, headers={})  # type: ignore[arg-type]
+            raise new_error(errors.APIForbiddenError, str(error), _FORBIDDEN)
         if self.refusal.warns(patience, now):
             _log.warning(
                 "%s: forbidden for %.0f s: %s; it is tried again every minute, and the liveness"

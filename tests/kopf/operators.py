@@ -41,7 +41,8 @@ def settings_of(**watching: Any) -> kopf.OperatorSettings:
     """Return settings with short delays, and without Events in the cluster."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
-    settings.queueing.exit_timeout = 0.5
+    name = "queueing" if hasattr(settings, "queueing") else "batching"  # of an older kopf
+    getattr(settings, name).exit_timeout = 0.5
     for name, value in watching.items():
         setattr(settings.watching, name, value)
     return settings

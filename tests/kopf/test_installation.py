@@ -28,10 +28,10 @@ HOOKS = (
     (ToggleSet, "make_toggle"),
     (ToggleSet, "drop_toggle"),
     (ToggleSet, "drop_toggles"),
-    (orchestration, "orchestrator"),
+    (orchestration, _installation._ORCHESTRATOR),
     (peering, "keepalive"),
     (scanning, "scan_resources"),
-    (fetching, "fetch_objs"),
+    (fetching, "fetch_objs" if _installation._IS_CHUNKED else "list_objs"),
 )
 
 
@@ -123,7 +123,7 @@ def test_contradicting_arguments_are_refused(arguments: dict[str, object], words
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        pytest.param("1.44.9", "version 1.44.9 is too old", id="old"),
+        pytest.param("1.36.9", "version 1.36.9 is too old", id="old"),
         pytest.param("main", "version main is unknown", id="unknown"),
     ],
 )

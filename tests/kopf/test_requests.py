@@ -112,9 +112,12 @@ async def test_a_server_that_is_away_leaves_liveness_green(
 async def fetch(settings: kopf.OperatorSettings) -> list[str]:
     """Return the names of the pods that a fetch finds."""
     names = []
-    async for chunk, _ in fetching.fetch_objs(
-        settings=settings, resource=PODS, namespace=None, logger=LOG
-    ):
+    wanted: dict[str, Any] = {"resource": PODS, "namespace": None, "logger": LOG}
+    if not hasattr(fetching, "fetch_objs"):  # kopf before 1.45
+        listed: Any = fetching
+        chunk, _ = await listed.list_objs(settings=settings, **wanted)
+        return [one["metadata"]["name"] for one in chunk]
+    async for chunk, _ in fetching.fetch_objs(settings=settings, **wanted):
         names += [one["metadata"]["name"] for one in chunk]
     return names
 

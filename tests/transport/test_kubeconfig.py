@@ -390,9 +390,7 @@ async def test_a_tunnel_through_a_proxy_carries_tls_for_the_servers_own_name(
     ("said", "words"),
     [
         pytest.param(response(status=407), "407", id="refused"),
-        pytest.param(
-            b"no HTTP\r\n\r\n", "the answer is not HTTP: 400 Bad status line", id="no-http"
-        ),
+        pytest.param(b"no HTTP\r\n\r\n", "the answer is not HTTP: 400 ", id="no-http"),
     ],
 )
 async def test_a_refusal_of_a_proxy_shows_no_password_in_errors_and_tracebacks(
