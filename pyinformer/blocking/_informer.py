@@ -313,7 +313,7 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
     """Return a frozen record of its condition, without object content; from any thread."""
 
     age_seconds: Final = direct(SharedInformer.age_seconds)
-    """Return how long ago the cache was last proven to be what the server has; None if never."""
+    """Return how long ago the cache certainly held what the server had; None if never."""
 
     last_good: Final = on_loop(SharedInformer[V].last_good)
     """Return the last state of an object that could be read, if the cached one cannot."""
