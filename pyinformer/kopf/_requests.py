@@ -184,6 +184,7 @@ def list_hook(original: ListObjects, options: Options) -> ListObjects:
     async def fetch(
         *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
     ) -> AsyncIterator[tuple[Collection[RawBody], str]]:
+        """Yield the list as one page, as the function of later versions does."""
         yield await original(
             settings=settings, resource=resource, namespace=namespace, logger=logger
         )

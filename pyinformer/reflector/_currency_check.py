@@ -281,6 +281,7 @@ async def look(list_watch: ListWatch, position: str) -> bool | None:
     found: list[bool] = []
 
     def on_line(data: bytes | bytearray, start: int, end: int) -> None:
+        """Record whether a frame is an event; a bookmark decides nothing."""
         kind = read_frame(data, start, end)[0]
         if kind != BOOKMARK:
             found.append(kind in {ADDED, MODIFIED, DELETED})

@@ -174,6 +174,7 @@ async def open_watch_list(
     async with anyio.create_task_group() as group:
 
         async def doubt() -> None:
+            """End the wait for an answer once a list is answered."""
             while True:
                 await anyio.sleep(idle_seconds)
                 with suppress(InformerError):  # the server is slow or away, for lists as well
