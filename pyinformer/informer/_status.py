@@ -115,6 +115,15 @@ class InformerStatus:
     cluster: str = ""
     """The name of its cluster; empty if that has none."""
 
+    @property
+    def silent_seconds(self) -> float | None:
+        """How long ago the last change or bookmark arrived; None if none did.
+
+        That shows whether the watch is alive; `age_seconds` shows how old the cache may be.
+        """
+        arrived = (self.last_event_seconds, self.last_bookmark_seconds)
+        return min((each for each in arrived if each is not None), default=None)
+
     def __str__(self) -> str:
         if self.crash is not None:
             took = f"{self.running_seconds:.1f} s"

@@ -36,6 +36,16 @@ _POSITIVE: Final = frozenset(
 )
 
 
+_NOT_FOLLOWING: Final = frozenset(
+    {
+        ReflectorState.WAITING,
+        ReflectorState.FORBIDDEN,
+        ReflectorState.PROVING,
+        ReflectorState.LOADING,  # between two of the others
+    }
+)
+
+
 class HasStatus(Protocol):
     """A SharedInformerFactory, SharedInformer, Controller, ControllerGroup or LeaderElector."""
 
@@ -73,7 +83,8 @@ class HealthOptions:
     stale_seconds: float | None = 300.0
     """Not ready if a cache was last confirmed as current longer ago than this. A quiet resource is
     confirmed every 50 s, and a server restarts in less; without a watch nothing confirms a cache
-    but a complete list. None for never."""
+    but a complete list. The same if an informer has waited, been forbidden or proven the server's
+    history for so long, whatever the age. None for never."""
     recovery_seconds: float = 10.0
     """Ready, or alive, again only when a problem has been gone for this long, against flapping."""
     wedged_seconds: float | None = 900.0
@@ -197,6 +208,13 @@ def _unready_informer(informer: InformerStatus, options: HealthOptions) -> Itera
     elif age > options.stale_seconds:
         text = f"stale: {informer}; last confirmed as current {age:.0f} s ago"
         yield Finding(f"stale {name}", text, recovery_seconds=options.recovery_seconds)
+    elif state in _NOT_FOLLOWING:  # whatever the age: what confirmed the cache may know no better
+        yield Finding(
+            f"stale {name}",
+            f"not followed: {informer}",
+            grace_seconds=options.stale_seconds,
+            recovery_seconds=options.recovery_seconds,
+        )
 
 
 def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator[Finding]:

@@ -124,6 +124,7 @@ async def test_what_arrives_shows_life_and_not_the_age(apiserver: APIServer) -> 
         await until(lambda: apiserver.open_watches == 1)
         assert informer.last_event_at is None
         assert informer.last_bookmark_at is None
+        assert informer.status().silent_seconds is None
         apiserver.create(pod("b"))
         await until(lambda: informer.last_event_at is not None)
         apiserver.advance_resource_version(3)
@@ -133,6 +134,9 @@ async def test_what_arrives_shows_life_and_not_the_age(apiserver: APIServer) -> 
         age = informer.age_seconds()
         assert age is not None
         assert age > asyncio.get_running_loop().time() - (informer.last_event_at or 0.0)
+        status = informer.status()
+        assert status.silent_seconds == status.last_bookmark_seconds
+        assert (status.silent_seconds or 0.0) < (status.age_seconds or 0.0)
 
 
 async def test_the_name_of_a_cluster_stands_in_every_line(

@@ -115,6 +115,24 @@ def test_a_cache_that_is_too_old_is_not_ready_and_ready_when_it_has_been_fresh_f
     assert answers == [False, False, True, True]
 
 
+def test_a_cache_that_is_not_followed_for_long_is_not_ready_whatever_its_age(
+    informer: InformerStatus,
+) -> None:
+    told, clock = Told(informer), Clock()
+    health = Health(told, clock=clock)
+    states = (ReflectorState.WAITING, ReflectorState.PROVING, ReflectorState.FORBIDDEN)
+    answers = []
+    for turn in range(33):
+        # Between the attempts it loads, and is seen doing so.
+        state = ReflectorState.LOADING if turn % 4 == 3 else states[turn % 3]
+        told.now = replace(informer, state=state, age_seconds=2.0)
+        answers.append(health.ready().is_ok)
+        clock.now += 10.0
+    assert answers == [*[True] * 30, *[False] * 3]
+    assert health.ready().reasons[0].startswith("not followed: pods.v1")
+    assert health.live().is_ok
+
+
 def test_readiness_does_not_flap_while_a_cache_is_near_the_limit(informer: InformerStatus) -> None:
     told, clock = Told(informer), Clock()
     health = Health(told, clock=clock)
