@@ -40,6 +40,8 @@ class Currency:
         """Round trips prove nothing here: lists are refused, or versions have no order."""
         self.on_wanted: Callable[[], object] = lambda: None
         """Called, in the reader's thread, when a round trip is wanted sooner than planned."""
+        self.has_stalled: bool = False
+        """A second watch had what the first has not delivered, and none has delivered since."""
         self._as_of: float | None = None
         self._pending: tuple[RoundTrip, ...] = ()
         self._wanted_seconds = math.inf

@@ -120,6 +120,8 @@ class CurrencyCheck:
                 return finding
 
     async def _try(self) -> SilenceFinding:
+        if self._progress().events:
+            self._currency.has_stalled = False
         trip = await self._take(alone=self._is_asked or self._machine.is_still)
         if trip is None or not self._needs_look(trip):
             return SilenceFinding.NOTHING
@@ -186,6 +188,8 @@ class CurrencyCheck:
             return True
         if age_seconds < doubt_seconds or self._is_busy(now, doubt_seconds):
             return False
+        if self._currency.has_stalled:
+            return True
         if doubt_seconds < DOUBT_SECONDS or self._trips.is_suspect(resource, now):
             return True
         is_shared = self._trips.seconds_since_look(resource, now) < doubt_seconds
@@ -239,8 +243,17 @@ class CurrencyCheck:
         elif has_news:
             await anyio.sleep(_CONFIRM_SECONDS)
             if self._progress().events == before.events:
-                return SilenceFinding.STALLED
+                return self._stalled(before)
         return SilenceFinding.NOTHING
+
+    def _stalled(self, progress: StreamProgress) -> SilenceFinding:
+        """Return what a stalled watch is replaced by: a second one, but a list if that one stalled.
+
+        A proxy that holds a response back until its end delivers nothing on any long watch.
+        """
+        again = self._currency.has_stalled and not progress.events
+        self._currency.has_stalled = True
+        return SilenceFinding.STILL if again else SilenceFinding.STALLED
 
 
 async def has_cached(list_watch: ListWatch, version: str) -> bool | None:

@@ -1,0 +1,184 @@
+"""Proxies that hold back what a watch brings, or lose it; lists are answered at once.
+
+The server behind them is correct. The times are virtual, and the settings are the defaults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec import json
+
+from pyinformer.errors import ResourceVersionTooLargeError
+from pyinformer.reflector import Reflector
+from pyinformer.transport import Body, ClusterConfig, ListWatch, NoCredentials
+from pyinformer.transport.http import Query
+from tests.reflector.samples import PODS, DictSink, line, pod_bytes
+from tests.reflector.scripted import Pieces, ScriptedBody, silence
+from tests.virtual_time import elapse
+from tests.waiting import until
+
+pytestmark = pytest.mark.virtual_time
+
+
+@dataclass
+class ProxiedServer:
+    """A server that sends no bookmarks, behind a proxy without watch-lists."""
+
+    holds: bool = False
+    """Whether the proxy sends what a watch has brought when the watch ends."""
+    loses: bool = False
+    """Whether the proxy sends nothing of what a watch has brought."""
+    versions: dict[str, int] = field(default_factory=lambda: {"a": 40})
+    """The pods."""
+    requests: list[str] = field(default_factory=list)
+    """What was requested."""
+
+    @property
+    def config(self) -> ClusterConfig:
+        """Return an address that is not used."""
+        return ClusterConfig(server="https://scripted", credentials=NoCredentials())
+
+    @property
+    def newest(self) -> int:
+        """The version of the server."""
+        return max(100, *self.versions.values())
+
+    def put(self, name: str) -> None:
+        """Create a pod, or change it."""
+        self.versions[name] = self.newest + 1
+
+    async def probe(self, timeout_seconds: float) -> bool:
+        """Return that the server answers."""
+        del timeout_seconds
+        return True
+
+    def describe_pending(self, path: str) -> str:
+        """Return nothing."""
+        del path
+        return ""
+
+    def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+    ) -> AbstractAsyncContextManager[Body]:
+        """Answer a list or a watch."""
+        del path, watch, what, deadline_seconds, accept
+        return self._answer(dict(query))
+
+    @asynccontextmanager
+    async def _answer(self, query: dict[str, str]) -> AsyncIterator[Body]:
+        if "sendInitialEvents" in query:
+            self.requests.append("watch-list")
+            pieces = silence()
+        elif "watch" in query:
+            self.requests.append("watch")
+            pieces = self._watch(int(query["resourceVersion"]), float(query["timeoutSeconds"]))
+        else:
+            is_look = query.get("limit") == "1" or "fieldSelector" in query
+            self.requests.append("look" if is_look else "list")
+            pieces = self._list(query)
+        try:
+            yield ScriptedBody(pieces)
+        finally:
+            await pieces.aclose()
+
+    async def _list(self, query: dict[str, str]) -> Pieces:
+        if int(query.get("resourceVersion") or 0) > self.newest:
+            raise ResourceVersionTooLargeError(status=504)
+        one = query.get("fieldSelector", "").removeprefix("metadata.name=")
+        yield json.encode(
+            {
+                "kind": "PodList",
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": str(self.newest)},
+                "items": [
+                    json.decode(pod_bytes(name, str(version), name))
+                    for name, version in self.versions.items()
+                    if one in ("", name)
+                ],
+            }
+        )
+
+    async def _watch(self, position: int, seconds: float) -> Pieces:
+        yield b""
+        clock = asyncio.get_running_loop().time
+        ends_at = clock() + seconds
+        while clock() < ends_at:
+            if not (self.holds or self.loses):
+                for piece in self._events(position):
+                    yield piece
+                position = self.newest
+            await elapse(min(1.0, ends_at - clock()))
+        if not self.loses:
+            for piece in self._events(position):
+                yield piece
+
+    def _events(self, position: int) -> list[bytes]:
+        return [
+            line("ADDED", name, str(version), name) + b"\n"
+            for name, version in self.versions.items()
+            if version > position
+        ]
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Refuse: a reflector of pods reads no documents."""
+        raise NotImplementedError(f"{method} {path}")
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+@asynccontextmanager
+async def following(server: ProxiedServer) -> AsyncIterator[tuple[Reflector[None], DictSink]]:
+    """Run a reflector of pods, and stop it."""
+    sink = DictSink()
+    reflector: Reflector[None] = Reflector(ListWatch(server, PODS), sink)
+    task = asyncio.create_task(reflector.run())
+    try:
+        await until(lambda: reflector.status().loads)
+        yield reflector, sink
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled(), task.exception()
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_a_proxy_that_holds_watches_back_until_their_end_is_listed() -> None:
+    server = ProxiedServer(holds=True)
+    async with following(server) as (reflector, sink):
+        for name in "bcd":
+            await elapse(100.0)
+            server.put(name)
+            missed_at, requests = now(), len(server.requests)
+            while name not in sink.versions():
+                await elapse(0.5)
+                proven_at = reflector.last_proof_at
+                assert proven_at is not None
+                assert name in sink.versions() or proven_at < missed_at
+                assert now() < missed_at + 75.0
+            assert len(server.requests) < requests + 40
+        assert reflector.epoch == 0
