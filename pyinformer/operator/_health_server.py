@@ -428,7 +428,8 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self.on_headers_complete()  # nothing here is upgraded
         except httptools.HttpParserError:
-            self._reply(_Answer(HTTPStatus.BAD_REQUEST, "not an HTTP request\n"))
+            if not self.is_answered:  # the head was a request; what follows it is not read
+                self._reply(_Answer(HTTPStatus.BAD_REQUEST, "not an HTTP request\n"))
 
     def on_url(self, url: bytes) -> None:
         """Store a part of the request's target."""

@@ -124,6 +124,22 @@ async def test_an_odd_request_gets_one_answer_and_the_next_client_is_served(
         assert (await ask(server.port, get("/readyz")))[0] == 200
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n", id="chunk"),
+        pytest.param(b"\r\nno request\r\n\r\n", id="pipelined"),
+    ],
+)
+async def test_what_is_wrong_after_the_head_neither_gets_an_answer_nor_is_logged(
+    after: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"GET /readyz HTTP/1.1\r\nHost: a\r\n"
+    async with HealthServer({"/readyz": _Checked()}) as server:
+        assert await ask(server.port, head + after) == (200, "ok\n")
+    assert caplog.records == []
+
+
 async def test_a_request_may_come_byte_by_byte() -> None:
     async with (
         HealthServer({"/readyz": _Checked()}) as server,
