@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _LIST = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}'
 
 
+class Odd(BaseException):
+    """What a test tool raises."""
+
+
 def warning(text: str) -> str:
     return f'Warning: 299 - "{text}"\r\n'
 
@@ -198,16 +202,19 @@ async def test_what_is_logged_is_bounded_however_many_texts_a_server_sends(
     assert lines[-1] == "more than 256 different warnings: no more are logged"
 
 
-async def test_a_function_that_fails_fails_no_request(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", [ValueError, asyncio.CancelledError, GeneratorExit, Odd])
+async def test_a_function_that_fails_fails_no_request(
+    kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(text: str, request: str) -> None:
-        raise ValueError(text, request)
+        raise kind(text, request)
 
     async with (
         serving(answering(warning("secret"))) as server,
         pyinformer.connect(server=server.url, on_warning=fail) as cluster,
     ):
         assert await cluster.request("GET", "/a") == b"{}"
-    assert re.search(r"on_warning failed with ValueError at .*fail", caplog.text)
+    assert re.search(rf"on_warning failed with {kind.__name__} at .*fail", caplog.text)
 
 
 async def _wait(_text: str, _request: str) -> None:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, final
 from pyinformer._known_tokens import without_tokens
 from pyinformer._logging import get_logger
 from pyinformer._printable import printable, shortened
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import redacted_words
 from pyinformer.errors import InvalidTypeError
 from pyinformer.tasks import check_callable, error_text
@@ -59,7 +60,7 @@ class ServerWarnings:
         self._logged: set[str] = set()
 
     def read(self, values: Iterable[str], method: str, path: str) -> None:
-        """Record the warnings of a response. Never raises.
+        """Record the warnings of a response. Raises what ends the program, and nothing else.
 
         Args:
             values: those of its Warning headers.
@@ -75,7 +76,9 @@ class ServerWarnings:
                 continue
             try:
                 self._on_warning(text, request)
-            except Exception as error:  # noqa: BLE001 - the user's; the request has succeeded
+            except ENDS_PROGRAM:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the user's; the request has succeeded
                 _log.error("on_warning failed with %s", error_text(error))
 
     def _log_once(self, text: str, request: str) -> None:
