@@ -25,7 +25,7 @@ from pyinformer.apimachinery import (
     check_type,
 )
 from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster, connect, state_of
+from pyinformer.cluster import Cluster, connect, state_of, writing_as
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import (
@@ -712,14 +712,15 @@ class Operator:
                 config=config,
                 metrics=NO_METRICS if self._metrics is None else self._metrics,
             )
-            async with where as cluster, lifespan(cluster) if lifespan else nullcontext():
-                await self._run_on(
-                    cluster,
-                    namespaces=namespaces,
-                    health_host=health_host,
-                    health_port=health_port,
-                    is_program=True,
-                ).run()
+            with writing_as(self.name):
+                async with where as cluster, lifespan(cluster) if lifespan else nullcontext():
+                    await self._run_on(
+                        cluster,
+                        namespaces=namespaces,
+                        health_host=health_host,
+                        health_port=health_port,
+                        is_program=True,
+                    ).run()
 
         try:
             run_main(main, may_use_uvloop=self.leader_election is None)

@@ -80,6 +80,8 @@ opened = []
 @asynccontextmanager
 async def lifespan(cluster):
     opened.append(await cluster.get("v1", "namespaces", "default"))
+    metadata = {{"name": "opened", "namespace": "default"}}
+    await cluster.apply({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}})
     print("opened", flush=True)
     try:
         yield
