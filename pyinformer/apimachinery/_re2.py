@@ -10,6 +10,7 @@ Source:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple, final
 
 _MAX_REPEAT: Final = 1000
@@ -188,3 +189,58 @@ class _Scanner:
         else:
             self._at = self._checked(_ESCAPE.match(self._pattern, start))
         return self._pattern[start : self._at]
+
+
+# What the two write differently, or Python warns of: escapes, classes, ends, and names of groups.
+_DIFFERENT: Final = re.compile(
+    r"\\.|\[\^?\]?(?:\[:\^?[a-z]*:\]|\\.|[^\]\\])*\]|\$|\(\?<|\{,", re.DOTALL
+)
+_IN_CLASS: Final = re.compile(r"\[:(\^?[a-z]*):\]|\\.|[\[&|~]", re.DOTALL)
+_IN_PYTHON: Final[dict[str, str]] = {r"\z": r"\Z", "(?<": "(?P<", "{,": r"\{,"}
+_POSIX_IN_PYTHON: Final[dict[str, str]] = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7f",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_LINES: Final = re.compile(r"\(\?[isU]*m")
+
+
+@lru_cache(maxsize=512)
+def re2_compiled(pattern: str) -> re.Pattern[str] | None:
+    """Return Python's expression for one of Go's; None if Go refuses it, or Python has none."""
+    if re2_problem(pattern) is not None:
+        return None
+    # Without the flag m, Go's $ is the end of the text, and Python's also before a last line feed.
+    end = "$" if _LINES.search(pattern) else r"\Z"
+
+    def in_python(found: re.Match[str]) -> str:
+        """Return how Python writes it."""
+        text = found[0]
+        if text == "$":
+            return end
+        if text.startswith("["):
+            return text[0] + _IN_CLASS.sub(_of_class, text[1:])
+        return _IN_PYTHON.get(text, text)
+
+    try:
+        return re.compile(_DIFFERENT.sub(in_python, pattern), re.ASCII)
+    except (re.error, KeyError):  # such as \pL, \Q...\E, (?U), or a negated class within a class
+        return None
+
+
+def _of_class(found: re.Match[str]) -> str:
+    if found[1] is not None:
+        return _POSIX_IN_PYTHON[found[1]]
+    text = found[0]
+    return text if text.startswith("\\") else f"\\{text}"

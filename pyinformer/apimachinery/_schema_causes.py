@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pyinformer.apimachinery._json import JSONObject, JSONValue
+from pyinformer.apimachinery._re2 import re2_compiled
 
 SchemaCause: TypeAlias = tuple[str, str, str]
 """The reason, the path of the field, and the sentence."""
@@ -35,6 +36,8 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "boolean": (bool,),
 }
 _IDENTITY: Final = ("apiVersion", "kind", "metadata")
+_ROUNDING: Final = 1e-9  # this and the next: go-openapi/swag, IsFloat64AJSONInteger
+_MAX_JSON_INTEGER: Final = (1 << 53) - 1
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
@@ -117,10 +120,8 @@ def _texts(value: str, schema: JSONObject, path: str) -> Iterator[SchemaCause]:
 
 
 def _matches(pattern: str, value: str) -> bool:
-    try:
-        return re.search(pattern, value) is not None
-    except re.error:  # one of RE2's that Python does not have
-        return True
+    compiled = re2_compiled(pattern)
+    return compiled is None or compiled.search(value) is not None
 
 
 def _is_time(text: str) -> bool:
@@ -167,8 +168,18 @@ def _numbers(value: float, schema: JSONObject, path: str) -> Iterator[SchemaCaus
     if schema.get("format") == "int32" and not -(1 << 31) <= value < 1 << 31:
         yield _invalid(value, path, "must be an int32")
     step = schema.get("multipleOf")
-    if step and not float(value / step).is_integer():
+    if step and not _is_multiple(value, step):
         yield _invalid(value, path, f"should be a multiple of {step}")
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    """Return whether Go takes a number for a multiple; it cuts the step of an integer."""
+    if isinstance(value, int):
+        return step >= 1 and value % int(step) == 0
+    times = value / step if step >= 1 else 1 / step * value
+    if not abs(times) <= _MAX_JSON_INTEGER:
+        return False
+    return abs(times - round(times)) <= _ROUNDING * abs(round(times))
 
 
 def _sizes(

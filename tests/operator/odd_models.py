@@ -160,6 +160,14 @@ ACCEPTED: Final[dict[str, type]] = {
     "pattern-braces": text(r"a{,5}b{x}{c{01}"),
     "pattern-only-in-go": text(r"^\p{Greek}(?<x>a)\Q(?!\E[[:alpha:]]\z"),
     "pattern-flags-inside": text(r"a(?i)b(?-i:c)"),
+    "default-matches-posix": extra(str, "a-1", pattern="^[[:alpha:]][[:alnum:]-]+$"),
+    "default-matches-go": extra(str, "a{,5}b", pattern=r"^(?<x>a)\{,5}[&|~[]?b\z"),
+    "default-multiple-of-0.01": struct(Annotated[float, Meta(multiple_of=0.01)], 0.07),
+    "default-multiple-of-0.1": struct(Annotated[float, Meta(multiple_of=0.1)], 0.3),
+    "default-multiple-cut": struct(Annotated[float, Meta(multiple_of=0.01)], 0.29),
+    "default-multiple-negative": struct(Annotated[float, Meta(multiple_of=0.01)], -0.07),
+    "default-multiple-of-2": struct(Annotated[float, Meta(multiple_of=2)], 4.0),
+    "default-multiple-large": struct(Annotated[int, Meta(multiple_of=3)], 3 * (2**60 + 1)),
     "pattern-repeats-of-repeats": text(r"(?:a{10}){100}(?:b*)*"),
 }
 """Models whose definitions both servers accept."""
@@ -188,6 +196,14 @@ REFUSED: Final[dict[str, tuple[type, str]]] = {
     "default-too-short": (struct(Annotated[str, Meta(min_length=1)], ""), _FIELD),
     "default-does-not-match": (struct(Annotated[str, Meta(pattern="^a+$")], "b"), _FIELD),
     "default-not-a-multiple": (struct(Annotated[int, Meta(multiple_of=5)], 7), _FIELD),
+    "default-whole-of-a-half": (struct(Annotated[float, Meta(multiple_of=0.5)], 3), _FIELD),
+    "default-not-a-multiple-large": (
+        struct(Annotated[int, Meta(multiple_of=3)], 3 * 2**60 + 1),
+        _FIELD,
+    ),
+    "default-with-a-line-feed": (extra(str, "abc\n", pattern="^abc$"), _FIELD),
+    "default-not-ascii": (extra(str, "é", pattern=r"^\w$"), _FIELD),
+    "default-not-posix": (extra(str, "1]", pattern="^[[:alpha:]]+$"), _FIELD),
     "default-not-a-choice": (pydantic_field(Literal["a", "b"], default="c"), _FIELD),
     "default-of-another-type": (pydantic_field(int, default="x"), _FIELD),
     "default-too-few": (
