@@ -37,7 +37,7 @@ class Request(NamedTuple):
     """One request of an informer."""
 
     what: str
-    """load, page, watch-list, watch, probe, quorum, witness, verify, audit or get."""
+    """load, page, nothing, watch-list, watch, probe, quorum, witness, verify, audit or get."""
     path: str
     query: Mapping[str, str]
     status: int
@@ -120,7 +120,7 @@ def _purpose(verb: str, query: Mapping[str, str]) -> str:
     if query.get("continue"):
         return "page"
     if not is_one:
-        return "load"
+        return "nothing" if named else "load"  # of no object: the versions that a server knows
     if match == "NotOlderThan":
         return "probe"
     return "verify" if named else "quorum"
