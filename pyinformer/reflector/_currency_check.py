@@ -120,8 +120,11 @@ class CurrencyCheck:
                 return finding
 
     async def _try(self) -> SilenceFinding:
-        if self._progress().events:
+        progress = self._progress()
+        if progress.events:
             self._currency.has_stalled = False
+        if progress.events or progress.bookmarks:
+            self._trips.delivered()
         trip = await self._take(alone=self._is_asked or self._machine.is_still)
         if trip is None or not self._needs_look(trip):
             return SilenceFinding.NOTHING
@@ -211,7 +214,9 @@ class CurrencyCheck:
         if is_cached:
             self._trips.followed()
             self._on_followed()
-            return await self._look(own)
+            finding = await self._look(own)
+            is_open = finding is SilenceFinding.NOTHING and self._trips.may_lose()
+            return self._unproven(began_at) if is_open else finding
         if self._has_reached(own):
             return SilenceFinding.NOTHING
         now = self._now()
@@ -220,8 +225,11 @@ class CurrencyCheck:
             self._currency.still_at = now
             self._trips.stood_still(self._list_watch.resource, now)
             return SilenceFinding.STILL
-        is_unproven = now - began_at >= _UNPROVEN_SECONDS
-        return SilenceFinding.STILL if is_unproven else SilenceFinding.NOTHING
+        return self._unproven(began_at)
+
+    def _unproven(self, as_of: float) -> SilenceFinding:
+        is_old = self._now() - as_of >= _UNPROVEN_SECONDS
+        return SilenceFinding.STILL if is_old else SilenceFinding.NOTHING
 
     def _has_reached(self, trip: RoundTrip) -> bool:
         return reaches(self._progress().position, trip.version)
@@ -239,7 +247,8 @@ class CurrencyCheck:
         await self._request_budget.attempt()
         has_news = await look(self._list_watch, before.position)
         if has_news is False:
-            self._currency.proven(trip)
+            if not self._trips.may_lose():
+                self._currency.proven(trip)
         elif has_news:
             await anyio.sleep(_CONFIRM_SECONDS)
             if self._progress().events == before.events:

@@ -33,6 +33,8 @@ class ProxiedServer:
     """Whether the proxy sends what a watch has brought when the watch ends."""
     loses: bool = False
     """Whether the proxy sends nothing of what a watch has brought."""
+    cuts_after_seconds: float = 1000.0
+    """When the proxy ends a watch, in the proper way."""
     versions: dict[str, int] = field(default_factory=lambda: {"a": 40})
     """The pods."""
     requests: list[str] = field(default_factory=list)
@@ -113,7 +115,7 @@ class ProxiedServer:
     async def _watch(self, position: int, seconds: float) -> Pieces:
         yield b""
         clock = asyncio.get_running_loop().time
-        ends_at = clock() + seconds
+        ends_at = clock() + min(seconds, self.cuts_after_seconds)
         while clock() < ends_at:
             if not (self.holds or self.loses):
                 for piece in self._events(position):
@@ -182,3 +184,32 @@ async def test_a_proxy_that_holds_watches_back_until_their_end_is_listed() -> No
                 assert now() < missed_at + 75.0
             assert len(server.requests) < requests + 40
         assert reflector.epoch == 0
+
+
+@pytest.mark.parametrize("seconds", [3.0, 10.0, 50.0, 1000.0])
+async def test_a_proxy_that_loses_what_watches_bring_makes_no_cache_look_new(
+    seconds: float,
+) -> None:
+    server = ProxiedServer(loses=True, cuts_after_seconds=seconds)
+    async with following(server) as (reflector, sink):
+        await elapse(100.0)
+        for name in "bc":
+            server.put(name)
+            missed_at = now()
+            while name not in sink.versions():
+                await elapse(1.0)
+                proven_at = reflector.last_proof_at
+                assert proven_at is not None
+                assert name in sink.versions() or proven_at < missed_at
+                assert now() < missed_at + 300.0
+        assert reflector.counts()["loads", "paged", "poll"]
+
+
+async def test_a_quiet_server_without_bookmarks_is_not_listed_again() -> None:
+    server = ProxiedServer()
+    async with following(server) as (reflector, _):
+        server.put("b")
+        for _ in range(100):
+            await elapse(30.0)
+            assert now() - (reflector.last_proof_at or 0.0) < 75.0
+        assert reflector.status().loads == 1
