@@ -13,7 +13,8 @@ from typing import Any, Final, NoReturn, cast, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, JSONValue, re2_problem, schema_causes
+from pyinformer import apimachinery
+from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.errors import InvalidModelError
 from pyinformer.operator._rules import FieldPath, rules_of
 
@@ -233,7 +234,7 @@ class _Conversion:
 
     def _check_constraints(self, found: JSONObject, path: str) -> None:
         """Refuse a pattern that Go does not have, and a length that is not an int64."""
-        problem = re2_problem(found.get("pattern", ""))
+        problem = apimachinery.re2_problem(found.get("pattern", ""))
         if problem:
             self._refuse(
                 path, f"has the pattern {found['pattern']!r}, but the server is Go: {problem}"
@@ -379,7 +380,7 @@ def _may_be_null(schema: JSONObject) -> bool:
 def _problems(default: JSONValue, schema: JSONObject) -> Iterator[tuple[str, str]]:
     """Yield the places in a default that are not valid, and what is wrong."""
     yield from _not_finite(default, "")  # others assume JSON
-    for _, path, sentence in schema_causes(default, schema):
+    for _, path, sentence in apimachinery.schema_causes(default, schema):
         where = f".{path}" if path and not path.startswith(("[", ".")) else path
         yield where, sentence.replace(f": {path} in body ", ": ").rstrip()
     yield from _unknown_fields(default, schema, "")

@@ -22,40 +22,41 @@ _MAX_CHARS: Final = 200  # of a field or a reason
 _MAX_SEARCHED: Final = 4_000  # characters of a message
 
 _Read = Callable[["re.Match[str]"], RefusalCause]
-_PHRASES: Final[tuple[tuple[re.Pattern[str], _Read], ...]] = (
+# Compiled at the first refusal: that takes as long as ten modules to load.
+_PHRASES: Final[tuple[tuple[str, _Read], ...]] = (
     (  # a server-side apply; structured-merge-diff typed/validate.go
-        re.compile(r"(?<!\S)(\.[^\s:]{1,200}): (field not declared in schema)"),
+        r"(?<!\S)(\.[^\s:]{1,200}): (field not declared in schema)",
         lambda found: RefusalCause(found[2], found[1]),
     ),
     (
-        re.compile(r"(?<!\S)(\.[^\s:]{1,200}): (expected [a-z]{1,20}), got "),
+        r"(?<!\S)(\.[^\s:]{1,200}): (expected [a-z]{1,20}), got ",
         lambda found: RefusalCause(found[2], found[1]),
     ),
     (  # fieldValidation=Strict
-        re.compile(r'\b(unknown field|duplicate field) "([^"\s]{1,200})"'),
+        r'\b(unknown field|duplicate field) "([^"\s]{1,200})"',
         lambda found: RefusalCause(found[1], found[2]),
     ),
     (  # encoding/json
-        re.compile(r"\b(cannot unmarshal [a-z]+) into Go struct field \w+\.([\w.]{1,200})"),
+        r"\b(cannot unmarshal [a-z]+) into Go struct field \w+\.([\w.]{1,200})",
         lambda found: RefusalCause(found[1], found[2]),
     ),
     (
-        re.compile(r'\badmission webhook "([-\w.]{1,200})" denied the request'),
+        r'\badmission webhook "([-\w.]{1,200})" denied the request',
         lambda found: RefusalCause(f"denied by admission webhook {found[1]}", ""),
     ),
     (
-        re.compile(r"\bValidatingAdmissionPolicy '([-\w.]{1,200})' with binding '[^']+' denied"),
+        r"\bValidatingAdmissionPolicy '([-\w.]{1,200})' with binding '[^']+' denied",
         lambda found: RefusalCause(f"denied by ValidatingAdmissionPolicy {found[1]}", ""),
     ),
     (
-        re.compile(r"\bcannot set blockOwnerDeletion\b"),
+        r"\bcannot set blockOwnerDeletion\b",
         lambda _: RefusalCause(
             "blockOwnerDeletion needs the right to update finalizers of the owner",
             "metadata.ownerReferences",
         ),
     ),
     (
-        re.compile(r"\bexceeded quota: ([-\w.]{1,200})"),
+        r"\bexceeded quota: ([-\w.]{1,200})",
         lambda found: RefusalCause(f"exceeded quota {found[1]}", ""),
     ),
 )
@@ -73,7 +74,7 @@ def refusal_causes(details: JSONObject, message: JSONValue) -> tuple[RefusalCaus
     if isinstance(message, str):
         words = message[:_MAX_SEARCHED]
         for phrase, read in _PHRASES:
-            found |= dict.fromkeys(map(read, islice(phrase.finditer(words), _MOST)))
+            found |= dict.fromkeys(map(read, islice(re.finditer(phrase, words), _MOST)))
     return tuple(islice(map(_safe, found), _MOST))
 
 
