@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import pyinformer
-from pyinformer import Controller, ControllerOptions, Result, SharedInformerFactory
+from pyinformer import Controller, ControllerOptions, Result, SharedInformer, SharedInformerFactory
 from pyinformer.adapters.prometheus import PrometheusMetrics
 from pyinformer.health import Health
 from pyinformer.leaderelection import LeaderElector
@@ -99,6 +99,7 @@ class Programs:
         health = Health(factory, controller, elector)
         self.servers[name] = await self._enter(health.server(metrics=metrics))
         await factory.start()
+        self.run(_read(informer))
         self.run(elector.run(_lead))
         if plural == "pods":
             await self._enter(controller)
@@ -130,7 +131,9 @@ async def faulty_programs() -> AsyncIterator[dict[str, HealthServer]]:
         await programs.add("unsynced", api, lease="a", plural="secrets")
         await programs.add("failing", api, lease="b", reconcile=_fail)
         await programs.add("storm", api, lease="c", reconcile=_write_the_same)
-        await programs.add("stale", programs.server(), lease="d")
+        unproven = programs.server()
+        unproven.faults.add(Fault(verb="list", status=503, times=None, match=_asks_for_one))
+        await programs.add("stale", unproven, lease="d")
         expired = programs.server(bookmark_interval_seconds=1.0)
         expired.faults.add(Fault(verb="watch", status=410, times=None, match=_continues))
         await programs.add("relists", expired, lease="e")
@@ -192,6 +195,11 @@ class _Blocked:
                     await pause(_BLOCKED_SECONDS)
 
 
+def _asks_for_one(request: RequestRecord) -> bool:
+    """Return whether a list is to show how old the cache is, and not to fill it."""
+    return request.query.get("limit") == "1"
+
+
 def _continues(request: RequestRecord) -> bool:
     """Return whether a watch of pods continues from a version, which the server has forgotten."""
     return request.resource == "pods" and "sendInitialEvents" not in request.query
@@ -201,6 +209,13 @@ async def _change(api: APIServer) -> None:
     for count in itertools.count():
         await pause(_PAUSE_SECONDS)
         api.update(pod("a", count=str(count)))
+
+
+async def _read(informer: SharedInformer) -> None:
+    """Ask for a young cache, since a minute of the alerts is a second here."""
+    while True:
+        informer.lister.fresh(max_age_seconds=4.0)
+        await pause(_PAUSE_SECONDS)
 
 
 async def _end_watches(api: APIServer) -> None:
