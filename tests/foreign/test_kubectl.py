@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.apimachinery import dump_yaml
+from pyinformer.testing import APIServer
 from tests.foreign import clients
 from tests.foreign.kubectl import Kubectl
 
@@ -95,6 +96,16 @@ def kubectl(
     if isinstance(program, str):
         pytest.skip(program)
     return Kubectl(program, kubeconfig, tmp_path, server.namespace())
+
+
+def test_the_kubeconfig_of_an_open_server_over_tls_asks_for_no_name(tmp_path: Path) -> None:
+    program = clients.kubectl("debian")
+    if isinstance(program, str):
+        pytest.skip(program)
+    with APIServer(tls=True) as api:
+        kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
+        kubectl = Kubectl(program, kubeconfig, tmp_path, "default")
+        assert kubectl("get", "namespaces", "default", "-o", "name") == "namespace/default\n"
 
 
 def test_create_and_get_in_every_form(kubectl: Kubectl) -> None:
