@@ -830,9 +830,9 @@ class Cluster(Closable):
                 the same objects need different names.
             force: take over fields that other managers own.
             dry_run: the server checks the write and stores nothing.
-            field_validation: what the server does with unknown and duplicate fields: `Strict`
-                refuses the write, `Warn` drops them with a warning, `Ignore` drops them; None for
-                the server's default, which is `Warn`.
+            field_validation: what the server does with duplicate fields: `Strict` refuses the
+                write, `Warn` warns, `Ignore` accepts them; None for the server's default, which is
+                `Warn`. Servers refuse an apply with a field that the kind lacks whatever this is.
             subresource: the part of the object that is written, such as `status`; empty for the
                 object itself. Servers apply the `scale` of built-in kinds only: `patch` that of a
                 custom resource.
