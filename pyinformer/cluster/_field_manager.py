@@ -90,9 +90,9 @@ def apply_manager_of(given: str | None, of_cluster: str | None) -> str:
     if name is None:
         reason = (
             "must be given for an apply: pass the program's name here, or once as"
-            " connect(field_manager=...); in the functions of an Operator its name is used. Two"
-            " programs under one name would remove each other's fields, so there is no other"
-            " default; nothing was sent"
+            " connect(field_manager=...) or World(field_manager=...); an Operator uses its name in"
+            " the functions that it calls. Two programs under one name would remove each other's"
+            " fields, so there is no other default; nothing was sent"
         )
         raise InvalidArgumentError(_ARGUMENT, reason)
     return name

@@ -136,6 +136,14 @@ def test_the_second_reconcile_sees_what_the_first_has_written(
     assert operator.maps.lister.keys() == ["default/a"]
 
 
+def test_an_apply_without_a_field_manager_names_the_argument_of_the_world(world: World) -> None:
+    async def apply() -> None:
+        with pytest.raises(InvalidArgumentError, match=r" or World\(field_manager=\.\.\.\);"):
+            await world.cluster.apply(_config_map("b"))
+
+    world.run(apply)
+
+
 def test_the_verbs_are_those_of_the_cluster(world: World) -> None:
     async def write() -> None:
         cluster = world.cluster
