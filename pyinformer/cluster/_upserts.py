@@ -8,14 +8,15 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 import anyio
 
 from pyinformer.apimachinery import JSONObject, KubeObject, check_integer, check_seconds
 from pyinformer.cluster._bodies import Body, body_of
 from pyinformer.cluster._patches import same
-from pyinformer.cluster._targets import target_of
+from pyinformer.cluster._targets import Target, target_of
 from pyinformer.cluster._unstored import is_status_stored
 from pyinformer.errors import (
     ApplyConflictError,
@@ -137,51 +138,15 @@ async def create_or_update(
     target = await target_of(cluster.discovery, skeleton)
     resource = target.resource
 
+    write = _Writes(cluster, target, field_manager, field_validation)
+
     async def attempt() -> Upserted:
         """Create it, or change the one that exists."""
         try:
             found = await cluster.get(resource.api_version, resource.resource, target.key)
         except NotFoundError:
-            body = _mutated(deepcopy(skeleton), mutate)
-            if (await target_of(cluster.discovery, body)).key != target.key:
-                reason = f"must not change the name, namespace or kind of {target.key!r}"
-                raise InvalidArgumentError("mutate", reason) from None
-            created = await cluster.create(
-                body, field_manager=field_manager, field_validation=field_validation
-            )
-            status = _status_of(body)
-            if same(status, _status_of(skeleton)) or is_status_stored({"status": status}, created):
-                return Upserted(created, "created")
-            created = await cluster.status(
-                created,
-                status,
-                field_manager=field_manager,
-                field_validation=field_validation,
-            )
-            return Upserted(created, "created")
-        before = found.to_dict()
-        edited = _mutated(deepcopy(before), mutate)
-        status = _status_of(edited)
-        is_apart = target.api.has_status and not same(status, _status_of(before))
-        if is_apart:
-            edited = {**edited, "status": before.get("status")}
-        written = await cluster.patch(
-            found,
-            edited,
-            check_version=True,
-            field_manager=field_manager,
-            field_validation=field_validation,
-        )
-        if is_apart:
-            written = await cluster.status(
-                written,
-                status,
-                check_version=True,
-                field_manager=field_manager,
-                field_validation=field_validation,
-            )
-        is_same = written.metadata.resource_version == found.metadata.resource_version
-        return Upserted(written, "unchanged" if is_same else "updated")
+            return await write.create(skeleton, mutate)
+        return await write.change(found, mutate)
 
     async def attempt_again_if_created() -> Upserted:
         """Change it if it was created after the read."""
@@ -193,6 +158,67 @@ async def create_or_update(
             return await attempt()
 
     return await retry_on_conflict(attempt_again_if_created)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Writes:
+    """The writes of one attempt; a status that `mutate` changed comes after the rest."""
+
+    cluster: Cluster
+    target: Target
+    field_manager: str | None
+    field_validation: FieldValidation | None
+
+    async def create(
+        self, skeleton: JSONObject, mutate: Callable[[JSONObject], None] | None
+    ) -> Upserted:
+        """Create the object as `mutate` leaves it."""
+        body = _mutated(deepcopy(skeleton), mutate)
+        if (await target_of(self.cluster.discovery, body)).key != self.target.key:
+            reason = f"must not change the name, namespace or kind of {self.target.key!r}"
+            raise InvalidArgumentError("mutate", reason) from None
+        created = await self.cluster.create(
+            body, field_manager=self.field_manager, field_validation=self.field_validation
+        )
+        status = _status_of(body)
+        is_new = not same(status, _status_of(skeleton))
+        if is_new and not is_status_stored({"status": status}, created):
+            created = await self._status(created, status)
+        return Upserted(created, "created")
+
+    async def change(
+        self, found: KubeObject, mutate: Callable[[JSONObject], None] | None
+    ) -> Upserted:
+        """Write what `mutate` changes in the object that exists."""
+        before = found.to_dict()
+        edited = _mutated(deepcopy(before), mutate)
+        status = _status_of(edited)
+        is_apart = self.target.api.has_status and not same(status, _status_of(before))
+        if is_apart:
+            edited = {**edited, "status": before.get("status")}
+        written = await self.cluster.patch(
+            found,
+            edited,
+            check_version=True,
+            field_manager=self.field_manager,
+            field_validation=self.field_validation,
+        )
+        if is_apart:
+            written = await self._status(written, status, check_version=True)
+        is_same = written.metadata.resource_version == found.metadata.resource_version
+        return Upserted(written, "unchanged" if is_same else "updated")
+
+    async def _status(
+        self, obj: KubeObject, status: JSONObject, *, check_version: bool = False
+    ) -> KubeObject:
+        return await self.cluster.status(
+            obj,
+            status,
+            check_version=check_version,
+            field_manager=self.field_manager,
+            field_validation=self.field_validation,
+        )
 
 
 def _check_upsert(cluster: object, mutate: object) -> None:
