@@ -671,6 +671,14 @@ class TestDefinitions:
                 f"{_FIELD}.items.properties[name].default",
             ),
             (
+                _with_field(type="array", uniqueItems=True, items=_STRING),
+                f"{_FIELD}.uniqueItems",
+            ),
+            (
+                _with_field(**{"type": "object", "x-kubernetes-embedded-resource": True}),
+                f"{_FIELD}.properties",
+            ),
+            (
                 lambda v: v.update(
                     additionalPrinterColumns=[{"name": "a", "type": "text", "jsonPath": ".a"}]
                 ),
@@ -687,6 +695,8 @@ class TestDefinitions:
             "default-null",
             "look-ahead",
             "list-keys",
+            "unique-items",
+            "embedded-without-fields",
             "column-type",
         ],
     )

@@ -182,6 +182,20 @@ def _own(schema: JSONObject, path: str, *, is_root: bool) -> Iterator[Cause]:
         yield "FieldValueNotSupported", f"{path}.type", sentence
     if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
         yield _REQUIRED, f"{path}.items", "Required value: must be specified"
+    if schema.get("uniqueItems") is True:
+        sentence = (
+            "Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes"
+            " quadratic"
+        )
+        yield "FieldValueForbidden", f"{path}.uniqueItems", sentence
+    is_embedded = schema.get("x-kubernetes-embedded-resource") is True
+    is_pruned = schema.get("x-kubernetes-preserve-unknown-fields") is not True
+    if is_embedded and is_pruned and not schema.get("properties"):
+        sentence = (
+            "Required value: must not be empty if x-kubernetes-embedded-resource is true without"
+            " x-kubernetes-preserve-unknown-fields"
+        )
+        yield _REQUIRED, f"{path}.properties", sentence
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and (problem := re2_problem(pattern)):
         sentence = f"must be a valid regular expression, but isn't: {problem}"
