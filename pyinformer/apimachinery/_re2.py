@@ -195,7 +195,7 @@ class _Scanner:
 _DIFFERENT: Final = re.compile(
     r"\\.|\[\^?\]?(?:\[:\^?[a-z]*:\]|\\.|[^\]\\])*\]|\$|\(\?<|\{,", re.DOTALL
 )
-_IN_CLASS: Final = re.compile(r"\[:(\^?[a-z]*):\]|\\.|[\[&|~]", re.DOTALL)
+_IN_CLASS: Final = re.compile(r"\[:(\^?[a-z]*):\]|\\.|--|[\[&|~]", re.DOTALL)
 _IN_PYTHON: Final[dict[str, str]] = {r"\z": r"\Z", "(?<": "(?P<", "{,": r"\{,"}
 _POSIX_IN_PYTHON: Final[dict[str, str]] = {
     "alnum": "0-9A-Za-z",
@@ -235,12 +235,15 @@ def re2_compiled(pattern: str) -> re.Pattern[str] | None:
 
     try:
         return re.compile(_DIFFERENT.sub(in_python, pattern), re.ASCII)
-    except (re.error, KeyError):  # such as \pL, \Q...\E, (?U), or a negated class within a class
+    except (
+        re.error,
+        KeyError,
+    ):  # such as \pL, \Q...\E, (?U), a negated class within a class, or --
         return None
 
 
 def _of_class(found: re.Match[str]) -> str:
-    if found[1] is not None:
-        return _POSIX_IN_PYTHON[found[1]]
     text = found[0]
+    if found[1] is not None or text == "--":  # Python warns of the latter, a range to or from "-"
+        return _POSIX_IN_PYTHON[found[1] or text]
     return text if text.startswith("\\") else f"\\{text}"
