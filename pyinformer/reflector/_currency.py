@@ -36,8 +36,7 @@ class Currency:
     """Knows as of when the cache of one reflector is what the server has; read from any thread."""
 
     def __init__(self) -> None:
-        self.is_blind: bool = False
-        """Round trips prove nothing here: lists are refused, or versions have no order."""
+        self._refusals, self._refusals_until_blind = 0, 1
         self.on_wanted: Callable[[], object] = lambda: None
         """Called, in the reader's thread, when a round trip is wanted sooner than planned."""
         self.has_stalled: bool = False
@@ -52,6 +51,23 @@ class Currency:
         """When the watch was last found not to follow what lists show."""
         self.tried_at: float = -math.inf
         """When the latest attempt at a proof that has ended was begun."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether round trips prove nothing here, since lists of one object are refused.
+
+        Where one was answered before, a single refusal may be an accident, such as a role that is
+        replaced, and nothing is concluded from it.
+        """
+        return self._refusals >= self._refusals_until_blind
+
+    def list_refused(self) -> None:
+        """Record that a list of one object was refused."""
+        self._refusals += 1
+
+    def list_answered(self) -> None:
+        """Record that a list of one object was answered."""
+        self._refusals, self._refusals_until_blind = 0, 2
 
     def as_of(self, position: str) -> float | None:
         """Return the instant whose state, or a later one, is cached; None if none is known.

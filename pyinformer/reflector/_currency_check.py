@@ -46,7 +46,7 @@ _OVERDUE_SECONDS: Final = 90.0  # a bookmark is; before that one look serves all
 _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what watches know
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
 _BLIND_SECONDS: Final = 300.0  # between lists of one object that are refused
-_REFUSALS: Final = frozenset({401, 403, 404, 405, 406})
+_REFUSALS: Final = frozenset({403, 405, 406})  # not 401 and 404, after which nothing is known
 _MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
 
 
@@ -168,10 +168,10 @@ class CurrencyCheck:
         try:
             trip = await self._trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
         except InformerError as error:
-            is_refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
-            self._currency.is_blind = is_refused
+            if isinstance(error, APIStatusError) and error.status in _REFUSALS:
+                self._currency.list_refused()
             return None
-        self._currency.is_blind = False
+        self._currency.list_answered()
         known_at, known = self._before if trip.sent_at >= now else before
         if trip.sent_at >= known_at and known != trip.version and reaches(known, trip.version):
             # A newest version that is older than the position is of another storage or history.

@@ -173,6 +173,22 @@ async def test_where_lists_are_refused_what_arrives_is_the_age() -> None:
             assert facts.last_proof_at == facts.last_event_at
 
 
+async def test_one_refused_list_does_not_let_what_arrives_be_the_age(server: APIServer) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        assert await running.reflector.confirm(100.0)
+        refusal = Fault(verb="list", status=403, match=lambda one: one.query.get("limit") == "1")
+        server.faults.add(refusal)
+        asked_at = now()
+        running.reflector.want_age(2.0)
+        await until(lambda: any(one.status == 403 for one in server.requests))
+        server.send_bookmarks()
+        await until(lambda: running.reflector.liveness().last_bookmark_at is not None)
+        await until_proven(running, asked_at)  # by a later list
+        facts = running.reflector.liveness()
+        assert facts.last_proof_at != facts.last_bookmark_at
+
+
 async def test_confirm_ends_when_nothing_can_be_proven(server: APIServer) -> None:
     async with reflecting(server) as running:
         await running.until_watching()
