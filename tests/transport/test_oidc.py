@@ -414,7 +414,7 @@ async def test_tokens_that_cannot_be_written_are_kept_in_memory_with_one_warning
         sent = [form["refresh_token"] for form in provider.forms()]
         assert sent == ["refresh-1-value", "refresh-2-value"]
     assert path.read_bytes() == before
-    (warning,) = caplog.messages
+    (warning,) = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
     assert "could not write renewed tokens into" in warning
     assert (f"another program holds {path}.lock" in warning) is (obstacle != "alias")
     assert not [secret for secret in SECRETS if secret in caplog.text]
