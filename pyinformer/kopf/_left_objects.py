@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 MAX_OBJECTS: Final = 100_000  # a tenant can define any number of kinds
-_Place: TypeAlias = "tuple[str, str, str | None]"
+_Place: TypeAlias = "tuple[str, str, str | None, str]"
 
 
 @final
@@ -44,7 +44,8 @@ class LeftObjects:
         """Keep what a stream had reported, in place of what an earlier one left.
 
         Args:
-            resource: what it watched; the version does not matter, as the objects are the same.
+            resource: what it watched. Streams of two versions report the same objects to the
+                handlers of each.
             namespace: where; None for all namespaces.
             left: the objects.
         """
@@ -52,7 +53,7 @@ class LeftObjects:
             return
         self._by_place[_place(resource, namespace)] = left
         while len(self) > self._limit:
-            group, plural, where = place = next(iter(self._by_place))
+            group, plural, where, _ = place = next(iter(self._by_place))
             _log.warning(
                 "more than %d objects are of kinds or namespaces that are not watched any more;"
                 " deletions of the %d %s.%s in %s will not be reported if they are watched again",
@@ -64,12 +65,20 @@ class LeftObjects:
             )
 
     def take(self, resource: Resource, namespace: Namespace) -> Sequence[Known]:
-        """Return what the last stream of these objects had reported, and forget it."""
-        return self._by_place.pop(_place(resource, namespace), ())
+        """Return what the last stream of these objects had reported, and forget it.
+
+        If none of this version has left anything, it is a stream of another version, as the
+        objects are the same.
+        """
+        place = _place(resource, namespace)
+        if place not in self._by_place:
+            same = (other for other in self._by_place if other[:-1] == place[:-1])
+            place = next(same, place)
+        return self._by_place.pop(place, ())
 
 
 def _place(resource: Resource, namespace: Namespace) -> _Place:
-    return resource.group, resource.plural, namespace
+    return resource.group, resource.plural, namespace, resource.version
 
 
 def _count(left: Sequence[Known]) -> int:

@@ -27,6 +27,17 @@ def test_the_next_stream_takes_them_once() -> None:
     assert left.take(PODS, None) == ()
 
 
+def test_each_version_of_a_kind_takes_what_its_own_stream_had_reported() -> None:
+    """A deletion is reported to the handlers of both versions."""
+    left, versions = LeftObjects(), ["v1", "v2"]
+    streams = [Resource("", one, "pods", "Pod", namespaced=True) for one in versions]
+    known = [_known("a"), _known("a", "b")]
+    for stream, one in zip(streams, known, strict=True):
+        left.keep(stream, None, [one])
+    assert left.take(streams[1], None) == [known[1]]
+    assert left.take(streams[0], None) == [known[0]]
+
+
 def test_nothing_is_kept_of_a_stream_without_objects() -> None:
     left = LeftObjects()
     left.keep(PODS, None, [_known()])
