@@ -303,7 +303,13 @@ class WritePath:
             if subresource:
                 await self._discovery.check_subresource(resource, subresource, error, again=True)
             await self._discovery.check_served(resource, error)
-            raise
+            known = self._discovery.known(resource)
+            in_namespace = f"/{resource.resource}" in path.partition("/namespaces/")[2]
+            if error.names_object or known is None or known.namespaced == in_namespace:
+                raise
+            namespaced = "in namespaces by now: name one"
+            scope = namespaced if known.namespaced else "cluster-scoped by now: name no namespace"
+            raise error.with_hint(f"{known.kind} is {scope}") from error
 
     def record(self, resource: GroupVersionResource, raw: bytes, *, deleting: bool) -> None:
         """Report a write that the program made by other means.

@@ -202,6 +202,24 @@ async def test_writes_continue_after_a_kind_has_come_back_with_another_scope(
         assert await cluster.delete(kind.api_version, kind.plural, made.key) is None
 
 
+async def test_a_write_to_an_object_of_the_old_scope_names_the_new_one(server: Server) -> None:
+    """An object read before: its 404 is not that of a missing object alone."""
+    async with defined(server) as (cluster, kind):
+        made = await cluster.create(kind.body())
+        await kind.remove()
+        await kind.define(namespaced=False)
+        changed = made.to_dict() | {"spec": {"x": 1}}
+        with pytest.raises(NotFoundError, match="is cluster-scoped by now"):
+            await cluster.patch(made, changed)
+
+    async with defined(server, namespaced=False) as (cluster, kind):
+        made = await cluster.create(kind.body(namespaced=False))
+        await kind.remove()
+        await kind.define(namespaced=True)
+        with pytest.raises(NotFoundError, match="is in namespaces by now"):
+            await cluster.status(made, {"ready": True})
+
+
 async def test_deletions_follow_another_scope(server: Server) -> None:
     """The first write after the change is each time one that no earlier call has corrected."""
     async with defined(server, namespaced=False) as (cluster, kind):
