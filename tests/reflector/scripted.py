@@ -50,8 +50,51 @@ class ScriptedBody:
         """Do nothing."""
 
 
+class ScriptedConnection:
+    """What a connection has beside the answers to lists and watches."""
+
+    @property
+    def config(self) -> ClusterConfig:
+        """Return an address that is not used."""
+        return ClusterConfig(server="https://scripted", credentials=NoCredentials())
+
+    def stream(
+        self,
+        path: str,
+        query: Query = (),
+        *,
+        watch: bool,
+        what: str = "",
+        deadline_seconds: float | None = None,
+        accept: str = "",
+    ) -> AbstractAsyncContextManager[Body]:
+        """Answer a list or a watch."""
+        del watch, what, deadline_seconds, accept
+        return self.answer(path, dict(query))
+
+    def answer(self, path: str, query: dict[str, str]) -> AbstractAsyncContextManager[Body]:
+        """Answer a list or a watch."""
+        raise NotImplementedError(path)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Refuse: a reflector of pods reads no documents."""
+        raise NotImplementedError(f"{method} {path}")
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
 @dataclass
-class ScriptedServer:
+class ScriptedServer(ScriptedConnection):
     """The server of one test, and the connection to it."""
 
     watch_list: Callable[[], Pieces]
@@ -71,28 +114,9 @@ class ScriptedServer:
     requests: list[str] = field(default_factory=list)
     """What was requested: `watch-list`, `list`, `look` for a list of one item, `watch`."""
 
-    @property
-    def config(self) -> ClusterConfig:
-        """Return an address that is not used."""
-        return ClusterConfig(server="https://scripted", credentials=NoCredentials())
-
-    def stream(
-        self,
-        path: str,
-        query: Query = (),
-        *,
-        watch: bool,
-        what: str = "",
-        deadline_seconds: float | None = None,
-        accept: str = "",
-    ) -> AbstractAsyncContextManager[Body]:
-        """Answer a list or a watch."""
-        del watch, what, deadline_seconds, accept
-        self._path = path
-        return self._answer(dict(query))
-
     @asynccontextmanager
-    async def _answer(self, query: dict[str, str]) -> AsyncIterator[Body]:
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list or a watch."""
         if "watch" in query:
             is_load = "sendInitialEvents" in query
             self.requests.append("watch-list" if is_load else "watch")
@@ -103,13 +127,13 @@ class ScriptedServer:
             self.requests.append("look" if query.get("limit") == "1" else "list")
             if self.refused is not None:
                 raise self.refused
-            pieces = self._list(query)
+            pieces = self._list(path, query)
         try:
             yield ScriptedBody(pieces)
         finally:
             await pieces.aclose()
 
-    async def _list(self, query: dict[str, str]) -> Pieces:
+    async def _list(self, path: str, query: dict[str, str]) -> Pieces:
         if self.list_seconds:
             done = asyncio.Event()
             asyncio.get_running_loop().call_later(self.list_seconds, done.set)
@@ -120,32 +144,16 @@ class ScriptedServer:
         yield json.encode(
             {
                 "kind": "PodList",
-                "apiVersion": "v1" if self._path.startswith("/api/") else "metrics.k8s.io/v1beta1",
+                "apiVersion": "v1" if path.startswith("/api/") else "metrics.k8s.io/v1beta1",
                 "metadata": {"resourceVersion": self.version},
                 "items": items,
             }
         )
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout_seconds: float | None = None,
-    ) -> bytes:
-        """Refuse: a reflector of pods reads no documents."""
-        raise NotImplementedError(f"{method} {path}")
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
 
 @asynccontextmanager
 async def following(
-    server: ScriptedServer,
+    server: ScriptedConnection,
     *,
     resource: GroupVersionResource = PODS,
     memory: WatchListMemory | None = None,

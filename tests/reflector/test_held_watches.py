@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,10 +15,9 @@ from msgspec import json
 
 from pyinformer.errors import ResourceVersionTooLargeError
 from pyinformer.reflector import Reflector
-from pyinformer.transport import Body, ClusterConfig, ListWatch, NoCredentials
-from pyinformer.transport.http import Query
-from tests.reflector.samples import PODS, DictSink, line, pod_bytes
-from tests.reflector.scripted import Pieces, ScriptedBody, silence
+from pyinformer.transport import Body
+from tests.reflector.samples import DictSink, line, pod_bytes
+from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedConnection, following, silence
 from tests.virtual_time import elapse
 from tests.waiting import until
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @dataclass
-class ProxiedServer:
+class ProxiedServer(ScriptedConnection):
     """A server that sends no bookmarks, behind a proxy without watch-lists."""
 
     holds: bool = False
@@ -39,11 +38,6 @@ class ProxiedServer:
     """The pods."""
     requests: list[str] = field(default_factory=list)
     """What was requested."""
-
-    @property
-    def config(self) -> ClusterConfig:
-        """Return an address that is not used."""
-        return ClusterConfig(server="https://scripted", credentials=NoCredentials())
 
     @property
     def newest(self) -> int:
@@ -64,22 +58,10 @@ class ProxiedServer:
         del path
         return ""
 
-    def stream(
-        self,
-        path: str,
-        query: Query = (),
-        *,
-        watch: bool,
-        what: str = "",
-        deadline_seconds: float | None = None,
-        accept: str = "",
-    ) -> AbstractAsyncContextManager[Body]:
-        """Answer a list or a watch."""
-        del path, watch, what, deadline_seconds, accept
-        return self._answer(dict(query))
-
     @asynccontextmanager
-    async def _answer(self, query: dict[str, str]) -> AsyncIterator[Body]:
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list or a watch."""
+        del path
         if "sendInitialEvents" in query:
             self.requests.append("watch-list")
             pieces = silence()
@@ -133,36 +115,13 @@ class ProxiedServer:
             if version > position
         ]
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout_seconds: float | None = None,
-    ) -> bytes:
-        """Refuse: a reflector of pods reads no documents."""
-        raise NotImplementedError(f"{method} {path}")
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
 
 @asynccontextmanager
-async def following(server: ProxiedServer) -> AsyncIterator[tuple[Reflector[None], DictSink]]:
-    """Run a reflector of pods, and stop it."""
-    sink = DictSink()
-    reflector: Reflector[None] = Reflector(ListWatch(server, PODS), sink)
-    task = asyncio.create_task(reflector.run())
-    try:
+async def loaded(server: ProxiedServer) -> AsyncIterator[tuple[Reflector[None], DictSink]]:
+    """Run a reflector of pods from its first load on, and stop it."""
+    async with following(server) as (reflector, sink):
         await until(lambda: reflector.status().loads)
         yield reflector, sink
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        assert task.cancelled(), task.exception()
 
 
 def now() -> float:
@@ -171,7 +130,7 @@ def now() -> float:
 
 async def test_a_proxy_that_holds_watches_back_until_their_end_is_listed() -> None:
     server = ProxiedServer(holds=True)
-    async with following(server) as (reflector, sink):
+    async with loaded(server) as (reflector, sink):
         for name in "bcd":
             await elapse(100.0)
             server.put(name)
@@ -191,7 +150,7 @@ async def test_a_proxy_that_loses_what_watches_bring_makes_no_cache_look_new(
     seconds: float,
 ) -> None:
     server = ProxiedServer(loses=True, cuts_after_seconds=seconds)
-    async with following(server) as (reflector, sink):
+    async with loaded(server) as (reflector, sink):
         await elapse(100.0)
         for name in "bc":
             server.put(name)
@@ -207,7 +166,7 @@ async def test_a_proxy_that_loses_what_watches_bring_makes_no_cache_look_new(
 
 async def test_a_quiet_server_without_bookmarks_is_not_listed_again() -> None:
     server = ProxiedServer()
-    async with following(server) as (reflector, _):
+    async with loaded(server) as (reflector, _):
         server.put("b")
         for _ in range(100):
             await elapse(30.0)
