@@ -6,7 +6,7 @@ A figure that the platform does not offer is None, never 0.
 from __future__ import annotations
 
 import os
-import resource
+import time
 from pathlib import Path
 
 _SELF = Path("/proc/self")
@@ -28,9 +28,11 @@ def pick_cpus() -> tuple[int | None, int | None]:
 
 
 def cpu_seconds() -> float:
-    """Return user plus system time of this process, all its threads, since it began."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    """Return user plus system time of this process, all its threads, since it began.
+
+    Not `getrusage`, whose times some kernels count in ticks of several milliseconds.
+    """
+    return time.process_time()
 
 
 def rss_bytes() -> int | None:

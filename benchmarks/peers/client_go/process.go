@@ -36,13 +36,14 @@ func pinTo(cpu int) error {
 	return unix.Exec(program, os.Args, os.Environ())
 }
 
-// cpuSeconds is user plus system time of the whole process, the garbage collector's included.
+// cpuSeconds is user plus system time of the whole process, the garbage collector's included. Not
+// Getrusage, whose times some kernels count in ticks of several milliseconds.
 func cpuSeconds() float64 {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+	var spent unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &spent); err != nil {
 		panic(err) // it has no way to fail
 	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+	return time.Duration(spent.Nano()).Seconds()
 }
 
 // monotonicNanoseconds reads the clock by which the server says when it sent; Go's own time has no

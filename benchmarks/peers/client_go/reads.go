@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	readRepeats = 15
-	quarter     = "tier=backend"
-	nameLabel   = "app.kubernetes.io/name"
+	readRepeats  = 15
+	leastSeconds = 0.02 // of one timing
+	quarter      = "tier=backend"
+	nameLabel    = "app.kubernetes.io/name"
 )
 
 // timeReads times reads of cached pods through the generated lister, in microseconds of CPU per call,
@@ -109,16 +110,27 @@ func timeSelector(
 	return nil
 }
 
-// perCall runs what makes so many calls several times, and returns the median per call.
+// perCall runs what makes so many calls several times, and returns the median per call. One timing
+// takes as many runs as a clock of microseconds, or of ticks, needs to tell them apart.
 func perCall(calls int, run func()) float64 {
 	run() // grows what grows once
+	runs := 1
+	for secondsOf(runs, run) < leastSeconds {
+		runs *= 2
+	}
 	found := make([]float64, readRepeats)
 	for repeat := range found {
-		before := cpuSeconds()
-		run()
-		found[repeat] = (cpuSeconds() - before) * 1e6 / float64(calls)
+		found[repeat] = secondsOf(runs, run) * 1e6 / float64(calls*runs)
 	}
 	return median(found)
+}
+
+func secondsOf(runs int, run func()) float64 {
+	before := cpuSeconds()
+	for range runs {
+		run()
+	}
+	return cpuSeconds() - before
 }
 
 func compareKeys(a, b *corev1.Pod) int {
