@@ -1,14 +1,16 @@
 """Station 5: assemble the other stations into informers, and call handlers."""
 
+from typing import TYPE_CHECKING
+
+from pyinformer._late_names import late_getattr
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._catch_up import catch_up
 from pyinformer.informer._core import core_of
-from pyinformer.informer._expectations import Expectations, ExpectationState, PendingExpectations
 from pyinformer.informer._explain import Explanation
 from pyinformer.informer._factory import SharedInformerFactory, status_in_steps
 from pyinformer.informer._key_waits import Predicate
-from pyinformer.informer._recording import DEFAULT_MAX_BYTES, Recording
 from pyinformer.informer._settings import (
+    DEFAULT_MAX_BYTES,
     InformerSettings,
     Memory,
     QueueKind,
@@ -40,6 +42,22 @@ from pyinformer.informer.delivery import (
     in_thread,
 )
 from pyinformer.tasks import WatchdogStatistics
+
+if TYPE_CHECKING:
+    from pyinformer.informer._expectations import (
+        Expectations,
+        ExpectationState,
+        PendingExpectations,
+    )
+    from pyinformer.informer._recording import Recording
+
+# What few programs use loads when they do.
+_HOMES = {
+    "ExpectationState": "_expectations",
+    "Expectations": "_expectations",
+    "PendingExpectations": "_expectations",
+    "Recording": "_recording",
+}
 
 __all__ = [
     "DEFAULT_MAX_BYTES",
@@ -84,3 +102,10 @@ __all__ = [
     "status_in_steps",
     "wait_for_cache_sync",
 ]
+
+if not TYPE_CHECKING:  # or type checkers would accept any name
+    __getattr__ = late_getattr(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -23,6 +23,7 @@ from pyinformer._clock import wall_time
 from pyinformer._version import __version__
 from pyinformer.apimachinery import check_integer
 from pyinformer.errors import InvalidArgumentError, LifecycleError
+from pyinformer.informer._settings import DEFAULT_MAX_BYTES
 from pyinformer.recording import (
     FORMAT_VERSION,
     Header,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from pyinformer.informer._core import InformerCore
     from pyinformer.reflector import Reflector
     from pyinformer.transport import ConnectionProtocol
-
-DEFAULT_MAX_BYTES: Final = 256 << 20
-"""The default limit of both files of a recording together."""
 
 _LEAST_BYTES: Final = 1 << 20
 _CLOSE_SECONDS: Final = 10.0

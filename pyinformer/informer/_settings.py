@@ -42,6 +42,9 @@ SharingKind: TypeAlias = Literal["private", "decoded"]
 QueueKind: TypeAlias = Literal["direct", "real_fifo", "delta_fifo"]
 """The queue between the reflector and the cache: none, or one of client-go's."""
 
+DEFAULT_MAX_BYTES: Final = 256 << 20
+"""The default limit of both files of a recording together."""
+
 _INSTEAD: Final = "ask for the informer with another `memory`"
 _ALWAYS_THERE: Final = frozenset({"metadata", "kind", "apiVersion"})
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; any other looks empty

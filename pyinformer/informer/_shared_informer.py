@@ -28,8 +28,8 @@ from pyinformer.informer._auditor import audit_all, joint_report
 from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import InformerCore
-from pyinformer.informer._recording import DEFAULT_MAX_BYTES, Recording
 from pyinformer.informer._settings import (
+    DEFAULT_MAX_BYTES,
     InformerSettings,
     Memory,
     QueueKind,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from pyinformer.informer._explain import Explanation
     from pyinformer.informer._key_waits import Predicate
     from pyinformer.informer._namespace_cache import NamespaceCache
+    from pyinformer.informer._recording import Recording
     from pyinformer.informer._state_changes import StateChange
     from pyinformer.informer._status import InformerStatus
     from pyinformer.reflector import ReflectorState, StaleObject
@@ -708,6 +709,8 @@ class SharedInformer(Startable, Generic[V]):
             InvalidArgumentError: max_bytes is too small, or a kind is not a name.
             InvalidTypeError: max_bytes is not an integer.
         """
+        from pyinformer.informer._recording import Recording  # noqa: PLC0415 - few programs record
+
         return Recording(self._core, path, max_bytes=max_bytes, redact=redact)
 
     async def start(self) -> None:
