@@ -159,6 +159,17 @@ async def test_a_page_that_was_cancelled_is_requested_again(server: Server) -> N
         assert _names([*first, *rest]) == [f"c{number}" for number in range(_COUNT)]
 
 
+async def test_an_error_of_the_loops_body_is_the_callers_own(server: Server) -> None:
+    namespace = await _fill(server)
+    async with server.connect() as cluster:
+        found = cluster.list("v1", "configmaps", namespace=namespace, page_size=2)
+        with pytest.raises(KeyError, match="mine"):
+            async for _ in found:
+                raise KeyError("mine")
+        rest = [obj async for obj in found]
+        assert _names(rest) == [f"c{number}" for number in range(1, _COUNT)]
+
+
 async def test_a_resource_that_is_not_served_names_similar_resources(server: Server) -> None:
     async with server.connect() as cluster:
         with pytest.raises(NotFoundError, match="configmaps"):

@@ -97,6 +97,21 @@ def operator(world: World) -> _Operator:
     return _Operator(world.cluster, world.factory)
 
 
+@pytest.mark.parametrize("number", [0, 2**53 + 1, -(2**63), 2**63 - 1, 1.5, -1e-7, 1e300])
+def test_a_number_of_a_field_without_a_type_keeps_its_kind_and_value(
+    world: World, number: float
+) -> None:
+    world.create({**_database("numbers"), "spec": {"free": number}})
+
+    async def found() -> object:
+        return (await world.cluster.get("acme.io/v1", "databases", "default/numbers")).to_dict()
+
+    stored = world.run(found)
+    assert isinstance(stored, dict)
+    kept = stored["spec"]["free"]
+    assert (type(kept), kept) == (type(number), number)
+
+
 def test_a_reconcile_runs_and_returns_its_outcome(world: World, operator: _Operator) -> None:
     outcome = world.reconcile(operator.controller, "default/a")
 

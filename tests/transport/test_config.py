@@ -106,6 +106,15 @@ async def test_a_missing_configuration_names_the_searched_places(tmp_path: Path)
         await find(tmp_path)
 
 
+async def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
+    folder, ring = tmp_path / "folder", tmp_path / "ring"
+    folder.mkdir()
+    ring.symlink_to(ring)
+    for path in (folder, ring):
+        with pytest.raises(ConfigurationError, match=str(path)):
+            await find(tmp_path, str(path))
+
+
 @pytest.mark.parametrize("how", ["explicit", "variable", "context"])
 async def test_a_missing_file_is_named_and_nothing_else_is_tried(
     tmp_path: Path, account: Path, how: str

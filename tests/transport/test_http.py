@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import AsyncExitStack
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -224,6 +225,14 @@ async def test_a_refusal_carries_retry_after_and_causes() -> None:
 
     assert caught.value.retry_after_seconds == 7.0
     assert caught.value.causes == ("ResourceVersionTooLarge",)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+async def test_a_success_may_have_any_status_of_its_class(status: int) -> None:
+    body = b"" if status == HTTPStatus.NO_CONTENT else b'{"kind":"Pod"}'
+    answer = always(response(body, status=status))
+    async with serving(answer) as server, connected(server.url) as connection:
+        assert await connection.request("POST", "/a", body=b"{}") == body
 
 
 async def test_a_web_page_with_status_200_is_a_protocol_error() -> None:

@@ -25,7 +25,7 @@ from pyinformer.transport import (
 )
 from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 from pyinformer.transport.http._authenticator import Authenticator
-from tests.transport.serving import connected, response, serving
+from tests.transport.serving import always, connected, response, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,6 +274,26 @@ async def test_changed_certificate_files_are_read_again(tmp_path: Path) -> None:
                 await connection.request("GET", "/a")
             new.cert_pem.write_to_path(authority)
             assert await connection.request("GET", "/a") == b"{}"
+
+
+@pytest.mark.parametrize("content", ["no certificate", "", None])
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+async def test_an_authority_file_that_becomes_unusable_leaves_the_old_one(
+    tmp_path: Path, http_client: str, content: str | None
+) -> None:
+    authority, path = trustme.CA(), tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    close = {"Connection": "close"}
+    async with serving(always(response(headers=close)), tls=tls) as server:
+        config = ClusterConfig(server=server.url, ca_file=str(path))
+        async with connected("", config=config, http_client=http_client) as connection:
+            assert await connection.request("GET", "/a") == b"{}"
+            path.unlink() if content is None else path.write_text(content)
+            assert await connection.request("GET", "/a") == b"{}"
+            async with connection.stream("/w", watch=True) as body:
+                assert await body.read() == b"{}"
 
 
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
