@@ -53,7 +53,14 @@ from pyinformer.cluster._targets import (
     target_of,
 )
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteOptions, WriteStatistics
-from pyinformer.cluster._unstored import dropped_paths, is_status_stored, unstored_fields
+from pyinformer.cluster._unstored import (
+    STATUS_IS_APART,
+    dropped_paths,
+    has_status_fields,
+    ignored_fields,
+    is_status_stored,
+    unstored_fields,
+)
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import (
     FieldValidation,
@@ -564,6 +571,9 @@ class Cluster(Closable):
     ) -> KubeObject:
         """Create an object, or something of an object: an Eviction or a TokenRequest.
 
+        Servers drop a status that is a subresource; a warning names its fields once for each
+        resource, and so does `write_statistics().unstored_fields`.
+
         Args:
             obj: with apiVersion, kind, and a name or generateName; one for a subresource has the
                 name of its object.
@@ -606,7 +616,9 @@ class Cluster(Closable):
             if target.namespace:
                 body["metadata"] = {**(body.get("metadata") or {}), "namespace": target.namespace}
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
-        return (await self._writes.write("POST", target, body, query=query)).object
+        created = (await self._writes.write("POST", target, body, query=query)).object
+        self._report_ignored_status(target, body, created)
+        return created
 
     async def replace(
         self,
@@ -620,7 +632,8 @@ class Cluster(Closable):
     ) -> KubeObject:
         """Replace an object by another version of it.
 
-        A model drops the fields it does not know: start from `to_dict()`, or use `patch`.
+        A model drops the fields it does not know: start from `to_dict()`, or use `patch`. Servers
+        drop changes of a status that is a subresource, which is reported as by `create`.
 
         Args:
             obj: the whole object, so not one that an informer's transform has cut. With a
@@ -653,6 +666,7 @@ class Cluster(Closable):
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
         version = body["metadata"].get("resourceVersion")
         written = await self._writes.write("PUT", target, body, query=query, version=version)
+        self._report_ignored_status(target, body, written.object)
         return written.object
 
     async def patch(
@@ -844,8 +858,9 @@ class Cluster(Closable):
 
         Raises:
             ApplyConflictError: other managers own some of the fields with other values.
-            InvalidArgumentError: `desired` lacks apiVersion, kind, a name or a namespace, or
-                there is no field manager; then nothing is sent.
+            InvalidArgumentError: `desired` lacks apiVersion, kind, a name or a namespace, has a
+                status that is a subresource of its kind, or there is no field manager; then nothing
+                is sent.
             NotFoundError: the object of the subresource does not exist, or the server does not
                 serve the subresource.
             APIStatusError: the server refused.
@@ -1205,11 +1220,20 @@ class Cluster(Closable):
             raise
         return written.object
 
+    def _report_ignored_status(self, target: Target, body: JSONObject, found: KubeObject) -> None:
+        """Report the fields of a status that the write of an object has dropped."""
+        if "status" in body and target.api.has_status and not target.subresource:
+            dropped = ignored_fields(body, found)
+            self._writes.unstored.record(target.resource, dropped, cure=STATUS_IS_APART)
+
     async def _desired(
         self, desired: Body, subresource: str = "", of: Parent | None = None
     ) -> tuple[JSONObject, Target]:
         body, target = await self._part(desired, subresource, of, "desired")
         body["metadata"].pop("managedFields", None)  # servers refuse it in an apply
+        if not subresource and target.api.has_status and has_status_fields(body):
+            target = replace(target, api=await self.discovery.current(target.api))
+            _check_applied_status(target.api, "nothing was sent")
         return body, target
 
     async def _apply(
@@ -1246,6 +1270,9 @@ class Cluster(Closable):
         identity = ApplyKey(target.resource, target.key, field_manager)
         with self._applied.applying(identity):
             found, raw = await send()
+            if has_status_fields(body) and not is_status_stored(body, found):
+                now = await self.discovery.current(target.api)
+                _check_applied_status(now, "the rest was applied")
             self._applied.remember(identity, _owned(body, target), found, raw)
         return found
 
@@ -1315,6 +1342,20 @@ def _check_patched_status(api: APIResource) -> None:
             " stored"
         )
         raise InvalidArgumentError("edited", reason)
+
+
+def _check_applied_status(api: APIResource, outcome: str) -> None:
+    """Refuse an apply with a status that servers ignore in it.
+
+    Raises:
+        InvalidArgumentError: the kind has a status subresource.
+    """
+    if api.has_status:
+        reason = (
+            f"must not have a status: that of {api.resource} is written by status(), or by"
+            f" apply() with subresource='status'; {outcome}"
+        )
+        raise InvalidArgumentError("desired", reason)
 
 
 def _check_query(query: Query) -> None:

@@ -102,7 +102,7 @@ class WriteStatistics:
 
     unstored_fields: Mapping[str, tuple[str, ...]]
     """By resource, the fields of written statuses that the server did not store although it stored
-    others, such as `status.typo`; at most 256, each logged once."""
+    other fields, such as `status.typo`; at most 256, each logged once."""
 
 
 @final

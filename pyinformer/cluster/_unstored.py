@@ -16,6 +16,8 @@ from pyinformer.cluster._patches import same
 _MAX_REPORTED: Final = 256  # a schema lacks a few; names in maps must not add up
 _MAX_PATHS: Final = 20
 _MAX_PATH_CHARS: Final = 200
+_SCHEMA_LACKS_THEM: Final = "its schema must define them"
+STATUS_IS_APART: Final = "status() writes them, a create or a replace of the object does not"
 
 _log = get_logger(__name__)
 
@@ -33,7 +35,13 @@ class UnstoredFields:
         """The paths by resource, in the order in which they were first dropped."""
         return {str(resource): tuple(paths) for resource, paths in self._reported.items()}
 
-    def record(self, resource: GroupVersionResource, paths: Iterator[str]) -> None:
+    def record(
+        self,
+        resource: GroupVersionResource,
+        paths: Iterator[str],
+        *,
+        cure: str = _SCHEMA_LACKS_THEM,
+    ) -> None:
         """Log the paths that were not reported before."""
         known = self._reported.get(resource, {})
         cut = dict.fromkeys(path[:_MAX_PATH_CHARS] for path in paths)
@@ -44,13 +52,32 @@ class UnstoredFields:
             return
         self._reported.setdefault(resource, {}).update(dict.fromkeys(shown))
         self._count += len(shown)
-        facts = {"resource": str(resource), "fields": ", ".join(shown)}
+        facts = {"resource": str(resource), "fields": ", ".join(shown), "cure": cure}
         _log.warning(
-            "%(resource)s: the server did not store %(fields)s of a written status: its schema"
-            " must define them",
+            "%(resource)s: the server did not store %(fields)s of a written status: %(cure)s",
             facts,
             extra=facts,
         )
+
+
+def has_status_fields(body: JSONObject) -> bool:
+    """Return whether an object has a status with a field that is neither empty nor zero.
+
+    Tools write empty ones into manifests: `status: {conditions: [], storedVersions: []}`.
+    """
+    status = body.get("status")
+    return bool(status) and any(True for _ in _leaves(status, (), counts_zeros=False))
+
+
+def ignored_fields(body: JSONObject, answer: KubeObject[View | None]) -> Iterator[str]:
+    """Yield the fields of a written object's status whose values the answer does not have.
+
+    Fields that are empty or zero do not count.
+    """
+    status, stored = body.get("status"), answer.at("status", default=None)
+    for path in _leaves(status, (), counts_zeros=False) if isinstance(status, dict) else ():
+        if not (_has(stored, path) and same(_at(status, path), _at(stored, path))):
+            yield ".".join(("status", *path))
 
 
 def is_status_stored(patch: JSONObject, answer: KubeObject[View | None]) -> bool:
@@ -102,6 +129,12 @@ def _leaves(
             yield from _leaves(below, (*path, name), counts_zeros=counts_zeros)
     elif value or (counts_zeros and value is not None):
         yield path
+
+
+def _at(value: JSONValue, path: tuple[str, ...]) -> JSONValue:
+    for name in path:
+        value = value[name]  # _has() or _leaves() has found it
+    return value
 
 
 def _has(value: JSONValue, path: tuple[str, ...]) -> bool:

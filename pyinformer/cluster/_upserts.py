@@ -178,11 +178,13 @@ class _Writes:
         if (await target_of(self.cluster.discovery, body)).key != self.target.key:
             reason = f"must not change the name, namespace or kind of {self.target.key!r}"
             raise InvalidArgumentError("mutate", reason) from None
+        status = _status_of(body)
+        is_new = not same(status, _status_of(skeleton))
+        if is_new and self.target.api.has_status:
+            body = {name: value for name, value in body.items() if name != "status"}
         created = await self.cluster.create(
             body, field_manager=self.field_manager, field_validation=self.field_validation
         )
-        status = _status_of(body)
-        is_new = not same(status, _status_of(skeleton))
         if is_new and not is_status_stored({"status": status}, created):
             created = await self._status(created, status)
         return Upserted(created, "created")

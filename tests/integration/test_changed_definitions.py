@@ -263,3 +263,23 @@ async def test_an_informer_in_a_namespace_syncs_once_its_kind_has_namespaces(
             await kind.define(namespaced=True)
             await until(lambda: informer.has_synced)
             assert "cluster-scoped" not in str(informer.status())
+
+
+async def test_an_apply_of_a_status_that_got_its_subresource_is_refused(server: Server) -> None:
+    async with defined(server) as (cluster, kind):
+        body = kind.body(status={"ready": True})
+        made = await cluster.apply(body, field_manager="m")
+        assert made.at("status.ready", bool)
+        await kind.define(has_status=True)
+        with pytest.raises(InvalidArgumentError, match="the rest was applied"):
+            await cluster.apply({**body, "status": {"note": "x"}}, field_manager="m")
+        with pytest.raises(InvalidArgumentError, match="nothing was sent"):
+            await cluster.apply({**body, "status": {"note": "x"}}, field_manager="m")
+
+
+async def test_a_status_is_applied_after_the_kind_has_lost_its_subresource(server: Server) -> None:
+    async with defined(server, has_status=True) as (cluster, kind):
+        await cluster.create(kind.body())
+        await kind.define(has_status=False)
+        made = await cluster.apply(kind.body(status={"ready": True}), field_manager="m")
+        assert made.at("status.ready", bool)

@@ -15,6 +15,7 @@ import pytest
 import pyinformer
 from pyinformer import GroupVersionResource
 from pyinformer.cluster import create_or_update, retry_on_conflict
+from pyinformer.errors import InvalidArgumentError
 from tests.cluster.observing import RecordedWrites
 from tests.integration.objects import CONFIG_MAPS, NODES, PODS, SECRETS, pod_on, unique
 
@@ -471,3 +472,41 @@ async def test_an_error_names_an_object_that_is_called_like_an_annotation(server
         await cluster.create(body)
         with pytest.raises(pyinformer.ConflictError, match='"original-db" already exists'):
             await cluster.create(body)
+
+
+async def test_an_apply_with_a_status_that_is_written_apart_is_refused(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        body = PODS.make("a", namespace)
+        wanted = {**body, "status": {"phase": "Running"}}
+        with pytest.raises(InvalidArgumentError, match=r"subresource='status'.*nothing was sent"):
+            await cluster.apply(wanted, field_manager="m")
+        assert [one async for one in cluster.list("v1", "pods", namespace=namespace)] == []
+
+        empty = await cluster.apply({**body, "status": {"conditions": []}}, field_manager="m")
+        with pytest.raises(InvalidArgumentError, match=r"status\(\)"):
+            await cluster.apply_if_changed(wanted, empty, field_manager="m")
+        wanted["metadata"] = {"name": "a", "namespace": namespace}
+        applied = await cluster.apply(wanted, field_manager="m", subresource="status")
+        assert applied.at("status.phase", str) == "Running"
+
+
+@pytest.mark.parametrize("verb", ["create", "replace"])
+async def test_a_status_that_a_write_of_the_object_drops_is_reported_once(
+    server: Server, verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server.connect() as cluster:
+        body = PODS.make("a", server.namespace())
+        if verb == "replace":
+            body = (await cluster.create(body)).to_dict()
+            await cluster.replace(body)  # with the status that it has
+        assert not cluster.write_statistics().unstored_fields
+        write = getattr(cluster, verb)
+        body = {**body, "status": {**body.get("status", {}), "message": "mine", "reason": ""}}
+        written = await write(body, dry_run=True)
+        await write(body, dry_run=True)
+        assert written.at("status.message", default=None) is None
+        assert cluster.write_statistics().unstored_fields == {"pods.v1": ("status.message",)}
+        warnings = [one.message for one in caplog.records if "status.message" in one.message]
+        assert len(warnings) == 1
+        assert "status()" in warnings[0]
