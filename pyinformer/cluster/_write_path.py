@@ -44,6 +44,7 @@ FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
 """What the server does with fields of a write that it does not know, or that are there twice."""
 
 _DRY_RUN: Final = ("dryRun", "All")
+_NO_SUCH_METHOD: Final = 405  # of a collection that has no such verb outside a namespace
 _JSON: Final = "application/json"
 _STATUS: Final = GroupVersionKind("", "v1", "Status")
 
@@ -293,23 +294,39 @@ class WritePath:
         content_type: str,
         subresource: str = "",
     ) -> bytes:
-        """Send a write and return the response; a 404 says whether the resource is served."""
+        """Send a write and return the response; a 404 says whether the resource is served.
+
+        A 404 or 405 in a scope that the kind no longer has names the new one.
+        """
         try:
             with _recorded_if_lost(resource):
                 return await self._requests.write(
                     method, path, query=query, body=body, content_type=content_type
                 )
-        except NotFoundError as error:
-            if subresource:
-                await self._discovery.check_subresource(resource, subresource, error, again=True)
-            await self._discovery.check_served(resource, error)
-            known = self._discovery.known(resource)
-            in_namespace = f"/{resource.resource}" in path.partition("/namespaces/")[2]
-            if error.names_object or known is None or known.namespaced == in_namespace:
+        except APIStatusError as error:
+            if isinstance(error, NotFoundError):
+                if subresource:
+                    await self._discovery.check_subresource(
+                        resource, subresource, error, again=True
+                    )
+                await self._discovery.check_served(resource, error)
+            elif error.status != _NO_SUCH_METHOD:
                 raise
-            namespaced = "in namespaces by now: name one"
-            scope = namespaced if known.namespaced else "cluster-scoped by now: name no namespace"
-            raise error.with_hint(f"{known.kind} is {scope}") from error
+            elif (known := self._discovery.known(resource)) is not None:
+                await self._discovery.current(known)
+            hint = "" if error.names_object else self._scope_hint(resource, path)
+            if not hint:
+                raise
+            raise error.with_hint(hint) from error
+
+    def _scope_hint(self, resource: GroupVersionResource, path: str) -> str:
+        """Return the scope of a kind if the path of a request has another one; else nothing."""
+        known = self._discovery.known(resource)
+        in_namespace = f"/{resource.resource}" in path.partition("/namespaces/")[2]
+        if known is None or known.namespaced == in_namespace:
+            return ""
+        scope = "cluster-scoped by now: name no namespace"
+        return f"{known.kind} is {'in namespaces by now: name one' if known.namespaced else scope}"
 
     def record(self, resource: GroupVersionResource, raw: bytes, *, deleting: bool) -> None:
         """Report a write that the program made by other means.

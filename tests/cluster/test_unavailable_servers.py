@@ -1,4 +1,7 @@
-"""Reads are repeated after a 503 or 504 that says when; writes never are, in virtual time."""
+"""What is sent again, or read again, after an answer of a scripted server, in virtual time.
+
+Reads are repeated after a 503 or 504 that says when; writes never are.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pytest
 from pyinformer import Cluster
 from pyinformer.cluster import WriteOptions
 from pyinformer.config import ClusterConfig
-from pyinformer.errors import ServerError
+from pyinformer.errors import APIStatusError, ServerError
 from tests.waiting import now, settle
 
 if TYPE_CHECKING:
@@ -196,3 +199,28 @@ async def test_a_read_that_is_cancelled_while_it_waits_is_not_sent_again(by: str
             await anyio.sleep_forever()
         assert cluster.write_statistics().waiting == 0
     assert len(gateway.sent) == 1
+
+
+class Rescoped(Gateway):
+    """A server whose kind has got namespaces since discovery was read, and that answers 405."""
+
+    is_namespaced = "false"
+
+    async def request(self, method: str, path: str, **_: object) -> bytes:
+        """Answer."""
+        if path == "/api/v1":
+            return _TABLE.replace(b"true", self.is_namespaced.encode())
+        self.sent.append((now(), method))
+        raise APIStatusError(status=405, reason="MethodNotAllowed", message="no such method")
+
+
+async def test_a_405_of_a_write_in_the_old_scope_names_the_new_one() -> None:
+    gateway = Rescoped()
+    cluster = cluster_behind(gateway)
+    await cluster.find_resource("v1/pods")
+    with pytest.raises(APIStatusError, match=r"no such method$"):
+        await cluster.delete_collection("v1", "pods")
+    gateway.is_namespaced = "true"
+    with pytest.raises(APIStatusError, match="Pod is in namespaces by now: name one"):
+        await cluster.delete_collection("v1", "pods")
+    assert len(gateway.sent) == 2

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import pyinformer
-from pyinformer.errors import CacheSyncTimeoutError, InvalidArgumentError, NotFoundError
+from pyinformer.errors import (
+    CacheSyncTimeoutError,
+    InformerError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from tests.integration.definitions import DEFINITIONS, is_created, is_gone
 from tests.integration.objects import unique
 from tests.integration.servers import RealServer
@@ -218,6 +223,26 @@ async def test_a_write_to_an_object_of_the_old_scope_names_the_new_one(server: S
         await kind.define(namespaced=True)
         with pytest.raises(NotFoundError, match="is in namespaces by now"):
             await cluster.status(made, {"ready": True})
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+@pytest.mark.parametrize("verb", ["create", "delete_collection", "delete"])
+async def test_a_write_of_a_collection_in_the_old_scope_names_the_new_one(
+    server: Server, verb: str, *, namespaced: bool
+) -> None:
+    async with defined(server, namespaced=namespaced) as (cluster, kind):
+        await cluster.create(kind.body(namespaced=namespaced))
+        await kind.remove()
+        await kind.define(namespaced=not namespaced)
+        name = kind.api_version, kind.plural
+        place = kind.namespace if namespaced else None
+        with pytest.raises(InformerError, match=r"cluster-scoped|in namespaces|have a namespace"):
+            if verb == "create":
+                await cluster.create(kind.body(namespaced=namespaced))
+            elif verb == "delete":
+                await cluster.delete(*name, f"{place}/a" if place else "a")
+            else:
+                await cluster.delete_collection(*name, namespace=place)
 
 
 async def test_deletions_follow_another_scope(server: Server) -> None:

@@ -424,6 +424,8 @@ def _fits(resource: ResourceType, route: Route) -> bool:
         return False
     if not resource.namespaced:
         return not route.namespace
+    if resource.list_shape == "custom" and route.verb in ("create", "deletecollection"):
+        return bool(route.namespace)  # where a built-in kind answers 405
     return bool(route.namespace) or not route.name
 
 
