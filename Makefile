@@ -61,7 +61,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo options pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo options conformance pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -175,6 +175,9 @@ docs: $(READY_TO_DOCS)  ## the documentation, into build/docs; a warning or a br
 options: $(READY_TO_DOCS)  ## write the pages of all options and of all metrics again
 	@$(BIN)/python docs/_extensions/options.py
 	@$(BIN)/python docs/_extensions/metrics.py
+
+conformance: $(BIN)/python  ## write the pages of upstream's tests again, from the markers of ours
+	@$(BIN)/python docs/_extensions/conformance.py
 
 debug-picture: $(READY_TO_TOOLS)  ## take the picture of the page /debug again, with Debian's browser
 	@$(BIN)/python -m tests.tools.programs

@@ -12,6 +12,14 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery._backoff import ExponentialBackoff
 from pyinformer.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/cache: TestNewReflectorWithCustomBackoff",
+    "client-go tools/cache: TestRetryWithDeadline",
+    "client-go util/flowcontrol: TestSlowBackoff",
+    "apimachinery pkg/util/wait: TestExponentialBackoff",
+    "kube-runtime src: exponential_backoff_without_jitter",
+)
+
 
 class _Highest(random.Random):
     """Chance that always draws the ceiling."""
@@ -41,6 +49,7 @@ def test_an_outage_of_a_day_does_not_reset_the_backoff() -> None:
     assert delays[6:] == [30.0] * 2994
 
 
+@pytest.mark.covers("kube-runtime src: should_reset_when_timer_expires")
 def test_healthy_time_resets_the_backoff() -> None:
     backoff = ExponentialBackoff(rng=_Highest())
     delays = _ceilings(backoff, 5, attempt_seconds=0.0)
@@ -88,6 +97,7 @@ def test_clients_without_a_seed_have_different_delays() -> None:
     assert len({ExponentialBackoff().next(0.0) for _ in range(20)}) > 1
 
 
+@pytest.mark.covers("client-go util/flowcontrol: TestBackoffWithJitter")
 @settings(deadline=None)
 @given(
     initial=st.floats(1e-3, 1e3),

@@ -120,6 +120,7 @@ def test_the_body_of_a_go_server_is_kept_byte_for_byte() -> None:
     assert decode(taught(strip_managed_fields=False), ITEM).raw.decode() == GO
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should strip managed fields from an object")
 @pytest.mark.parametrize(
     "body",
     [
@@ -187,6 +188,7 @@ def test_the_last_of_duplicate_keys_is_read_everywhere(text: str) -> None:
         assert obj.at("metadata.name", str) == "web"
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should strip managed fields from an object")
 def test_managed_fields_are_found_wherever_they_were_in_the_objects_before() -> None:
     codec = taught()
     for length in (500, 5, 5_000, 0, 50, 50_000, 1):
@@ -404,11 +406,13 @@ def test_text_that_is_not_utf8_is_a_problem_of_its_object_alone(strip: bool) -> 
     assert decode(codec, POD).to_dict()["spec"] == POD["spec"]
 
 
+@pytest.mark.covers("apimachinery pkg/util/json: TestEvaluateTypes")
 def test_an_integer_beyond_64_bits_is_kept() -> None:
     obj = decode(taught(), f'{HEAD}"name":"a"}},"spec":123456789012345678901234567890}}')
     assert obj.to_dict()["spec"] == 123456789012345678901234567890
 
 
+@pytest.mark.covers("apimachinery pkg/util/json: TestUnmarshalNil")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -610,6 +614,10 @@ def _drop_spec(body: JSONObject) -> JSONObject:
     return body
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestTransformingInformer",
+    "controller-runtime pkg/cache: should apply transformers to explicitly specified GVKS",
+)
 @pytest.mark.parametrize(
     "transform",
     [
@@ -629,6 +637,10 @@ def test_a_transform_decides_what_is_kept(transform: Any) -> None:
         assert obj.metadata == pod().metadata
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestTransformingInformer",
+    "controller-runtime pkg/cache: should apply transformers to explicitly specified GVKS",
+)
 def test_a_transform_changes_metadata_and_view() -> None:
     def change(body: JSONObject) -> JSONObject:
         body["metadata"]["labels"] = {"changed": "yes"}
@@ -640,6 +652,11 @@ def test_a_transform_changes_metadata_and_view() -> None:
     assert obj.view.spec.node_name == "other"
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestTransformingInformer",
+    "client-go tools/cache: TestStoreResourceVersionWithNonMetaTransform",
+    "controller-runtime pkg/cache: should apply transformers to explicitly specified GVKS",
+)
 @pytest.mark.parametrize(
     "result",
     [
@@ -665,6 +682,10 @@ def test_a_transform_cannot_change_the_identity_of_an_object(result: JSONObject)
     assert body["metadata"]["uid"] == "u-1"
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestTransformingInformer",
+    "controller-runtime pkg/cache: should apply transformers to explicitly specified GVKS",
+)
 def test_a_transform_cannot_move_a_cluster_scoped_object_into_a_namespace() -> None:
     obj = pod(meta(), transform=lambda _: {"metadata": {"namespace": "x", "uid": "y"}})
     assert (obj.key, obj.metadata.uid, obj.to_dict()) == ("web", "", meta())
@@ -674,6 +695,10 @@ def _raise(_: Any) -> Any:
     raise RuntimeError("no")
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestTransformingInformer",
+    "controller-runtime pkg/cache: should apply transformers to explicitly specified GVKS",
+)
 @pytest.mark.parametrize(
     ("transform", "reason"),
     [
@@ -700,6 +725,12 @@ def test_an_object_that_a_transform_makes_unreadable_is_kept_with_a_problem() ->
     assert obj.key == "default/web"
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestTransformingInformer",
+    "client-go tools/cache: TestCacheWithTransformer",
+    "controller-runtime pkg/cache: should apply transformers to explicitly specified GVKS",
+    "kube-runtime src: eventmodify_modifies_inner_value_of_event",
+)
 @pytest.mark.parametrize("text", SHAPES)
 def test_a_transform_is_called_once_for_each_received_object(text: str) -> None:
     seen: list[str] = []

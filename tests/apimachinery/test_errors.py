@@ -451,6 +451,7 @@ def test_an_error_without_known_names_says_none() -> None:
     assert "last error: none" in str(unknown)
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should return nil on a 'NotFound' error")
 @pytest.mark.parametrize(
     ("status", "causes", "expected"),
     [

@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery._field_selector import FieldSelector
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
+pytestmark = pytest.mark.covers(
+    "apimachinery pkg/fields: TestSplitTerms", "apimachinery pkg/fields: TestRequiresExactMatch"
+)
+
 FIELDS = {"metadata.name": "web", "spec.nodeName": "n1", "odd": r"a,b=c\d"}
 
 

@@ -16,7 +16,10 @@ from pyinformer.apimachinery._keys import (
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
+pytestmark = pytest.mark.covers("kube-runtime src: display_should_follow_expected_format")
 
+
+@pytest.mark.covers("client-go tools/cache: TestObjectNames")
 @pytest.mark.parametrize(
     ("text", "namespace", "name"),
     [
@@ -45,6 +48,7 @@ def test_stored_keys_are_plain_and_untracked() -> None:
     assert not gc.is_tracked(key)
 
 
+@pytest.mark.covers("client-go tools/cache: TestObjectNames")
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize(
     "value",

@@ -18,6 +18,7 @@ from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 LABELS = {"app": "web", "tier": "front", "weight": "7", "empty": "", "in": "notin"}
 
 
+@pytest.mark.covers("apimachinery pkg/labels: TestSelectorParse")
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
@@ -46,6 +47,7 @@ def test_text_prints_canonically(text: str, canonical: str) -> None:
     assert str(LabelSelector.parse(text)) == canonical
 
 
+@pytest.mark.covers("apimachinery pkg/labels: TestSelectorParse")
 @pytest.mark.parametrize(
     ("text", "position", "problem"),
     [
@@ -90,6 +92,7 @@ def test_malformed_text_is_refused_with_its_position(
     assert caught.value.argument == "label_selector"
 
 
+@pytest.mark.covers("apimachinery pkg/labels: TestSelectorParse")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -22,6 +22,11 @@ from pyinformer.apimachinery import (
 from pyinformer.apimachinery._metadata_object import PARTIAL_HEAD, MetadataObject, MetadataSharer
 from pyinformer.errors import FieldNotFoundError, InvalidObjectError
 
+pytestmark = pytest.mark.covers(
+    "client-go metadata/metadatainformer: TestMetadataSharedInformerFactory",
+    "apimachinery pkg/api/meta: TestAsPartialObjectMetadata",
+)
+
 SECRETS = GroupVersionResource.of("v1", "secrets")
 METADATA: dict[str, Any] = {
     "name": "some-secret-1",

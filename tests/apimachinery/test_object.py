@@ -106,6 +106,10 @@ def test_to_dict_is_the_body_with_its_kind() -> None:
     assert pod(strip_managed_fields=False).to_dict() == POD
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should deep copy the object",
+    "controller-runtime pkg/client: should not retain any data in the obj variable that is not",
+)
 def test_to_dict_is_private_to_each_caller() -> None:
     obj = pod()
     mine = obj.to_dict()

@@ -13,6 +13,8 @@ from pyinformer.apimachinery._resource_version import (
 )
 from pyinformer.errors import InvalidResourceVersionError
 
+pytestmark = pytest.mark.covers("apimachinery pkg/util/resourceversion: TestCompareResourceVersion")
+
 MALFORMED = [
     "",
     "0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def test_a_clock_that_goes_back_adds_no_tokens() -> None:
     assert bucket.reserve(5.5) == 1.5
 
 
+@pytest.mark.covers("client-go util/flowcontrol: TestMultithreadedThrottling")
 @given(
     st.lists(st.floats(0, 2), min_size=1, max_size=50),
     st.floats(0.5, 20),

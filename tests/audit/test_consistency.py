@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import KubeObject
 
+pytestmark = pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
+
 Identities = dict[str, tuple[str, str]]
 """Uid and resource version by key."""
 

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/cache: should deep copy the object",
+    "controller-runtime pkg/cache: should be able to change object in informer cache",
+)
+
 
 class Spec(View):
     """A part of the view, with a collection in it."""

@@ -22,6 +22,8 @@ from tests.virtual_time import VirtualTimeLoop, elapse
 if TYPE_CHECKING:
     from pyinformer.audit import SharedValue
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestMutationDetector")
+
 _LOOK_SECONDS = 0.001
 _CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "pods"))
 

@@ -88,6 +88,7 @@ async def test_a_missing_kubeconfig_is_reported_as_missing(tmp_path: Path) -> No
     assert isinstance(raised.value, FileNotFoundError)
 
 
+@pytest.mark.covers("controller-runtime pkg/client: New / should fail if the config is nil")
 @pytest.mark.usefixtures("no_kubeconfig")
 async def test_a_missing_configuration_names_the_places_that_were_searched() -> None:
     with pytest.raises(ConfigurationNotFoundError) as raised:

@@ -18,6 +18,11 @@ from pyinformer.errors import ForbiddenError, ProtocolError, ServerError, Unknow
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
 
+pytestmark = pytest.mark.covers(
+    "apimachinery pkg/api/meta: TestRESTMapperVersionAndKindForResource",
+    "kube-client src: resolve_typemeta_finds_resource",
+)
+
 
 def _listed(plural: str, kind: str, *short: str, namespaced: bool = True) -> JSONObject:
     return {

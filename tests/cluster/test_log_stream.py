@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyinformer import Cluster
     from tests.transport.serving import Answer
 
+pytestmark = pytest.mark.covers("client-go rest: TestRequestWatch")
+
 _LIMIT = 8
 
 
@@ -103,6 +105,7 @@ def text(*pieces: bytes, ends: bool = True) -> Answer:
     return answer
 
 
+@pytest.mark.covers("kube-client src: log_path")
 @pytest.mark.parametrize("follow", [False, True])
 async def test_the_options_become_the_query_and_the_stream_ends_with_the_log(
     *, follow: bool

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject
     from pyinformer.apimachinery import JSONObject
 
+pytestmark = pytest.mark.covers(
+    "client-go rest: TestRequestWatch",
+    "client-go rest: TestWasCreated",
+    "controller-runtime pkg/client: should delete an existing object from a go struct",
+    "kube-client src: client_ext_list_get_pods_svcs",
+)
+
 CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
 
 
@@ -58,6 +65,7 @@ async def test_a_cluster_has_a_name_that_its_repr_shows(apiserver: APIServer) ->
         assert cluster.name == ""
 
 
+@pytest.mark.covers("client-go rest: TestHTTPMethods")
 async def test_dicts_objects_and_models_are_written_alike(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(Model({"name": "a", "namespace": "default"}, {"a": "1"}))
@@ -107,6 +115,7 @@ async def test_an_object_without_kind_or_name_is_refused(
             await cluster.replace(body)
 
 
+@pytest.mark.covers("kube-client src: scopes_should_allow_correct_interface")
 async def test_a_namespace_is_named_once(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         with pytest.raises(
@@ -115,6 +124,10 @@ async def test_a_namespace_is_named_once(apiserver: APIServer) -> None:
             await cluster.create(config_map(), namespace="other")
 
 
+@pytest.mark.covers(
+    "apimachinery pkg/api/meta: TestErrorMatching",
+    "controller-runtime pkg/client: should fail if the object cannot be mapped to a GVK",
+)
 async def test_a_kind_that_is_not_served_is_not_found(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         for version in ("v1", "example.com/v1"):
@@ -124,6 +137,10 @@ async def test_a_kind_that_is_not_served_is_not_found(apiserver: APIServer) -> N
             await cluster.discovery.resource(GroupVersionResource.of("v1", "ghosts"))
 
 
+@pytest.mark.covers(
+    "apimachinery pkg/api/meta: TestRESTMapperVersionAndKindForResource",
+    "controller-runtime pkg/client/apiutil: TestLazyRestMapperProvider",
+)
 async def test_a_group_is_discovered_once_and_again_for_an_unknown_kind(
     apiserver: APIServer,
 ) -> None:
@@ -146,6 +163,7 @@ async def test_an_invalid_key_is_refused(apiserver: APIServer, key: str) -> None
             await cluster.get("v1", "configmaps", key)
 
 
+@pytest.mark.covers("client-go rest: TestInvalidSegments")
 @pytest.mark.parametrize("key", ["default/..", "default/.", "../a", "..", "default/\ud800"])
 async def test_a_key_that_would_change_the_url_is_refused(apiserver: APIServer, key: str) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -264,6 +282,7 @@ async def test_writes_made_elsewhere_can_be_recorded(apiserver: APIServer) -> No
     ]
 
 
+@pytest.mark.covers("client-go util/retry: TestRetryOnConflict")
 async def test_a_conflict_on_every_write_ends(apiserver: APIServer) -> None:
     attempts = 0
 
@@ -277,6 +296,7 @@ async def test_a_conflict_on_every_write_ends(apiserver: APIServer) -> None:
     assert attempts == 3
 
 
+@pytest.mark.covers("client-go util/retry: TestRetryOnConflict")
 @pytest.mark.parametrize(
     "error",
     [
@@ -385,6 +405,9 @@ async def test_a_mutate_function_that_returns_another_object_is_refused(
         assert found.object.at("data.a", str) == "3"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: errors when MutateFn changes object"
+)
 async def test_an_invalid_mutate_function_is_refused(apiserver: APIServer) -> None:
     async def later(body: JSONObject) -> None:
         """Do nothing, asynchronously."""
@@ -411,6 +434,9 @@ async def keys(cluster: Cluster) -> list[str]:
         return informer.lister.keys()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/apiutil: TestLazyRestMapper_fetchGroupVersionResourcesLocked"
+)
 async def test_a_status_subresource_that_came_later_is_used(apiserver: APIServer) -> None:
     """A definition gets its subresource while the program runs, which knows the kind already."""
     version, metadata = "example.com/v1", {"name": "a", "namespace": "default"}
@@ -444,6 +470,9 @@ async def test_a_resource_that_is_not_served_is_not_taken_for_an_absent_object(
     assert "serve" not in str(caught.value)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/apiutil: TestLazyRestMapper_fetchGroupVersionResourcesLocked"
+)
 @pytest.mark.parametrize(
     "request_of",
     [

@@ -17,6 +17,11 @@ from pyinformer.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject, JSONValue
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client: creates a merge patch with the modifications applied",
+    "controller-runtime pkg/client: should successfully create a patch for two large and",
+)
+
 NAMES = st.sampled_from(["a", "b", "c", "name", "metadata", "uid"])
 SCALARS = st.one_of(st.booleans(), st.integers(-2, 2), st.floats(0, 2), st.sampled_from(["", "x"]))
 

@@ -139,6 +139,9 @@ async def test_a_call_cancelled_while_its_answer_is_awaited_is_not_repeated(call
         await call(cluster)  # nothing is held
 
 
+@pytest.mark.covers(
+    "client-go util/flowcontrol: TestWait", "client-go rest: TestTryThrottleWithInfoContextDeadline"
+)
 @each_write
 async def test_a_write_cancelled_while_it_waits_for_its_turn_does_not_leave(call: Call) -> None:
     async with scripted(Script(), writes_per_second=0.001, burst=1) as (server, cluster, heard):
@@ -293,6 +296,9 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
         assert cluster.write_statistics().retried == 3
 
 
+@pytest.mark.covers(
+    "client-go rest: TestCheckRetryHandles429And5xx", "kube-client src: test_default_policy"
+)
 @pytest.mark.parametrize(
     ("options", "answer", "sent"),
     [
@@ -325,6 +331,7 @@ async def test_writes_are_sent_within_the_rate_limit() -> None:
         assert len(asked(server)) == 8
 
 
+@pytest.mark.covers("client-go rest: TestRESTClientLimiter")
 async def test_without_a_limit_writes_are_sent_at_once() -> None:
     async with scripted(Script(), writes_per_second=None, burst=1) as (_, cluster, heard):
         for _ in range(5):
@@ -391,6 +398,9 @@ async def test_the_query_of_a_write_has_its_options() -> None:
         }
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: creates a merge patch with the modifications applied"
+)
 async def test_a_patch_holds_the_edits_and_the_checks_that_were_asked_for() -> None:
     async with scripted(Script()) as (server, cluster, _):
         await cluster.patch(BODY, EDITED, check_uid=False)
@@ -406,6 +416,7 @@ async def test_a_patch_holds_the_edits_and_the_checks_that_were_asked_for() -> N
         assert server.requests[-1].target.endswith("/configmaps/a/status")
 
 
+@pytest.mark.covers("client-go rest: TestRequestBody")
 @pytest.mark.parametrize(
     "answer",
     [

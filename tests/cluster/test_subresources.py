@@ -148,6 +148,9 @@ async def test_a_subresource_that_is_added_later_is_written(apiserver: APIServer
         assert after.at("spec.replicas", int) == 2
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: Patch / Metadata Client / should merge patch with options"
+)
 async def test_metadata_alone_names_the_object(apiserver: APIServer) -> None:
     _pod(apiserver)
     async with pyinformer.connect(server=apiserver.url) as cluster:

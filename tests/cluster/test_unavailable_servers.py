@@ -121,6 +121,9 @@ _WRITES: Final = [
 ]
 
 
+@pytest.mark.covers(
+    "client-go rest: TestCheckRetryHandles429And5xx", "kube-client src: test_retryable_status"
+)
 @pytest.mark.parametrize("read", _READS)
 @pytest.mark.parametrize("status", [503, 504])
 async def test_a_read_is_repeated_when_the_server_asks(
@@ -133,6 +136,7 @@ async def test_a_read_is_repeated_when_the_server_asks(
     assert gateway.sent == [(0.0, "GET"), (2.0, "GET"), (5.0, "GET")]
 
 
+@pytest.mark.covers("client-go rest: TestCheckRetryHandles429And5xx")
 @pytest.mark.parametrize("write", _WRITES)
 @pytest.mark.parametrize("status", [503, 504])
 async def test_a_write_is_sent_once(
@@ -153,6 +157,7 @@ async def test_a_gateway_that_asks_for_an_hour_is_asked_after_ten_seconds() -> N
     assert [at for at, _ in gateway.sent] == [0.0, 10.0]
 
 
+@pytest.mark.covers("client-go rest: TestIsNextRetry")
 @pytest.mark.parametrize("refused", [refusal(after=None), refusal(500), refusal(502)])
 async def test_other_failures_are_raised_at_once(refused: ServerError) -> None:
     gateway = Gateway(refused)

@@ -17,6 +17,8 @@ from pyinformer.deltas import DeltaFIFO, Deltas, DeltaType
 from pyinformer.errors import QueueClosedError
 from tests.deltas.pods import known, pod, pod_bytes, read_all, settled, unknown
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestFIFO_basic")
+
 
 def delta_fifo(*objects: KubeObject[None]) -> DeltaFIFO[None]:
     return DeltaFIFO(known_objects=known(*objects))
@@ -41,6 +43,7 @@ def newest(queue: DeltaFIFO[None], key: str) -> str | None:
     return None if obj is None else obj.metadata.resource_version
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_basic")
 async def test_delta_fifo_basic() -> None:
     """client-go TestDeltaFIFO_basic: two producers of 500, each one's order is kept."""
     queue = delta_fifo()
@@ -60,6 +63,7 @@ async def test_delta_fifo_basic() -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_replaceWithDeleteDeltaIn")
 def test_delta_fifo_replace_with_delete_delta_in() -> None:
     """client-go TestDeltaFIFO_replaceWithDeleteDeltaIn: a recreation is not lost (k/k#83810)."""
     old, new = pod("foo", 1, "first"), pod("foo", 2, "second")
@@ -71,6 +75,9 @@ def test_delta_fifo_replace_with_delete_delta_in() -> None:
     assert pops(queue) == [["Deleted foo 1", "Replaced foo 2"]]
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestDeltaFIFOW_ReplaceMakesDeletionsForObjectsOnlyInQueue"
+)
 @pytest.mark.parametrize("has_known_objects", [True, False], ids=["known-objects", "no-lister"])
 @pytest.mark.parametrize(
     ("operations", "expected"),
@@ -141,6 +148,7 @@ def test_delta_fifo_w_replace_makes_deletions_for_objects_only_in_queue(
     assert pops(queue) == [expected]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_addUpdate")
 def test_delta_fifo_add_update() -> None:
     """client-go TestDeltaFIFO_addUpdate: one entry for a key; `get` shows the newest state."""
     queue = delta_fifo()
@@ -155,6 +163,7 @@ def test_delta_fifo_add_update() -> None:
     assert pops(queue) == [["Added foo 10", "Updated foo 12", "Deleted foo 15"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_transformer")
 def test_delta_fifo_transformer() -> None:
     """client-go TestDeltaFIFO_transformer: each object once, tombstones not again."""
     transformed: list[str] = []
@@ -188,6 +197,7 @@ def test_delta_fifo_transformer() -> None:
     assert transformed == ["foo 10", "foo 12", "foo 15", "bar 16"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_enqueueingNoLister")
 def test_delta_fifo_enqueueing_no_lister() -> None:
     """client-go TestDeltaFIFO_enqueueingNoLister: the deletion of an unknown key is dropped."""
     queue = DeltaFIFO[None]()
@@ -205,6 +215,7 @@ def test_delta_fifo_enqueueing_no_lister() -> None:
     ]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_enqueueingWithLister")
 def test_delta_fifo_enqueueing_with_lister() -> None:
     """client-go TestDeltaFIFO_enqueueingWithLister: a known object's deletion is queued."""
     queue = delta_fifo(pod("foo", 5), pod("bar", 5), pod("baz", 5))
@@ -216,6 +227,7 @@ def test_delta_fifo_enqueueing_with_lister() -> None:
     assert pops(queue) == [["Added foo 10"], ["Updated bar 15"], ["Deleted baz 20"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_addReplace")
 def test_delta_fifo_add_replace() -> None:
     """client-go TestDeltaFIFO_addReplace: one pop ends with the newest state."""
     queue = delta_fifo()
@@ -227,6 +239,7 @@ def test_delta_fifo_add_replace() -> None:
     assert pops(queue) == [["Added foo 10", "Replaced foo 15"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_ResyncNonExisting")
 def test_delta_fifo_resync_non_existing() -> None:
     """client-go TestDeltaFIFO_ResyncNonExisting: a queued deletion is not followed by a sync."""
     queue = delta_fifo(pod("foo", 5))
@@ -237,6 +250,7 @@ def test_delta_fifo_resync_non_existing() -> None:
     assert pops(queue) == [["Deleted foo 10"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_Resync")
 def test_delta_fifo_resync() -> None:
     """client-go TestDeltaFIFO_Resync: a known object is synced once."""
     queue = delta_fifo(pod("foo", 5))
@@ -246,6 +260,7 @@ def test_delta_fifo_resync() -> None:
     assert pops(queue) == [["Sync foo 5"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_DeleteExistingNonPropagated")
 def test_delta_fifo_delete_existing_non_propagated() -> None:
     """client-go TestDeltaFIFO_DeleteExistingNonPropagated: addition and deletion both stay."""
     queue = delta_fifo()
@@ -259,6 +274,7 @@ def test_delta_fifo_delete_existing_non_propagated() -> None:
 _KNOWN = (pod("foo", 5), pod("bar", 6), pod("baz", 7))
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_ReplaceMakesDeletions")
 @pytest.mark.parametrize(
     ("objects", "operations", "expected"),
     [
@@ -333,6 +349,7 @@ def test_delta_fifo_replace_makes_deletions(
     assert pops(queue) == expected
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_ReplaceMakesDeletionsReplaced")
 def test_delta_fifo_replace_makes_deletions_replaced() -> None:
     """client-go TestDeltaFIFO_ReplaceMakesDeletionsReplaced: the list's type is Replaced."""
     queue = delta_fifo(*_KNOWN)
@@ -343,6 +360,7 @@ def test_delta_fifo_replace_makes_deletions_replaced() -> None:
     assert pops(queue) == [["Deleted baz 10"], ["Replaced foo 6"], ["Deleted bar (unknown 6)"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_ReplaceDeltaType")
 def test_delta_fifo_replace_delta_type() -> None:
     """client-go TestDeltaFIFO_ReplaceDeltaType: a known object in a list is Replaced, no Sync."""
     queue = delta_fifo(pod("foo", 5))
@@ -352,6 +370,7 @@ def test_delta_fifo_replace_delta_type() -> None:
     assert [delta.type for delta in queue.drain_nowait()] == [DeltaType.REPLACED]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_UpdateResyncRace")
 def test_delta_fifo_update_resync_race() -> None:
     """client-go TestDeltaFIFO_UpdateResyncRace: what has an update queued is not synced."""
     queue = delta_fifo(pod("foo", 5))
@@ -362,6 +381,7 @@ def test_delta_fifo_update_resync_race() -> None:
     assert pops(queue) == [["Updated foo 6"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_HasSyncedCorrectOnDeletion")
 def test_delta_fifo_has_synced_correct_on_deletion() -> None:
     """client-go TestDeltaFIFO_HasSyncedCorrectOnDeletion: tombstones count as initial, too."""
     queue = delta_fifo(*_KNOWN)
@@ -378,6 +398,7 @@ def test_delta_fifo_has_synced_correct_on_deletion() -> None:
     assert seen == [True, True, True]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_detectLineJumpers")
 def test_delta_fifo_detect_line_jumpers() -> None:
     """client-go TestDeltaFIFO_detectLineJumpers: a key keeps its place, a popped one queues again.
 
@@ -394,6 +415,7 @@ def test_delta_fifo_detect_line_jumpers() -> None:
     assert pops(queue) == [["Added bar 1"], ["Added zab 30"], ["Added foo 14"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_KeyOf")
 def test_delta_fifo_key_of() -> None:
     """client-go TestDeltaFIFO_KeyOf: object, tombstone, tombstone of nothing, all of a pop."""
     queue = delta_fifo(pod("A"), pod("B"), pod("C"))
@@ -406,6 +428,7 @@ def test_delta_fifo_key_of() -> None:
     assert [[delta.key for delta in popped(queue)] for _ in range(3)] == [["A", "A"], ["B"], ["C"]]
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_HasSynced")
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [
@@ -453,6 +476,7 @@ def test_delta_fifo_has_synced(
     assert queue.has_synced is expected
 
 
+@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_PopShouldUnblockWhenClosed")
 async def test_delta_fifo_pop_should_unblock_when_closed() -> None:
     """client-go TestDeltaFIFO_PopShouldUnblockWhenClosed: ten who wait all end."""
     queue = delta_fifo()

@@ -76,6 +76,7 @@ class _Case:
     transitions: int = 0
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestTryAcquireOrRenewLeases")
 @pytest.mark.parametrize(
     "case",
     [
@@ -119,6 +120,7 @@ def test_try_acquire_or_renew_leases(case: _Case) -> None:
     assert election.tenure is not None
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestTryAcquireOrRenewLeases")
 def test_try_acquire_or_renew_leases_renews_an_object_that_it_has_acquired() -> None:
     """TestTryAcquireOrRenewLeases, its case "renew already acquired object"."""
     election = _election()
@@ -135,6 +137,10 @@ def test_try_acquire_or_renew_leases_renews_an_object_that_it_has_acquired() -> 
     assert renewal.body["spec"]["renewTime"] != write.body["spec"]["renewTime"]
 
 
+@pytest.mark.covers(
+    "client-go tools/leaderelection: TestLeaseSpecToLeaderElectionRecordRoundTrip",
+    "client-go tools/leaderelection/resourcelock: TestLeaseConversion",
+)
 def test_lease_spec_to_leader_election_record_round_trip() -> None:
     """TestLeaseSpecToLeaderElectionRecordRoundTrip, and TestLeaseConversion."""
     body = acquired(
@@ -147,6 +153,7 @@ def test_lease_spec_to_leader_election_record_round_trip() -> None:
     assert read_lease(again).marker == record.marker
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestReleaseLeaseLeases")
 def test_release_lease_leases(world: World) -> None:
     """TestReleaseLeaseLeases."""
 
@@ -170,6 +177,7 @@ async def _stored(world: World) -> dict[str, Any]:
     return found.to_dict()
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestReleaseMethodCallsGet")
 def test_release_method_calls_get() -> None:
     """TestReleaseMethodCallsGet: not a read, but the version that is known to be ours.
 
@@ -197,6 +205,7 @@ def _leading() -> Election:
     return election
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestReleaseRetriesOnConflict")
 def test_release_retries_on_conflict() -> None:
     """TestReleaseRetriesOnConflict: a renewal that was lost on its way back has landed."""
     election = _leading()
@@ -218,6 +227,7 @@ def test_release_retries_on_conflict() -> None:
     assert isinstance(election.next_step(4.5, 4.5), Finished)
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestReleaseOnCancellation_Leases")
 @pytest.mark.parametrize("verb", ["PUT", "GET"], ids=["of update", "of get"])
 def test_release_on_cancellation_leases(world: World, verb: str) -> None:
     """TestReleaseOnCancellation_Leases: a request is under way when the elector is stopped."""
@@ -255,6 +265,7 @@ def test_release_on_cancellation_leases(world: World, verb: str) -> None:
     ]
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestLeaderElectionConfigValidation")
 def test_leader_election_config_validation(world: World) -> None:
     """TestLeaderElectionConfigValidation."""
     LeaderElector(world.cluster, "bar", namespace="foo", identity="baz", options=_OPTIONS)
@@ -262,6 +273,7 @@ def test_leader_election_config_validation(world: World) -> None:
         LeaderElector(world.cluster, "bar", namespace="foo", identity="", options=_OPTIONS)
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestLeaderElectionConfigValidation")
 @pytest.mark.parametrize(
     ("argument", "settings", "text"),
     [
@@ -300,6 +312,7 @@ def test_leader_election_config_validation_of_durations(
     assert caught.value.argument == argument
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestFastPathLeaderElection")
 @pytest.mark.parametrize(
     ("conflicts", "expected"),
     [
@@ -341,6 +354,7 @@ def test_fast_path_leader_election(world: World, conflicts: bool, expected: list
     world.run(scenario)
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestCheckMethodRace")
 def test_check_method_race(world: World) -> None:
     """TestCheckMethodRace: a term is checked by a thread while it is renewed."""
 
@@ -391,6 +405,7 @@ class _Elector:
         )
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestLeaderElectionHealthChecker")
 @pytest.mark.parametrize("is_overdue", [True, False])
 def test_leader_election_health_checker(is_overdue: bool) -> None:
     """TestLeaderElectionHealthChecker."""
@@ -400,6 +415,7 @@ def test_leader_election_health_checker(is_overdue: bool) -> None:
         assert "leads without a renewal of the Lease foo/bar" in verdict.reasons[0]
 
 
+@pytest.mark.covers("client-go tools/leaderelection: TestLeaderElectionHealthChecker")
 def test_leader_election_health_checker_reads_an_elector(world: World) -> None:
     """TestLeaderElectionHealthChecker, with an elector: only work without renewal is overdue."""
 
@@ -440,6 +456,7 @@ def test_leader_election_health_checker_reads_an_elector(world: World) -> None:
 # tools/leaderelection/resourcelock/leaselock_test.go
 
 
+@pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestGetError")
 def test_get_error() -> None:
     """TestGetError: a Lease that does not exist is created."""
     election = _election()
@@ -450,6 +467,7 @@ def test_get_error() -> None:
     assert write.creates
 
 
+@pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestGet")
 def test_get() -> None:
     """TestGet."""
     record = read_lease(
@@ -473,6 +491,10 @@ def test_get() -> None:
     assert record.duration_seconds == 15.0
 
 
+@pytest.mark.covers(
+    "client-go tools/leaderelection/resourcelock: TestRecordEventSuccess",
+    "client-go tools/leaderelection/resourcelock: TestRecordEventNilRecorder",
+)
 @pytest.mark.parametrize("has_recorder", [True, False], ids=["success", "nil recorder"])
 def test_record_event(world: World, has_recorder: bool) -> None:
     """TestRecordEventSuccess and TestRecordEventNilRecorder."""
@@ -491,6 +513,7 @@ def test_record_event(world: World, has_recorder: bool) -> None:
     assert notes == (["identity became leader"] if has_recorder else [])
 
 
+@pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestCreateError")
 def test_create_error(world: World) -> None:
     """TestCreateError: another replica created the Lease first."""
 
@@ -518,17 +541,23 @@ def test_create_error(world: World) -> None:
     world.run(scenario)
 
 
+@pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestUpdateError")
 def test_update_error() -> None:
     """TestUpdateError: nothing is written before the Lease was read."""
     assert isinstance(_election().next_step(0.0, 0.0), Read)
 
 
+@pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestDescribe")
 def test_describe(world: World) -> None:
     """TestDescribe."""
     elector = LeaderElector(world.cluster, "bar", namespace="foo")
     assert elector.lease == "foo/bar"
 
 
+@pytest.mark.covers(
+    "client-go tools/leaderelection/resourcelock: TestUpdateWithNilLabelsOnLease",
+    "client-go tools/leaderelection/resourcelock: TestUpdateWithNilLabelsOnLeaseLock",
+)
 def test_update_with_nil_labels_on_lease() -> None:
     """TestUpdateWithNilLabelsOnLease, and TestUpdateWithNilLabelsOnLeaseLock."""
     written = WrittenVersions(transitions=0, versions={})
@@ -537,6 +566,7 @@ def test_update_with_nil_labels_on_lease() -> None:
     assert "labels" not in renewed(read_lease(body), duration_seconds=15.0, at=0.0)["metadata"]
 
 
+@pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestLabelUpdate")
 def test_label_update(world: World) -> None:
     """TestLabelUpdate: labels that others set are kept; the elector has none of its own."""
 

@@ -32,6 +32,7 @@ def popped(queue: RealFIFO[None]) -> Delta[None]:
     return delta
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_basic")
 async def test_real_fifo_basic() -> None:
     """client-go TestRealFIFO_basic: two producers of 500, each one's order is kept."""
     queue = real_fifo()
@@ -51,6 +52,7 @@ async def test_real_fifo_basic() -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_replaceWithDeleteDeltaIn")
 def test_real_fifo_replace_with_delete_delta_in() -> None:
     """client-go TestRealFIFO_replaceWithDeleteDeltaIn: a recreation is not lost (k/k#83810)."""
     old, new = pod("foo", 1, "first"), pod("foo", 2, "second")
@@ -62,6 +64,9 @@ def test_real_fifo_replace_with_delete_delta_in() -> None:
     assert drained(queue) == ["Deleted foo 1", "Replaced foo 2"]
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestRealFIFOW_ReplaceMakesDeletionsForObjectsOnlyInQueue"
+)
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [
@@ -130,6 +135,7 @@ def test_real_fifo_w_replace_makes_deletions_for_objects_only_in_queue(
     assert drained(queue) == expected
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_addUpdate")
 def test_real_fifo_add_update() -> None:
     """client-go TestRealFIFO_addUpdate: three calls for one key are three entries, in order."""
     queue = real_fifo()
@@ -142,6 +148,7 @@ def test_real_fifo_add_update() -> None:
     assert drained(queue) == ["Added foo 10", "Updated foo 12", "Deleted foo 15"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_transformer")
 def test_real_fifo_transformer() -> None:
     """client-go TestRealFIFO_transformer: once per object, tombstones not again, deletes kept."""
     transformed: list[str] = []
@@ -180,6 +187,7 @@ def test_real_fifo_transformer() -> None:
     assert transformed == ["foo 10", "foo 12", "foo 15", "bar 16"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_enqueueingNoLister")
 def test_real_fifo_enqueueing_no_lister() -> None:
     """client-go TestRealFIFO_enqueueingNoLister: everything is queued except unknown keys."""
     queue = real_fifo()
@@ -193,6 +201,7 @@ def test_real_fifo_enqueueing_no_lister() -> None:
     assert drained(queue) == ["Added foo 10", "Updated bar 15", "Added qux 17", "Deleted qux 18"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_enqueueingWithLister")
 def test_real_fifo_enqueueing_with_lister() -> None:
     """client-go TestRealFIFO_enqueueingWithLister: a known object's deletion is queued."""
     queue = real_fifo(pod("foo", 5), pod("bar", 5), pod("baz", 5))
@@ -204,6 +213,7 @@ def test_real_fifo_enqueueing_with_lister() -> None:
     assert drained(queue) == ["Added foo 10", "Updated bar 15", "Deleted baz 20"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_addReplace")
 async def test_real_fifo_add_replace() -> None:
     """client-go TestRealFIFO_addReplace: both reach a waiting consumer, in order."""
     queue = real_fifo()
@@ -222,6 +232,7 @@ async def _pop(queue: RealFIFO[None], count: int) -> list[Delta[None]]:
     return [await queue.pop() for _ in range(count)]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_ResyncNonExisting")
 def test_real_fifo_resync_non_existing() -> None:
     """client-go TestRealFIFO_ResyncNonExisting: a queued deletion is not followed by a sync."""
     queue = real_fifo(pod("foo", 5))
@@ -232,6 +243,7 @@ def test_real_fifo_resync_non_existing() -> None:
     assert drained(queue) == ["Deleted foo 10"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_Resync")
 def test_real_fifo_resync() -> None:
     """client-go TestRealFIFO_Resync: a known object is synced once."""
     queue = real_fifo(pod("foo", 5))
@@ -241,6 +253,7 @@ def test_real_fifo_resync() -> None:
     assert drained(queue) == ["Sync foo 5"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_DeleteExistingNonPropagated")
 def test_real_fifo_delete_existing_non_propagated() -> None:
     """client-go TestRealFIFO_DeleteExistingNonPropagated: addition and deletion both stay."""
     queue = real_fifo()
@@ -254,6 +267,7 @@ def test_real_fifo_delete_existing_non_propagated() -> None:
 _KNOWN = (pod("foo", 5), pod("bar", 6), pod("baz", 7))
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_ReplaceMakesDeletions")
 @pytest.mark.parametrize(
     ("objects", "operations", "expected"),
     [
@@ -337,6 +351,7 @@ def test_real_fifo_replace_makes_deletions(
     assert drained(queue) == expected
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_ReplaceMakesDeletionsReplaced")
 def test_real_fifo_replace_makes_deletions_replaced() -> None:
     """client-go TestRealFIFO_ReplaceMakesDeletionsReplaced: the list's own type is Replaced."""
     queue = real_fifo(*_KNOWN)
@@ -348,6 +363,7 @@ def test_real_fifo_replace_makes_deletions_replaced() -> None:
     assert kinds == [DeltaType.DELETED, DeltaType.DELETED, DeltaType.REPLACED]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_UpdateResyncRace")
 def test_real_fifo_update_resync_race() -> None:
     """client-go TestRealFIFO_UpdateResyncRace: what has an update queued is not synced."""
     queue = real_fifo(pod("foo", 5))
@@ -358,6 +374,7 @@ def test_real_fifo_update_resync_race() -> None:
     assert drained(queue) == ["Updated foo 6"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_HasSyncedCorrectOnDeletion")
 def test_real_fifo_has_synced_correct_on_deletion() -> None:
     """client-go TestRealFIFO_HasSyncedCorrectOnDeletion: tombstones count as initial, too."""
     queue = real_fifo(*_KNOWN)
@@ -374,6 +391,7 @@ def test_real_fifo_has_synced_correct_on_deletion() -> None:
     assert seen == [True, True, True]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_detectLineJumpers")
 def test_real_fifo_detect_line_jumpers() -> None:
     """client-go TestRealFIFO_detectLineJumpers: the order of arrival, over all keys."""
     queue = real_fifo()
@@ -393,6 +411,7 @@ def test_real_fifo_detect_line_jumpers() -> None:
     ]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_KeyOf")
 @pytest.mark.parametrize(
     ("delta", "key"),
     [
@@ -407,6 +426,7 @@ def test_real_fifo_key_of(delta: Delta[None], key: str) -> None:
     assert delta.key == key
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_HasSynced")
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [
@@ -459,6 +479,7 @@ def test_real_fifo_has_synced(
     assert queue.has_synced is expected
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_PopShouldUnblockWhenClosed")
 async def test_real_fifo_pop_should_unblock_when_closed() -> None:
     """client-go TestRealFIFO_PopShouldUnblockWhenClosed: ten who wait all end."""
     queue = real_fifo()
@@ -481,6 +502,7 @@ def _filled(initial: Sequence[str], later: Sequence[str] = ()) -> RealFIFO[None]
     return queue
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_PopMultipleDeltaInBatch")
 @pytest.mark.parametrize(
     ("initial", "later", "limit", "expected"),
     [
@@ -534,6 +556,7 @@ def test_real_fifo_pop_broken_items_in_batch() -> None:
     assert batch[1].object.problem
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_ReplaceAtomic")
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [
@@ -581,6 +604,7 @@ def test_real_fifo_replace_atomic(
     assert drained(queue) == expected
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_ReplaceAtomicPop")
 def test_real_fifo_replace_atomic_pop() -> None:
     """client-go TestRealFIFO_ReplaceAtomicPop: popped in order, the list with the new value."""
     queue = RealFIFO[None](atomic_events=True)
@@ -593,6 +617,7 @@ def test_real_fifo_replace_atomic_pop() -> None:
     assert queue.has_synced
 
 
+@pytest.mark.covers("client-go tools/cache: TestRealFIFO_ResyncAtomic")
 def test_real_fifo_resync_atomic() -> None:
     """client-go TestRealFIFO_ResyncAtomic: one delta for all, after what was queued before."""
     queue = RealFIFO[None](atomic_events=True)

@@ -35,6 +35,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestStoreResourceVersion")
+
 BY_PAGES = options(page_size=500)
 BY_WATCH_LIST = options(use_watch_list=True)
 CONTENT_LENGTH = 4_000
@@ -50,6 +52,7 @@ def error_frame(code: int, reason: str = "") -> bytes:
     return b'{"type":"ERROR","object":%s}\n' % status_bytes(code, reason)
 
 
+@pytest.mark.covers("client-go tools/cache: TestCloseWatchChannelOnError")
 async def test_close_watch_channel_on_error(server: APIServer) -> None:
     """client-go TestCloseWatchChannelOnError: an ERROR event ends the watch, ours as theirs."""
     server.faults.add(Fault(verb="watch", frames=(error_frame(500),)))
@@ -58,6 +61,7 @@ async def test_close_watch_channel_on_error(server: APIServer) -> None:
         assert [one.is_finished for one in server.requests if one.verb == "watch"] == [True, False]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRunUntil")
 async def test_run_until(server: APIServer) -> None:
     """client-go TestRunUntil: the loop runs until it is cancelled, then the watch is stopped."""
     async with reflecting(server) as running:
@@ -72,6 +76,7 @@ async def test_run_until(server: APIServer) -> None:
     await until(lambda: server.open_watches == 0)
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorWatchStoppedBefore")
 async def test_reflector_watch_stopped_before(server: APIServer) -> None:
     """client-go TestReflectorWatchStoppedBefore: cancelled before it begins, it asks nothing."""
     connection = Connection(ClusterConfig(server=server.url, credentials=NoCredentials()))
@@ -84,6 +89,7 @@ async def test_reflector_watch_stopped_before(server: APIServer) -> None:
     assert server.requests == ()
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorWatchStoppedAfter")
 async def test_reflector_watch_stopped_after(server: APIServer) -> None:
     """client-go TestReflectorWatchStoppedAfter: cancelled while it watches: one watch, stopped."""
     async with reflecting(server) as running:
@@ -92,6 +98,10 @@ async def test_reflector_watch_stopped_after(server: APIServer) -> None:
     assert verbs(server) == ["list", "watch"]
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestReflectorHandleWatchResultChanClosedBefore",
+    "client-go tools/cache: TestReflectorHandleWatchResultChanClosedAfter",
+)
 @pytest.mark.parametrize("events", [0, 1])
 async def test_reflector_handle_watch_result_chan_closed(server: APIServer, events: int) -> None:
     """client-go TestReflectorHandleWatchResultChanClosedBefore and ...After.
@@ -112,6 +122,7 @@ async def test_reflector_handle_watch_result_chan_closed(server: APIServer, even
         assert running.reflector.status().loads == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorWatchHandler")
 def test_reflector_watch_handler() -> None:
     """client-go TestReflectorWatchHandler: the store is exact, the version that of the last."""
     sink = DictSink(pod("foo", "10"), pod("bar", "11"))
@@ -128,6 +139,7 @@ def test_reflector_watch_handler() -> None:
     assert guard.position == "60"
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorListAndWatch")
 @pytest.mark.parametrize("watch_list", [False, True])
 async def test_reflector_list_and_watch(server: APIServer, watch_list: bool) -> None:
     """client-go TestReflectorListAndWatch: the requests are exact, the events come in order."""
@@ -160,6 +172,7 @@ async def test_reflector_list_and_watch(server: APIServer, watch_list: bool) -> 
         ]
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorListAndWatchWithErrors")
 @pytest.mark.parametrize(
     "faults",
     [
@@ -188,6 +201,7 @@ async def test_reflector_list_and_watch_with_errors(server: APIServer, faults: l
         await running.until_equal()
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorListAndWatchInitConnBackoff")
 async def test_reflector_list_and_watch_init_conn_backoff(server: APIServer) -> None:
     """client-go TestReflectorListAndWatchInitConnBackoff: refusals cost delays, and no list."""
     async with reflecting(server) as running:
@@ -203,6 +217,7 @@ async def test_reflector_list_and_watch_init_conn_backoff(server: APIServer) -> 
     assert verbs(server).count("list") == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestBackoffOnTooManyRequests")
 @pytest.mark.parametrize(
     "fault",
     [
@@ -218,6 +233,7 @@ async def test_backoff_on_too_many_requests(server: APIServer, fault: Fault) -> 
         assert running.states.count(ReflectorState.WAITING) == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestNoRelistOnTooManyRequests")
 async def test_no_relist_on_too_many_requests(server: APIServer) -> None:
     """client-go TestNoRelistOnTooManyRequests: the watch is repeated at its version, no list.
 
@@ -231,6 +247,10 @@ async def test_no_relist_on_too_many_requests(server: APIServer) -> None:
     assert len(set(watches(server))) == 1
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestNoRelistOnTooManyRequests",
+    "client-go tools/cache: TestRetryInternalError",
+)
 async def test_retry_internal_error(server: APIServer) -> None:
     """client-go TestRetryInternalError: internal errors in the stream repeat the watch.
 
@@ -242,6 +262,7 @@ async def test_retry_internal_error(server: APIServer) -> None:
     assert verbs(server).count("list") == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorWatchListPageSize")
 async def test_reflector_watch_list_page_size(server: APIServer) -> None:
     """client-go TestReflectorWatchListPageSize: ten items in pages of four are three requests."""
     put(server, *(f"p{number}" for number in range(10)))
@@ -253,6 +274,7 @@ async def test_reflector_watch_list_page_size(server: APIServer) -> None:
     assert ["continue" in page for page in pages] == [False, True, True]
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorResyncWithResourceVersion")
 async def test_reflector_resync_with_resource_version(server: APIServer) -> None:
     """client-go TestReflectorResyncWithResourceVersion: no list ever goes back in time."""
     put(server, "foo")
@@ -263,6 +285,7 @@ async def test_reflector_resync_with_resource_version(server: APIServer) -> None
     assert [query.get("resourceVersion") for query in lists] == [None, None]
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorFullListIfExpired")
 async def test_reflector_full_list_if_expired(server: APIServer) -> None:
     """client-go TestReflectorFullListIfExpired: an expired page makes one unpaged list at once."""
     put(server, *(f"p{number}" for number in range(8)))
@@ -275,6 +298,7 @@ async def test_reflector_full_list_if_expired(server: APIServer) -> None:
     assert lists == ["4", "4", None]
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchTimeout")
 async def test_watch_timeout(server: APIServer) -> None:
     """client-go TestWatchTimeout: each watch asks for its end, within the range of the options."""
     async with reflecting(server, with_options=options(watch_timeout_seconds=(300.0, 300.4))):
@@ -285,6 +309,7 @@ async def test_watch_timeout(server: APIServer) -> None:
     assert asked == ["300", "180"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorResourceVersionUpdate")
 def test_reflector_resource_version_update() -> None:
     """client-go TestReflectorResourceVersionUpdate: every type moves the version, in order."""
     guard = Guard()
@@ -302,6 +327,7 @@ def test_reflector_resource_version_update() -> None:
     assert positions == ["10", "20", "30", "40"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorListExtract")
 async def test_reflector_list_extract(server: APIServer) -> None:
     """client-go TestReflectorListExtract: an item keeps nothing of the page it came in."""
     for name in ("foo", "bar"):
@@ -313,6 +339,7 @@ async def test_reflector_list_extract(server: APIServer) -> None:
             assert CONTENT_LENGTH < len(obj.raw) < 2 * CONTENT_LENGTH
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorReplacesStoreOnUnsafeDelete")
 async def test_reflector_replaces_store_on_unsafe_delete(server: APIServer) -> None:
     """client-go TestReflectorReplacesStoreOnUnsafeDelete: an unsafe deletion causes a list."""
     put(server, "foo", "corrupt")
@@ -332,6 +359,7 @@ async def test_reflector_replaces_store_on_unsafe_delete(server: APIServer) -> N
     assert verbs(server).count("list") == 2
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorRespectStoreTransformer")
 @pytest.mark.parametrize("with_options", [BY_PAGES, BY_WATCH_LIST], ids=["list", "watch-list"])
 async def test_reflector_respect_store_transformer(
     server: APIServer, with_options: ReflectorOptions
@@ -358,6 +386,7 @@ async def test_reflector_respect_store_transformer(
     assert sorted(calls) == ["bar", "baz", "foo", "foo"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestNewReflectorWithDisablementWatchList")
 async def test_new_reflector_with_disablement_watch_list(server: APIServer) -> None:
     """client-go TestNewReflectorWithDisablementWatchList: the option alone switches it off."""
     put(server, "foo")  # a watch-list of nothing is compared with a list
@@ -367,6 +396,7 @@ async def test_new_reflector_with_disablement_watch_list(server: APIServer) -> N
     assert verbs(server) == ["list", "watch", "watch-list"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchListResourceVersion")
 @pytest.mark.parametrize(
     "lines",
     [
@@ -387,6 +417,7 @@ def test_watch_list_resource_version(lines: list[bytes]) -> None:
     assert guard.position == "", "it is the list that is taken over which moves the position"
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 async def test_watch_list_added_without_bookmark(server: APIServer) -> None:
     """client-go TestWatchList: before the bookmark the store stays empty."""
     put(server, "foo")
@@ -399,6 +430,7 @@ async def test_watch_list_added_without_bookmark(server: APIServer) -> None:
         await running.until_equal()
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 @pytest.mark.parametrize("code", [422, 400, 403])
 async def test_watch_list_falls_back_when_invalid(server: APIServer, code: int) -> None:
     """client-go TestWatchList: an Invalid error falls back to list and watch at once."""
@@ -411,6 +443,7 @@ async def test_watch_list_falls_back_when_invalid(server: APIServer, code: int) 
     assert verbs(server) == ["watch-list", "list", "watch"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 async def test_watch_list_falls_back_on_any_error(server: APIServer) -> None:
     """client-go TestWatchList: any error falls back; here when it comes twice."""
     put(server, "foo")
@@ -421,6 +454,7 @@ async def test_watch_list_falls_back_on_any_error(server: APIServer) -> None:
     assert verbs(server) == ["watch-list", "watch-list", "list", "watch"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 async def test_watch_list_updates_and_deletes_in_the_initial_stream() -> None:
     """client-go TestWatchList: updates and deletions before the bookmark are respected."""
     sink = DictSink()
@@ -437,6 +471,7 @@ async def test_watch_list_updates_and_deletes_in_the_initial_stream() -> None:
     assert {key: obj.metadata.resource_version for key, obj in objects.items()} == {"foo": "3"}
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 async def test_watch_list_too_many_requests_twice(server: APIServer) -> None:
     """client-go TestWatchList: 429 twice, then success: three watch requests and no list."""
     put(server, "foo")
@@ -446,6 +481,7 @@ async def test_watch_list_too_many_requests_twice(server: APIServer) -> None:
     assert verbs(server) == ["watch-list"] * 3
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 async def test_watch_list_stopped_before_bookmark(server: APIServer) -> None:
     """client-go TestWatchList: a second watch-list begins with a clean state."""
     put(server, "foo", "bar", "gone")
@@ -459,6 +495,7 @@ async def test_watch_list_stopped_before_bookmark(server: APIServer) -> None:
     assert verbs(server) == ["watch-list"] * 2
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 async def test_watch_list_stopped_after_sync(server: APIServer) -> None:
     """client-go TestWatchList: once synced, a plain watch resumes where all events are known."""
     put(server, "foo")
@@ -473,6 +510,7 @@ async def test_watch_list_stopped_after_sync(server: APIServer) -> None:
         assert running.reflector.status().loads == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 async def test_watch_list_expired_on_reestablishment(server: APIServer) -> None:
     """client-go TestWatchList: the store is intact until what is new has come whole."""
     put(server, "foo")
@@ -491,6 +529,7 @@ async def test_watch_list_expired_on_reestablishment(server: APIServer) -> None:
         assert running.sink.versions() == listed(server)
 
 
+@pytest.mark.covers("client-go tools/cache: TestWatchList")
 @pytest.mark.parametrize(
     "sent",
     [

@@ -31,7 +31,10 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestTransformingInformer")
 
+
+@pytest.mark.covers("client-go tools/cache: TestIndexer")
 async def test_indexer(apiserver: APIServer) -> None:
     """TestIndexer: of what exists and of what comes; an index may be added while it runs."""
     for name in ("a", "b"):
@@ -49,6 +52,10 @@ async def test_indexer(apiserver: APIServer) -> None:
             assert [obj.key for obj in informer.lister.by_index("name", "c")] == ["default/c"]
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestListenerResyncPeriods",
+    "client-go tools/cache: TestListenerResyncPeriodsDelayed",
+)
 @pytest.mark.parametrize("delayed", [False, True])
 def test_listener_resync_periods(delayed: bool) -> None:
     """TestListenerResyncPeriods, TestListenerResyncPeriodsDelayed: each by its own period."""
@@ -86,6 +93,7 @@ def test_listener_resync_periods(delayed: bool) -> None:
         runner.run(body())
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerInitializationRace")
 async def test_shared_informer_initialization_race(apiserver: APIServer) -> None:
     """TestSharedInformerInitializationRace: a handler may come at any moment of the start."""
     apiserver.create(pod("a"))
@@ -103,6 +111,7 @@ async def test_shared_informer_initialization_race(apiserver: APIServer) -> None
             assert notes.heard == ["add default/a"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerWatchDisruption")
 async def test_shared_informer_watch_disruption(apiserver: APIServer) -> None:
     """TestSharedInformerWatchDisruption: a relist causes events for new, changed and deleted."""
     for name in ("same", "changes", "goes"):
@@ -134,6 +143,7 @@ async def test_shared_informer_watch_disruption(apiserver: APIServer) -> None:
     assert plain.faults == reminded.faults == []
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerErrorHandling")
 async def test_shared_informer_error_handling(apiserver: APIServer) -> None:
     """TestSharedInformerErrorHandling: the list's error can be seen; here in the status."""
     apiserver.faults.add(Fault(resource="pods", status=403, message="Access Denied", times=None))
@@ -144,6 +154,7 @@ async def test_shared_informer_error_handling(apiserver: APIServer) -> None:
         await until(lambda: "Access Denied" in str(informer.status().reflector.last_error))
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerTransformer")
 async def test_shared_informer_transformer(apiserver: APIServer) -> None:
     """TestSharedInformerTransformer: handlers and cache have what the transform made."""
 
@@ -165,6 +176,7 @@ async def test_shared_informer_transformer(apiserver: APIServer) -> None:
     assert found == ["changed", "changed"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerRemoveHandler")
 async def test_shared_informer_remove_handler(apiserver: APIServer) -> None:
     """TestSharedInformerRemoveHandler: two, one, none."""
     async with informer_of(apiserver) as informer:
@@ -177,6 +189,7 @@ async def test_shared_informer_remove_handler(apiserver: APIServer) -> None:
     assert counts == [2, 1, 0]
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerRemoveForeignHandler")
 async def test_shared_informer_remove_foreign_handler(apiserver: APIServer) -> None:
     """TestSharedInformerRemoveForeignHandler: no effect; here it is also an error."""
     notes = Notes()
@@ -188,6 +201,7 @@ async def test_shared_informer_remove_foreign_handler(apiserver: APIServer) -> N
         await notes.until_heard("add default/a")
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerMultipleRegistration")
 async def test_shared_informer_multiple_registration(apiserver: APIServer) -> None:
     """TestSharedInformerMultipleRegistration: the same handler twice is two registrations."""
     heard: list[str] = []
@@ -208,6 +222,7 @@ async def test_shared_informer_multiple_registration(apiserver: APIServer) -> No
     assert heard == ["default/a", "default/a", "default/b"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestRemovingRemovedSharedInformer")
 async def test_removing_removed_shared_informer(apiserver: APIServer) -> None:
     """TestRemovingRemovedSharedInformer: the second removal does nothing."""
     async with informer_of(apiserver) as informer:
@@ -216,6 +231,7 @@ async def test_removing_removed_shared_informer(apiserver: APIServer) -> None:
             await informer.remove_event_handler(registration)
 
 
+@pytest.mark.covers("client-go tools/cache: TestSharedInformerHandlerAbuse")
 async def test_shared_informer_handler_abuse(apiserver: APIServer) -> None:
     """TestSharedInformerHandlerAbuse: many add and remove while events come and it stops."""
     rng = random.Random(14)
@@ -253,6 +269,7 @@ async def test_shared_informer_handler_abuse(apiserver: APIServer) -> None:
     assert all(found == [] for found in faults)
 
 
+@pytest.mark.covers("client-go tools/cache: TestStateSharedInformer")
 async def test_state_shared_informer(apiserver: APIServer) -> None:
     """TestStateSharedInformer: not started, running, closed."""
     async with cluster_of(apiserver) as cluster:
@@ -266,6 +283,7 @@ async def test_state_shared_informer(apiserver: APIServer) -> None:
     assert states == [(False, False), (True, False), (False, True)]
 
 
+@pytest.mark.covers("client-go tools/cache: TestAddOnStoppedSharedInformer")
 async def test_add_on_stopped_shared_informer(apiserver: APIServer) -> None:
     """TestAddOnStoppedSharedInformer: an error that says why."""
     async with informer_of(apiserver) as informer:
@@ -275,6 +293,7 @@ async def test_add_on_stopped_shared_informer(apiserver: APIServer) -> None:
         informer.add_event_handler(Notes())
 
 
+@pytest.mark.covers("client-go tools/cache: TestRemoveOnStoppedSharedInformer")
 async def test_remove_on_stopped_shared_informer(apiserver: APIServer) -> None:
     """TestRemoveOnStoppedSharedInformer: allowed."""
     async with informer_of(apiserver) as informer:
@@ -283,6 +302,7 @@ async def test_remove_on_stopped_shared_informer(apiserver: APIServer) -> None:
     await informer.remove_event_handler(registration)
 
 
+@pytest.mark.covers("client-go tools/cache: TestRemoveWhileActive")
 async def test_remove_while_active(apiserver: APIServer) -> None:
     """TestRemoveWhileActive: no event after the removal."""
     notes, other = Notes(), Notes()
@@ -297,6 +317,7 @@ async def test_remove_while_active(apiserver: APIServer) -> None:
     assert notes.heard == []
 
 
+@pytest.mark.covers("client-go tools/cache: TestAddWhileActive")
 async def test_add_while_active(apiserver: APIServer) -> None:
     """TestAddWhileActive: a late handler syncs after its initial events; both get the next."""
     go_on = asyncio.Event()
@@ -328,6 +349,7 @@ async def test_add_while_active(apiserver: APIServer) -> None:
             await until(lambda: late == ["default/a", "default/b"])
 
 
+@pytest.mark.covers("client-go tools/cache: TestShutdown")
 @pytest.mark.parametrize("case", ["removed-before", "added-late", "never-run"])
 async def test_shutdown(apiserver: APIServer, case: str) -> None:
     """TestShutdown: nothing is left, which the fixtures look for."""
@@ -345,6 +367,7 @@ async def test_shutdown(apiserver: APIServer, case: str) -> None:
                 informer.add_event_handler(Notes(), resync_period_seconds=60.0)
 
 
+@pytest.mark.covers("client-go tools/cache: TestEventPanics")
 async def test_event_panics(apiserver: APIServer, caplog: pytest.LogCaptureFixture) -> None:
     """TestEventPanics: each failure is counted, the first logged, and the next event comes."""
 
@@ -364,6 +387,7 @@ async def test_event_panics(apiserver: APIServer, caplog: pytest.LogCaptureFixtu
     assert all("panics of pods.v1 failed on default/p" in line for line in logged)
 
 
+@pytest.mark.covers("client-go tools/cache: TestRemoveEventHandler_AsynchronousPanic")
 async def test_remove_event_handler_asynchronous_panic(apiserver: APIServer) -> None:
     """TestRemoveEventHandler_AsynchronousPanic: a call that outlives its removal may fail."""
     began, go_on = asyncio.Event(), asyncio.Event()
@@ -388,6 +412,7 @@ async def test_remove_event_handler_asynchronous_panic(apiserver: APIServer) -> 
         assert informer.is_running
 
 
+@pytest.mark.covers("client-go tools/cache: TestRemoveEventHandler_SynchronousShutdown")
 async def test_remove_event_handler_synchronous_shutdown(apiserver: APIServer) -> None:
     """TestRemoveEventHandler_SynchronousShutdown: the removal returns after the call."""
     began, go_on = asyncio.Event(), asyncio.Event()
@@ -414,6 +439,7 @@ async def test_remove_event_handler_synchronous_shutdown(apiserver: APIServer) -
     assert order == ["call returned", "removal returned"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestShutDownEventHandler_Lifecycles")
 @pytest.mark.parametrize("case", ["never-started", "started-added", "added-started"])
 async def test_shut_down_event_handler_lifecycles(apiserver: APIServer, case: str) -> None:
     """TestShutDownEventHandler_Lifecycles: at any moment of the informer's life."""

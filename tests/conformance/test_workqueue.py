@@ -70,6 +70,7 @@ async def shut_down(queue: Queue[str], kind: str) -> None:
 both_kinds = pytest.mark.parametrize("kind", ["shut down", "drain"])
 
 
+@pytest.mark.covers("client-go util/workqueue: TestItemExponentialFailureRateLimiter")
 def test_item_exponential_failure_rate_limiter() -> None:
     """TestItemExponentialFailureRateLimiter."""
     limiter = ItemExponentialFailureRateLimiter(0.001, 1.0)
@@ -82,6 +83,7 @@ def test_item_exponential_failure_rate_limiter() -> None:
     assert limiter.when("one", NOW) == 0.001
 
 
+@pytest.mark.covers("client-go util/workqueue: TestItemExponentialFailureRateLimiterOverFlow")
 @pytest.mark.parametrize("max_seconds", [1_000.0, 1_000.0 * 3_600.0])
 def test_item_exponential_failure_rate_limiter_overflow(max_seconds: float) -> None:
     """TestItemExponentialFailureRateLimiterOverFlow."""
@@ -94,6 +96,7 @@ def test_item_exponential_failure_rate_limiter_overflow(max_seconds: float) -> N
     assert limiter.when("overflow", NOW) == max_seconds
 
 
+@pytest.mark.covers("client-go util/workqueue: TestItemFastSlowRateLimiter")
 def test_item_fast_slow_rate_limiter() -> None:
     """TestItemFastSlowRateLimiter."""
     limiter = ItemFastSlowRateLimiter(0.005, 10.0, 3)
@@ -105,6 +108,7 @@ def test_item_fast_slow_rate_limiter() -> None:
     assert limiter.when("one", NOW) == 0.005
 
 
+@pytest.mark.covers("client-go util/workqueue: TestMaxOfRateLimiter")
 def test_max_of_rate_limiter() -> None:
     """TestMaxOfRateLimiter."""
     limiter = MaxOfRateLimiter(
@@ -120,6 +124,7 @@ def test_max_of_rate_limiter() -> None:
     assert limiter.when("one", NOW) == 0.005
 
 
+@pytest.mark.covers("client-go util/workqueue: TestWithMaxWaitRateLimiter")
 def test_with_max_wait_rate_limiter() -> None:
     """TestWithMaxWaitRateLimiter."""
     limiter = WithMaxWaitRateLimiter(BucketRateLimiter(1 / 1_000.0, 100), 500.0)
@@ -127,6 +132,7 @@ def test_with_max_wait_rate_limiter() -> None:
     assert limiter.when("one", NOW) == 500.0
 
 
+@pytest.mark.covers("client-go util/workqueue: TestSimpleQueue")
 def test_simple_queue() -> None:
     """TestSimpleQueue."""
     clock = Clock()
@@ -142,6 +148,7 @@ def test_simple_queue() -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.covers("client-go util/workqueue: TestDeduping")
 def test_deduping() -> None:
     """TestDeduping."""
     clock = Clock()
@@ -159,6 +166,7 @@ def test_deduping() -> None:
         assert queue.get_nowait() is None
 
 
+@pytest.mark.covers("client-go util/workqueue: TestAddTwoFireEarly")
 def test_add_two_fire_early() -> None:
     """TestAddTwoFireEarly."""
     clock = Clock()
@@ -180,6 +188,7 @@ def test_add_two_fire_early() -> None:
     assert queue.get_nowait() == "third"
 
 
+@pytest.mark.covers("client-go util/workqueue: TestCopyShifting")
 def test_copy_shifting() -> None:
     """TestCopyShifting."""
     clock = Clock()
@@ -191,6 +200,7 @@ def test_copy_shifting() -> None:
     assert [queue.get_nowait() for _ in range(3)] == ["baz", "bar", "foo"]
 
 
+@pytest.mark.covers("client-go util/workqueue: TestMetricShutdown")
 def test_metric_shutdown() -> None:
     """TestMetricShutdown: ours reads running work when it is collected, so no ticker can run."""
     registry = MetricsRegistry()
@@ -203,6 +213,7 @@ def test_metric_shutdown() -> None:
     assert collected(registry, "workqueue") == {}
 
 
+@pytest.mark.covers("client-go util/workqueue: TestMetrics")
 def test_metrics() -> None:
     """TestMetrics."""
     registry, clock = MetricsRegistry(), Clock()
@@ -245,6 +256,7 @@ def test_an_unnamed_default_queue_measures_nothing() -> None:
     assert Queue[str]("test", metrics=NO_METRICS)._metrics is None
 
 
+@pytest.mark.covers("client-go util/workqueue: TestBasic")
 @both_kinds
 async def test_basic(kind: str) -> None:
     """TestBasic."""
@@ -282,6 +294,7 @@ async def test_basic(kind: str) -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.covers("client-go util/workqueue: TestAddWhileProcessing")
 @both_kinds
 async def test_add_while_processing(kind: str) -> None:
     """TestAddWhileProcessing."""
@@ -311,6 +324,7 @@ async def test_add_while_processing(kind: str) -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.covers("client-go util/workqueue: TestLen")
 def test_len() -> None:
     """TestLen."""
     queue = Queue[str]()
@@ -319,6 +333,7 @@ def test_len() -> None:
         assert len(queue) == expected
 
 
+@pytest.mark.covers("client-go util/workqueue: TestReinsert")
 async def test_reinsert() -> None:
     """TestReinsert."""
     queue = Queue[str]()
@@ -331,6 +346,7 @@ async def test_reinsert() -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.covers("client-go util/workqueue: TestCollapse")
 def test_collapse() -> None:
     """TestCollapse."""
     ordering = Touched()
@@ -344,6 +360,7 @@ def test_collapse() -> None:
     assert ordering.touched == ["bar"]
 
 
+@pytest.mark.covers("client-go util/workqueue: TestCollapseWhileProcessing")
 async def test_collapse_while_processing() -> None:
     """TestCollapseWhileProcessing."""
     ordering = Touched()
@@ -369,6 +386,7 @@ async def draining(queue: Queue[str]) -> asyncio.Task[list[str]]:
     return task
 
 
+@pytest.mark.covers("client-go util/workqueue: TestQueueDrainageUsingShutDownWithDrain")
 async def test_queue_drainage_using_shut_down_with_drain() -> None:
     """TestQueueDrainageUsingShutDownWithDrain."""
     queue = Queue[str]()
@@ -383,6 +401,7 @@ async def test_queue_drainage_using_shut_down_with_drain() -> None:
     assert await drain == []
 
 
+@pytest.mark.covers("client-go util/workqueue: TestNoQueueDrainageUsingShutDown")
 async def test_no_queue_drainage_using_shut_down() -> None:
     """TestNoQueueDrainageUsingShutDown."""
     queue = Queue[str]()
@@ -394,6 +413,7 @@ async def test_no_queue_drainage_using_shut_down() -> None:
     assert queue.statistics().processing == 2
 
 
+@pytest.mark.covers("client-go util/workqueue: TestForceQueueShutdownUsingShutDown")
 async def test_force_queue_shutdown_using_shut_down() -> None:
     """TestForceQueueShutdownUsingShutDown."""
     queue = Queue[str]()
@@ -407,6 +427,9 @@ async def test_force_queue_shutdown_using_shut_down() -> None:
     assert sorted(await drain) == ["bar", "foo"]
 
 
+@pytest.mark.covers(
+    "client-go util/workqueue: TestQueueDrainageUsingShutDownWithDrainWithDirtyItem"
+)
 async def test_queue_drainage_using_shut_down_with_drain_with_dirty_item() -> None:
     """TestQueueDrainageUsingShutDownWithDrainWithDirtyItem."""
     queue = Queue[str]()
@@ -430,6 +453,7 @@ class Collectable:
     """A key that can be watched going."""
 
 
+@pytest.mark.covers("client-go util/workqueue: TestGarbageCollection")
 @both_kinds
 async def test_garbage_collection(kind: str) -> None:
     """TestGarbageCollection."""
@@ -452,6 +476,7 @@ async def test_garbage_collection(kind: str) -> None:
     assert gone() is None
 
 
+@pytest.mark.covers("client-go util/workqueue: TestRateLimitingQueue")
 def test_rate_limiting_queue() -> None:
     """TestRateLimitingQueue."""
     clock = Clock()
@@ -498,6 +523,7 @@ async def parallelize_until(*, workers: int, pieces: int, chunk: int) -> list[in
     return visits
 
 
+@pytest.mark.covers("client-go util/workqueue: TestParallelizeUntil")
 @pytest.mark.parametrize(
     ("pieces", "workers", "chunk"),
     [(1000, 10, 1), (1000, 10, 10), (1000, 10, 100), (999, 10, 13)],

@@ -26,7 +26,12 @@ from pyinformer.errors import (
 from tests.controller.running import Calls, Said, options, running
 from tests.virtual_time import elapse
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [
+    pytest.mark.virtual_time,
+    pytest.mark.covers(
+        "controller-runtime pkg/internal/controller: should call Reconciler if an item is enqueued"
+    ),
+]
 
 _ERROR = ValueError("secret")
 
@@ -163,6 +168,9 @@ async def test_an_event_during_a_failing_reconcile_runs_next_and_keeps_the_retry
     assert times == [0.0, 1.0, 11.0]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should retain the priority when the"
+)
 async def test_priority_survives_a_retry_and_a_result_may_change_it() -> None:
     script: dict[str, list[Result | Exception]] = {
         "low": [_ERROR],
@@ -195,6 +203,9 @@ async def test_priority_survives_a_retry_and_a_result_may_change_it() -> None:
     assert seen == ["mid", "up", "low", "block", "up", "mid", "event", "low"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should retain the priority when the"
+)
 @pytest.mark.parametrize(
     ("script", "changes", "back_at"),
     [
@@ -271,6 +282,9 @@ async def test_a_finished_key_leaves_no_state(
     assert sum(request.namespace == "passing" for request in requests) < 10
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is"
+)
 async def test_a_deadline_cancels_once_awaits_and_retries() -> None:
     story = list[tuple[float, str]]()
 
@@ -331,6 +345,9 @@ async def test_deadlines_are_exact_for_reconciles_that_overlap() -> None:
     assert ended == {"a": 10.0, "b": 12.5, "c": 15.0}
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller: Should default MaxConcurrentReconciles to 1 if unset"
+)
 async def test_without_a_deadline_a_reconcile_may_take_a_day() -> None:
     ended = list[float]()
 
@@ -434,6 +451,7 @@ async def test_closing_abandons_a_stuck_worker_at_once() -> None:
     assert not controller.engine.abandoned
 
 
+@pytest.mark.covers("kube-runtime src: applier_must_not_deadlock_if_reschedule_buffer_fills")
 async def test_a_key_that_enqueues_itself_is_named_and_slowed_and_delays_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -482,6 +500,10 @@ async def test_the_rate_limit_per_key_postpones_and_never_drops() -> None:
     ]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should create a new go routine for",
+    "kube-runtime src: runner_should_never_run_two_instances_at_once",
+)
 async def test_no_key_is_ever_reconciled_by_two_workers_and_none_is_lost() -> None:
     rng = random.Random(7)
     intervals = dict[str, list[tuple[float, float]]]()
@@ -637,6 +659,9 @@ async def test_closing_from_a_reconcile_waits_for_all_but_itself() -> None:
     assert asyncio.get_running_loop().time() == 1.0
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should return an error if it gets started"
+)
 async def test_a_controller_is_started_once_and_closed_once() -> None:
     async with running(Calls()) as (controller, _):
         assert controller.is_running
@@ -651,6 +676,9 @@ async def test_a_controller_is_started_once_and_closed_once() -> None:
         await controller.start()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should return if the queue is shutdown"
+)
 async def test_closing_before_the_start_is_allowed_and_final() -> None:
     controller = Controller("c", Calls())
     await controller.aclose()
@@ -659,6 +687,10 @@ async def test_closing_before_the_start_is_allowed_and_final() -> None:
         await controller.start()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should process events from source.Channel",
+    "controller-runtime pkg/source: Channel / for a source / should provide a GenericEvent",
+)
 async def test_requests_from_before_the_start_and_from_other_threads_are_reconciled() -> None:
     calls = Calls()
     controller = Controller("c", calls, options=options())
@@ -896,6 +928,10 @@ async def test_a_worker_that_foreign_code_cancels_is_replaced_and_its_key_retrie
     assert "was cancelled by foreign code; another takes its place" in caplog.text
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should not call Reconcile until all event",
+    "kube-runtime src: runner_should_never_run_two_instances_at_once",
+)
 async def test_workers_begin_when_every_source_has_enqueued_its_initial_keys() -> None:
     calls = Calls()
     controller = Controller("c", calls, options=options())
@@ -915,6 +951,9 @@ async def test_workers_begin_when_every_source_has_enqueued_its_initial_keys() -
     await controller.aclose()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller: New / should return an error if Name is not Specified"
+)
 @pytest.mark.parametrize(
     ("reconcile", "error"),
     [
@@ -930,6 +969,10 @@ def test_an_invalid_reconcile_function_is_refused(
         Controller("c", reconcile)  # type: ignore[arg-type]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller: New / should return an error if Name is not Specified",
+    "controller-runtime pkg/controller: Should default MaxConcurrentReconciles to 1 if unset",
+)
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -13,7 +13,12 @@ from pyinformer.errors import InternalError, LifecycleError
 from tests.controller.running import Calls, Said, options, running
 from tests.virtual_time import elapse
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [
+    pytest.mark.virtual_time,
+    pytest.mark.covers(
+        "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is"
+    ),
+]
 
 
 async def cancelled_after(seconds: float, waiting: Awaitable[object]) -> float:
@@ -40,6 +45,9 @@ def unsynced() -> tuple[Controller[None], Said]:
     return controller, source
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should initialize controller queue when called"
+)
 @pytest.mark.parametrize("way", ["start", "run", "group.start", "group.run"])
 async def test_a_cancelled_start_stops_what_was_started(way: str) -> None:
     controller, source = unsynced()
@@ -58,6 +66,9 @@ async def test_a_cancelled_start_stops_what_was_started(way: str) -> None:
         await controller.start()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should return an error if there is an error"
+)
 async def test_a_start_timeout_names_the_source_that_it_waits_for() -> None:
     controller, source = unsynced()
     with pytest.raises(CacheSyncTimeoutError, match="slow of controller c: initial keys") as caught:

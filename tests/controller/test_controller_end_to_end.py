@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from pyinformer import Cluster, Reconcile
     from pyinformer.apimachinery import JSONObject
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in"
+)
+
 
 class PodView(View):
     """What these controllers look at."""
@@ -131,6 +135,7 @@ async def test_only_owners_that_exist_are_requested(
             assert [one.key for one in source.owned_by("default/absent-7")] == ["default/x"]
 
 
+@pytest.mark.covers("controller-runtime pkg/controller: controller / should reconcile")
 @pytest.mark.parametrize("discovery", ["allowed", "forbidden"])
 async def test_changes_of_owned_and_watched_objects_request_their_owner(
     apiserver: APIServer, discovery: str
@@ -356,6 +361,7 @@ async def test_informers_of_several_namespaces_are_one_primary(apiserver: APISer
             await until(lambda: controller.status().outcomes["terminal"] == 1)
 
 
+@pytest.mark.covers("controller-runtime pkg/source: Kind / should return an error if syncing fails")
 async def test_a_server_that_never_answers_fails_the_start_with_a_reason(
     apiserver: APIServer,
 ) -> None:

@@ -14,11 +14,18 @@ from tests.virtual_time import elapse
 pytestmark = pytest.mark.virtual_time
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller: should return an error if two controllers are",
+    "controller-runtime pkg/controller: should return an error if two controllers are (2)",
+)
 def test_two_controllers_with_one_name_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="two are named 'pods'"):
         ControllerGroup(Controller("pods", Calls()), Controller("pods", Calls()))
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should wait for informers to be synced before"
+)
 async def test_a_controller_works_as_soon_as_its_own_sources_have_synced() -> None:
     fast_calls, slow_calls = Calls(), Calls()
     fast = Controller("fast", fast_calls, options=options())
@@ -63,6 +70,9 @@ async def test_all_sources_stop_before_the_drains_and_the_drains_run_concurrentl
     assert asyncio.get_running_loop().time() == 6.0
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should return an error if there is an error (2)"
+)
 async def test_a_failed_start_stops_the_other_controllers() -> None:
     working, waiting = Controller("works", Calls()), Controller("waits", Calls())
     waiting.add_source(Said(has_synced=False))

@@ -65,6 +65,7 @@ async def test_every_series_is_there_at_zero_when_the_controller_has_started() -
         assert set(CONTROLLER) < names
 
 
+@pytest.mark.covers("controller-runtime pkg/internal/controller: should get updated on successful")
 async def test_each_end_of_a_reconcile_counts_as_in_controller_runtime() -> None:
     calls = Calls(
         ValueError("no"), Result(1.0), None, RetryAfter(1.0), ConflictError(status=409), None
@@ -108,6 +109,9 @@ class _Outcome(BaseException):
     """What a test tool raises: neither a failure of work nor an end of the program."""
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should recover panic if RecoverPanic is true"
+)
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -131,6 +135,9 @@ def test_a_panic_is_an_error_by_which_python_reports_a_bug(
     assert is_panic(error) is expected
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should not recover panic if RecoverPanic is"
+)
 async def test_a_panic_is_counted_as_an_error_and_retried() -> None:
     async with measured(Calls(AttributeError("None"), KeyError("a"))) as (registry, said, _):
         said.say("default/a")

@@ -105,6 +105,9 @@ async def test_a_reconcile_that_blocks_the_loop_is_named(
     assert "make a reconcile that blocks a plain function" in caplog.text
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should not recover panic if RecoverPanic is"
+)
 @pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_reconcile_may_end_the_program(end: BaseException, *, in_thread: bool) -> None:

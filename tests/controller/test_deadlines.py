@@ -17,7 +17,12 @@ from tests.virtual_time import VirtualTimeLoop, elapse
 if TYPE_CHECKING:
     from pyinformer import Request
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [
+    pytest.mark.virtual_time,
+    pytest.mark.covers(
+        "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is"
+    ),
+]
 
 _Plan: TypeAlias = tuple[float, float]
 """When a reconcile begins, and for how many seconds it ignores its cancellation."""

@@ -33,15 +33,22 @@ def test_success_does_not_come_back() -> None:
     assert (outcome.kind, outcome.after_seconds, outcome.is_failure) == ("success", None, False)
 
 
+@pytest.mark.covers("controller-runtime pkg/reconcile: Result / IsZero should return true if empty")
 def test_a_result_without_a_time_is_a_success() -> None:
     assert outcomes().succeeded(_KEY, Result(priority=5)).kind == "success"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should requeue a Request after a duration"
+)
 def test_a_requeue_comes_back_at_its_time_and_priority() -> None:
     outcome = outcomes().succeeded(_KEY, Result(requeue_after_seconds=0.0, priority=7))
     assert (outcome.kind, outcome.after_seconds, outcome.priority) == ("requeue", 0.0, 7)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should call Reconciler if an item is enqueued"
+)
 def test_errors_are_retried_at_growing_intervals_up_to_the_maximum() -> None:
     deciding, now, delays = outcomes(), 0.0, []
     for _ in range(9):
@@ -88,6 +95,9 @@ def test_jitter_takes_off_at_most_its_share() -> None:
     assert len(set(delays)) > 90
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should not reset backoff until there's a"
+)
 @pytest.mark.parametrize(
     "forgetting",
     [
@@ -106,11 +116,18 @@ def test_a_success_forgets_the_backoff(forgetting: object) -> None:
     assert _after(deciding.failed(_KEY, _ERROR, 6.0)) == 1.0
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should not requeue a Request if there is a",
+    "controller-runtime pkg/reconcile: should allow unwrapping inner error from terminal error",
+)
 def test_a_terminal_error_is_not_retried() -> None:
     outcome = outcomes().failed(_KEY, TerminalError("no such zone"), 0.0)
     assert (outcome.kind, outcome.after_seconds, outcome.is_failure) == ("terminal", None, True)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should not reset backoff until there's a"
+)
 def test_retry_after_sets_the_delay_and_is_not_a_failure() -> None:
     deciding = outcomes()
     deciding.failed(_KEY, _ERROR, 0.0)

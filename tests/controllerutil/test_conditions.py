@@ -13,6 +13,8 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
+pytestmark = pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
+
 _AT_10 = "1970-01-01T00:00:10Z"
 _AT_20 = "1970-01-01T00:00:20Z"
 

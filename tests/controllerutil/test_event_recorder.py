@@ -45,6 +45,7 @@ async def _written(recorder: EventRecorder, count: int) -> None:
     await until(lambda: recorder.statistics().written >= count, what=recorder.statistics())
 
 
+@pytest.mark.covers("client-go tools/record: TestEventf")
 async def test_an_event_reaches_the_server_as_it_was_recorded() -> None:
     async with _recording() as (server, recorder):
         recorder.event(_POD, "Killing", "it was idle", type="Warning", action="Stop")
@@ -59,6 +60,7 @@ async def test_an_event_reaches_the_server_as_it_was_recorded() -> None:
         assert (event["reportingController"], event["reportingInstance"]) == ("acme.io/db", "i")
 
 
+@pytest.mark.covers("client-go tools/record: TestEventf")
 async def test_equal_events_become_one_with_a_count() -> None:
     async with _recording() as (server, recorder):
         recorder.event(_POD, "Killing", "once")
@@ -156,6 +158,7 @@ async def test_a_clock_that_fails_raises_nothing_in_a_reconcile() -> None:
         assert recorder.statistics().invalid == 1
 
 
+@pytest.mark.covers("client-go tools/record: TestWriteEventError")
 async def test_a_server_that_is_busy_is_asked_again_and_gets_the_event_once() -> None:
     async with _recording() as (server, recorder):
         server.faults.add(Fault(verb="create", status=503, times=2))
@@ -166,6 +169,7 @@ async def test_a_server_that_is_busy_is_asked_again_and_gets_the_event_once() ->
         assert len(_events(server)) == 1
 
 
+@pytest.mark.covers("client-go tools/events: TestRecordEventToSink")
 async def test_an_answer_that_was_lost_makes_no_second_event() -> None:
     async with _recording() as (server, recorder):
         server.faults.add(Fault(verb="create", cut_after_bytes=0))
@@ -213,6 +217,7 @@ async def test_a_clock_out_of_range_does_not_stop_the_recorder() -> None:
         assert len(_events(server)) == 1
 
 
+@pytest.mark.covers("client-go tools/record: TestWriteEventError")
 async def test_a_refused_event_is_dropped_and_the_next_one_is_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -228,6 +233,10 @@ async def test_a_refused_event_is_dropped_and_the_next_one_is_written(
     assert "about Pod default/web is dropped" in caplog.text
 
 
+@pytest.mark.covers(
+    "client-go tools/record: TestUpdateExpiredEvent",
+    "client-go tools/events: TestRecordEventToSink",
+)
 async def test_a_series_whose_event_has_expired_continues_as_a_new_one() -> None:
     async with _recording() as (server, recorder):
         recorder.event(_POD, "Killing")
@@ -240,6 +249,7 @@ async def test_a_series_whose_event_has_expired_continues_as_a_new_one() -> None
         assert event["series"]["count"] == 2
 
 
+@pytest.mark.covers("client-go tools/record: TestLotsOfEvents")
 async def test_a_backlog_that_is_full_drops_and_counts() -> None:
     async with _recording(max_waiting=3) as (server, recorder):
         server.faults.add(Fault(verb="create", hang=True))
@@ -254,6 +264,7 @@ async def test_a_backlog_that_is_full_drops_and_counts() -> None:
         await _written(recorder, 3)
 
 
+@pytest.mark.covers("client-go tools/record: TestBroadcasterShutdown")
 async def test_closing_writes_pending_events() -> None:
     async with _recording() as (server, recorder):
         for number in range(10):
@@ -270,6 +281,9 @@ async def test_closing_writes_pending_events() -> None:
         assert max(event.get("series", {}).get("count", 1) for event in _events(server)) == 3
 
 
+@pytest.mark.covers(
+    "client-go tools/record: TestBroadcasterShutdown", "client-go tools/record: TestCancelEvent"
+)
 async def test_closing_ends_although_the_server_does_not_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -287,6 +301,7 @@ async def test_closing_ends_although_the_server_does_not_answer(
     assert "4 events of acme.io/db dropped: the recorder is closed" in caplog.text
 
 
+@pytest.mark.covers("client-go tools/record: TestBroadcasterShutdown")
 async def test_closing_twice_or_without_a_start_is_not_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -301,6 +316,7 @@ async def test_closing_twice_or_without_a_start_is_not_an_error(
     assert "1 event of db dropped: the recorder is closed" in caplog.text
 
 
+@pytest.mark.covers("client-go tools/record: TestBroadcasterShutdown")
 async def test_closing_that_is_cancelled_drops_and_counts() -> None:
     async with _recording() as (server, recorder):
         server.faults.add(Fault(verb="create", hang=True, times=None))

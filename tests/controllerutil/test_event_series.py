@@ -50,6 +50,7 @@ def test_the_first_is_written_at_once() -> None:
     assert _write_all(book, 0.0) == [("Killing", 1)]
 
 
+@pytest.mark.covers("client-go tools/record: TestEventCorrelator")
 def test_the_second_makes_it_a_series_at_once_and_the_others_are_only_counted() -> None:
     book = EventBook(10)
     book.observe(_occurrence(), 0.0)
@@ -61,6 +62,7 @@ def test_the_second_makes_it_a_series_at_once_and_the_others_are_only_counted() 
     assert _write_all(book, 5.0) == [("Killing", 5)]
 
 
+@pytest.mark.covers("client-go tools/events: TestFinishSeries")
 def test_the_count_is_written_when_the_series_ends() -> None:
     book = EventBook(10)
     for now in (0.0, 1.0, 2.0):
@@ -75,6 +77,7 @@ def test_the_count_is_written_when_the_series_ends() -> None:
     assert book.open == 0
 
 
+@pytest.mark.covers("client-go tools/events: TestRefreshExistingEventSeries")
 def test_a_series_that_continues_is_written_every_half_hour() -> None:
     book = EventBook(10)
     written = []
@@ -96,6 +99,7 @@ def test_after_six_silent_minutes_another_event_begins() -> None:
     assert _write_all(book, 360.0) == [("Killing", 1)]
 
 
+@pytest.mark.covers("client-go tools/record: TestEventAggregatorByReasonFunc")
 @pytest.mark.parametrize(
     "other",
     [
@@ -123,6 +127,7 @@ def test_a_newer_version_of_the_object_is_the_same_event() -> None:
     assert _write_all(book, 1.0) == [("Killing", 2)]
 
 
+@pytest.mark.covers("client-go tools/record: TestEventSpamFilter")
 def test_one_object_gets_25_new_events_at_once_and_then_one_in_five_minutes() -> None:
     book = EventBook(100)
     outcomes = [book.observe(_occurrence(reason=f"R{n}"), 0.0) for n in range(30)]
@@ -223,6 +228,7 @@ def test_closing_writes_pending_counts_and_refuses_new_events() -> None:
     assert book.observe(_occurrence(), 4.0) is EventOutcome.CLOSED
 
 
+@pytest.mark.covers("client-go tools/events: TestEventSeriesf")
 def test_occurrences_from_many_threads_are_all_counted() -> None:
     book = EventBook(10)
 
@@ -275,6 +281,7 @@ def _body(occurrence: Occurrence, count: int = 1) -> dict[str, Any]:
     return EventBodies("acme.io/db", "db-1").body(series)
 
 
+@pytest.mark.covers("client-go tools/events: TestEventf")
 def test_the_body_is_a_valid_event() -> None:
     body = _body(_occurrence(action="Stop", note="why", related=make("node-1")))
 
@@ -307,6 +314,7 @@ def test_the_body_is_a_valid_event() -> None:
     }
 
 
+@pytest.mark.covers("client-go tools/events: TestEventSeriesf")
 def test_a_series_has_its_count_and_last_time() -> None:
     assert _body(_occurrence(), count=7)["series"] == {
         "count": 7,
@@ -314,6 +322,7 @@ def test_a_series_has_its_count_and_last_time() -> None:
     }
 
 
+@pytest.mark.covers("client-go tools/record: TestEventfNoNamespace")
 def test_an_event_about_a_cluster_scoped_object_lives_in_default() -> None:
     assert _body(_occurrence(make("node-1")))["metadata"]["namespace"] == "default"
 
@@ -341,6 +350,9 @@ def test_a_note_without_end_is_not_kept_whole() -> None:
     assert len(_occurrence(note="x" * 100_000).note) == 1024
 
 
+@pytest.mark.covers(
+    "client-go tools/record/util: TestGenerateEventName", "client-go tools/events: TestEventf"
+)
 @pytest.mark.parametrize(
     ("name", "readable"),
     [

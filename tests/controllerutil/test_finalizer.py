@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
     from pyinformer.cluster import Cluster
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should add the finalizer when not",
+    "controller-runtime pkg/client: Patch / Metadata Client / should merge patch with options",
+    "controller-runtime pkg/finalizer: TestFinalizer",
+)
+
 OURS = "acme.io/backups"
 THEIRS = "example.com/audit"
 

@@ -19,6 +19,10 @@ from tests.objects import make
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
+
 
 def _database(name: str = "db", *, namespace: str = "shop", uid: str = "u1") -> JSONObject:
     metadata = {"name": name, "uid": uid} | ({"namespace": namespace} if namespace else {})

@@ -23,6 +23,8 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import Sink
 from tests.deltas.pods import known, pod, read_all, unknown
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestProcessDeltasInBatch")
+
 Queue = RealFIFO[None] | DeltaFIFO[None]
 Make = Callable[..., Queue]
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.programs import running
 
+pytestmark = pytest.mark.covers("client-go rest: TestReconnectBrokenTCP")
+
 PROGRAM = Path(__file__).with_name("black_hole.py")
 TRIAL = "ip link add near type veth peer name far && ip route add blackhole 192.0.2.1/32"
 

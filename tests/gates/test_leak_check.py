@@ -13,6 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/controller: New / should not leak goroutines when stopped"
+)
+
 _ROOT = Path(__file__).parents[2]
 _PREAMBLE = "import asyncio, socket, threading\nimport pytest\nkept = []\n"
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import JSONObject, KubeObject
 
+pytestmark = pytest.mark.covers("client-go transport: TestMaskValue")
+
 HIDDEN = "aHVudGVyMg=="
 OTHER = "bmV3"
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyinformer.informer import SharedInformer
     from pyinformer.testing import RequestRecord
 
+pytestmark = pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
+
 PAGED = ReflectorOptions(rng=Hurry(), page_size=2)
 
 
@@ -136,6 +138,7 @@ def fill(server: APIServer, names: str = "abcde") -> None:
         server.create(pod(name))
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorDataConsistencyDetector")
 async def test_a_correct_cache_is_verified_by_metadata_alone(apiserver: APIServer) -> None:
     fill(apiserver)
     async with following(apiserver, options=PAGED) as followed:

@@ -22,6 +22,9 @@ def _cached(version: int | None) -> KubeObject[Any] | None:
     return None if version is None else pod("a", version=version)  # its uid is "a"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV"
+)
 @pytest.mark.parametrize(
     ("position", "cached", "expected"),
     [
@@ -40,6 +43,9 @@ def test_a_version_is_reached_by_position_or_by_its_object(
     assert WriteTarget.of("10", KEY, None).is_met(position, _cached(cached)) is expected
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV"
+)
 @pytest.mark.parametrize(
     ("uid", "cached", "expected"), [("a", 9, False), ("b", 9, True), ("a", None, True)]
 )

@@ -21,7 +21,13 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/cache: TestWaitFor",
+    "controller-runtime pkg/cache: TestReaderWaitsForCacheSync",
+)
 
+
+@pytest.mark.covers("client-go tools/cache: TestSyncResult")
 async def test_the_error_names_the_problem_of_each_informer(apiserver: APIServer) -> None:
     """State, failed attempts, last error and seconds, for those that are not synced."""
     apiserver.faults.add(
@@ -298,6 +304,7 @@ async def test_fail_fast_is_a_flag(apiserver: APIServer) -> None:
             await factory.wait_for_cache_sync(fail_fast="403")  # type: ignore[arg-type]  # the point
 
 
+@pytest.mark.covers("kube-runtime src: must_allow_single_reader")
 async def test_the_cancellation_of_one_waiter_affects_no_other(apiserver: APIServer) -> None:
     apiserver.faults.add(Fault(resource="pods", hang=True))
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:

@@ -20,7 +20,14 @@ from pyinformer.informer.delivery._event_stream import EventStream
 from tests.objects import make
 from tests.waiting import settle
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [
+    pytest.mark.virtual_time,
+    pytest.mark.covers(
+        "client-go tools/watch: TestNewInformerWatcher",
+        "kube-runtime src: events_are_passed_through",
+        "kube-runtime src: watches_applies_uses_correct_stream",
+    ),
+]
 
 A1, A2 = make("default/a"), make("default/a", resource_version="2")
 B1 = make("default/b")
@@ -65,6 +72,7 @@ async def rest(stream: EventStream) -> list[Event]:
     return [event async for event in stream]
 
 
+@pytest.mark.covers("client-go tools/watch: TestEventProcessorOrdersEvents")
 async def test_existing_objects_come_first_and_then_every_event_unmerged() -> None:
     source = Source(A1, B1)
     async with source.events() as events:
@@ -229,6 +237,7 @@ async def test_two_consumers_share_the_events() -> None:
     assert sorted(event.key for event in found) == ["default/a", "default/b"]
 
 
+@pytest.mark.covers("client-go tools/watch: TestEventProcessorExit")
 async def test_leaving_detaches_and_ends_a_running_iteration() -> None:
     source = Source(A1)
     async with source.events() as events:

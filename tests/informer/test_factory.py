@@ -62,6 +62,7 @@ async def factory_of(
         yield factory
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should be able to get informer for the object")
 async def test_the_call_site_of_the_design_runs(apiserver: APIServer) -> None:
     apiserver.create(pod("web-1", node="node-1", app="web"))
     seen: list[str] = []
@@ -217,6 +218,9 @@ async def test_invalid_options_are_refused_at_the_call_and_leave_no_state(
         await factory.wait_for_cache_sync(timeout_seconds=1)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should be able to get informer for the object without"
+)
 async def test_an_informer_made_after_the_start_starts(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with factory_of(apiserver) as factory:
@@ -242,6 +246,7 @@ async def test_an_informer_made_by_a_handler_starts(apiserver: APIServer) -> Non
             await found.wait()
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should be able to stop and restart informers")
 async def test_a_removed_informer_has_stopped_and_can_be_made_again(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         pods = factory.informer("v1", "pods")
@@ -294,6 +299,9 @@ async def test_another_factorys_informer_is_not_removed(apiserver: APIServer) ->
         assert pods.is_running
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should error when starting the cache a second time"
+)
 async def test_a_second_start_does_nothing(apiserver: APIServer) -> None:
     async def start_and_wait(factory: SharedInformerFactory) -> None:
         await factory.start()
@@ -765,6 +773,7 @@ async def test_a_crash_of_an_informer_is_raised_by_its_removal(apiserver: APISer
         await again.wait_for_cache_sync(timeout_seconds=100)
 
 
+@pytest.mark.covers("client-go tools/cache: TestHammerController")
 @pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])
 async def test_a_mirror_built_from_handler_calls_equals_the_server(
     apiserver: APIServer, queue: Any

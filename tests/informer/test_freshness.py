@@ -27,7 +27,10 @@ from tests.objects import make
 from tests.sinks import SinkOwner
 from tests.waiting import until
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [
+    pytest.mark.virtual_time,
+    pytest.mark.covers("client-go tools/cache: TestStoreResourceVersion"),
+]
 
 
 class Reflector:

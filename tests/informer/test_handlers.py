@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pyinformer.informer.delivery._handlers import ResourceEventHandler
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestTypedResourceEventHandlerFuncs")
+
 OLD, NEW = make("default/a"), make("default/a", resource_version="2")
 EVENTS: list[Event] = [Added(OLD), Updated(OLD, NEW), Deleted(NEW)]
 
@@ -92,6 +94,7 @@ async def test_methods_of_a_handler_may_be_plain_and_asynchronous() -> None:
     assert threads[0] is not threading.main_thread()
 
 
+@pytest.mark.covers("client-go tools/cache: TestNameForHandler")
 def test_a_handler_is_named_by_where_it_was_defined() -> None:
     recorder = Recorder()
 

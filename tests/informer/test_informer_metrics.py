@@ -72,6 +72,7 @@ async def following(
         yield informer
 
 
+@pytest.mark.covers("client-go tools/cache: TestWithStoreMetricsDefaulting")
 def test_client_gos_metrics_have_its_types_labels_and_buckets() -> None:
     for name, (kind, labels, buckets) in CLIENT_GO.items():
         spec = CATALOGUE[name]

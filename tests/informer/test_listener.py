@@ -22,7 +22,10 @@ from tests.waiting import now, settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [
+    pytest.mark.virtual_time,
+    pytest.mark.covers("kube-runtime src: events_are_passed_through"),
+]
 
 A1, A2 = make("default/a"), make("default/a", resource_version="2")
 B1 = make("default/b")
@@ -286,6 +289,7 @@ async def test_a_handler_whose_task_others_cancel_is_named_and_removed(
     assert now() == 0.0
 
 
+@pytest.mark.covers("kube-runtime src: reflect_applies_backpressure")
 async def test_a_handler_that_never_returns_affects_no_other_and_is_reported() -> None:
     tasks = UserTasks()
     heard: list[Event] = []
@@ -381,6 +385,7 @@ async def test_a_thread_that_never_returns_affects_no_other(
     await until(lambda: not tasks.abandoned)
 
 
+@pytest.mark.covers("client-go tools/cache/synctrack: TestBasicLogic")
 async def test_has_synced_means_that_the_whole_initial_list_was_delivered() -> None:
     told = asyncio.Event()
 
@@ -412,6 +417,7 @@ async def test_an_empty_initial_list_is_synced_at_once() -> None:
     await listener.aclose()
 
 
+@pytest.mark.covers("client-go tools/cache/synctrack: TestBasicLogic")
 async def test_completion_during_the_last_call_waits_for_that_call() -> None:
     told = asyncio.Event()
     listener = listen(lambda event: told.wait())

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyinformer.audit import MutationMode
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestMutationDetector")
+
 _SOON = 0.02
 
 
@@ -64,6 +66,7 @@ def change(shared: Mapping[str, Any], value: object = 1) -> None:
     cast("dict[str, Any]", shared)["metadata"]["x"] = value
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should deep copy the object")
 async def test_all_readers_share_one_dict_until_the_object_is_replaced(
     apiserver: APIServer,
 ) -> None:

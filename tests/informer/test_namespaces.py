@@ -65,6 +65,10 @@ def put(server: APIServer, *wanted: str) -> None:
         server.create(pod(name, namespace=namespace, node=f"on-{name}", app=name))
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: Should list serviceaccounts and find exactly one in",
+    "controller-runtime pkg/cache: should return an error if getting object in unwatched",
+)
 async def test_only_the_configured_namespaces_are_cached(apiserver: APIServer) -> None:
     put(apiserver, "a/x", "b/x", "c/x")
 
@@ -114,6 +118,9 @@ async def test_an_index_holds_for_namespaces_that_come_later(apiserver: APIServe
             pods.add_index("app", "spec.nodeName")
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should return an error if getting object in unwatched"
+)
 async def test_reading_a_namespace_that_is_not_followed_raises(apiserver: APIServer) -> None:
     async with following(apiserver, "a", "b") as pods:
         with pytest.raises(NotCachedError, match=r"pods.v1 in a, b does not watch namespace 'c'"):
@@ -123,6 +130,7 @@ async def test_reading_a_namespace_that_is_not_followed_raises(apiserver: APISer
         assert pods.lister.get("c/x", allow_unsynced=True) is None
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: TestMultiNamespaceCacheStart_MultipleErrors")
 async def test_a_forbidden_namespace_stops_no_other(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -568,6 +576,7 @@ async def test_an_audit_does_not_wait_for_removed_namespaces(
         apiserver.faults.release()
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: TestMultiNamespaceCacheStart_ContextCancel")
 async def test_an_audit_of_an_informer_that_is_closed_ends(apiserver: APIServer) -> None:
     async with following(apiserver, "a", "b") as pods:
         apiserver.faults.add(Fault(verb="list", namespace="b", hang=True))

@@ -25,6 +25,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestUpdate")
+
 _NAMES = ("a", "b", "c")
 _examples = count()
 

@@ -69,6 +69,7 @@ def test_following_one_object_needs_a_rule_for_that_object_only() -> None:
     assert (found["kind"], found["rules"]) == ("ClusterRole", [rule("", "secrets")])
 
 
+@pytest.mark.covers("apimachinery pkg/fields: TestRequiresExactMatch")
 @pytest.mark.parametrize(
     ("selector", "names"),
     [

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
+)
+
 _LIST_FIRST = ReflectorOptions(rng=Hurry(), use_watch_list=False)
 _KINDS = ["direct", "real_fifo", "delta_fifo"]
 

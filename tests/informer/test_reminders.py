@@ -129,6 +129,7 @@ def test_a_resync_waits_for_a_list_in_delivery(leaves_after: int | None) -> None
         assert len(notes.mirror) == (400 if leaves_after is None else 0)
 
 
+@pytest.mark.covers("client-go tools/cache: TestUpdate")
 @settings(max_examples=examples(30))
 @given(
     before=_numbers,

@@ -854,6 +854,7 @@ async def test_a_cancelled_close_has_closed(apiserver: APIServer) -> None:
         assert informer.status().handlers[0].is_removed
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should allow for get informer to be cancelled")
 async def test_a_cancelled_start_leaves_nothing_and_cannot_be_waited_for(
     apiserver: APIServer,
 ) -> None:
@@ -1003,6 +1004,7 @@ async def crash(informer: SharedInformer[None], apiserver: APIServer) -> None:
     await until(lambda: informer.crash)
 
 
+@pytest.mark.covers("client-go tools/cache: TestPanicPropagated")
 async def test_an_internal_crash_is_raised_without_a_group_by_the_close(
     apiserver: APIServer,
 ) -> None:
@@ -1021,6 +1023,7 @@ async def test_an_internal_crash_is_raised_without_a_group_by_the_close(
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
+@pytest.mark.covers("client-go tools/cache: TestPanicPropagated")
 async def test_an_internal_crash_is_a_note_on_the_callers_error(apiserver: APIServer) -> None:
     with pytest.raises(KeyError) as raised:
         async with informer_of(apiserver) as informer:
@@ -1030,6 +1033,7 @@ async def test_an_internal_crash_is_a_note_on_the_callers_error(apiserver: APISe
     assert "crashed with ZeroDivisionError" in raised.value.__notes__[0]
 
 
+@pytest.mark.covers("client-go tools/cache: TestPanicPropagated")
 async def test_an_internal_crash_ends_run_and_the_streams(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         informer = SharedInformer(cluster, "v1", "pods")

@@ -140,6 +140,7 @@ def test_an_empty_first_list_completes_the_initial_list(queue: QueueKind) -> Non
     assert (mirror.initial, mirror.is_complete) == ([], True)
 
 
+@pytest.mark.covers("client-go tools/cache: TestReplaceEvents")
 @pytest.mark.parametrize("queue", QUEUES)
 def test_a_relist_delivers_differences_with_deletions_and_recreations(queue: QueueKind) -> None:
     bench = Bench(queue)
@@ -172,6 +173,7 @@ def test_a_relist_without_changes_delivers_nothing(queue: QueueKind) -> None:
     assert bench.indexer.resource_version == "200"
 
 
+@pytest.mark.covers("kube-runtime src: reflect_passes_events_through")
 @pytest.mark.parametrize("queue", QUEUES)
 def test_the_cache_holds_each_change_before_a_receiver_gets_it(queue: QueueKind) -> None:
     bench = Bench(queue)

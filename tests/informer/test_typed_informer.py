@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from pyinformer import SharedInformerFactory
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/cache: TestTypedResourceEventHandlerFuncs",
+    "client-go tools/cache: TestTypedIndexer",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Meta:
@@ -157,6 +162,7 @@ async def test_all_readers_of_a_version_get_one_model_which_is_decoded_once(
         assert max(Meta.decoded.values()) == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestTypedSharedIndexInformerAddTypedEventHandler")
 async def test_models_and_objects_share_one_watch_and_one_cache(apiserver: APIServer) -> None:
     async with running(apiserver) as factory:
         apiserver.create(pod("a", node="n1"))

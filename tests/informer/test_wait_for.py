@@ -45,6 +45,7 @@ async def test_a_state_that_holds_already_is_returned_at_once(apiserver: APIServ
         assert await informer.wait_for("default/b", is_gone, timeout_seconds=0) is None
 
 
+@pytest.mark.covers("client-go tools/watch: TestUntil")
 async def test_each_state_is_shown_even_if_the_next_has_followed_in_the_same_turn(
     apiserver: APIServer,
 ) -> None:
@@ -89,6 +90,7 @@ async def test_an_own_write_counts_as_soon_as_the_lister_shows_it(apiserver: API
         apiserver.faults.release()
 
 
+@pytest.mark.covers("client-go tools/watch: TestUntilTimeout")
 async def test_an_exception_of_the_predicate_is_raised_and_affects_no_other(
     apiserver: APIServer,
 ) -> None:
@@ -114,6 +116,7 @@ async def test_an_exception_of_the_predicate_is_raised_and_affects_no_other(
         assert informer.crash is None
 
 
+@pytest.mark.covers("client-go tools/watch: TestUntilTimeout")
 async def test_a_wait_that_times_out_shows_the_cached_object(apiserver: APIServer) -> None:
     made = apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:
@@ -127,6 +130,7 @@ async def test_a_wait_that_times_out_shows_the_cached_object(apiserver: APIServe
             await informer.wait_for("default/b", bool, timeout_seconds=0)
 
 
+@pytest.mark.covers("client-go tools/watch: TestUntilWithSync")
 async def test_the_first_sync_is_waited_for_within_the_same_time(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     apiserver.faults.add(Fault(resource="pods", hang=True))
@@ -145,6 +149,7 @@ async def test_the_first_sync_is_waited_for_within_the_same_time(apiserver: APIS
         assert await gone is None
 
 
+@pytest.mark.covers("client-go tools/watch: TestUntilWithSync")
 async def test_a_first_sync_that_will_not_come_ends_the_wait_at_once(apiserver: APIServer) -> None:
     """Be it known when the wait begins, or found out meanwhile."""
     async with (

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client: should create a new object from a go struct"
+)
+
 
 class _Engine(enum.Enum):
     POSTGRES = "postgres"

@@ -106,6 +106,9 @@ async def test_the_name_of_a_cluster_comes_before_that_of_an_operator(server: Se
     assert managers(server, f"{namespace}/a") == {("program", "Apply")}
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: errors when trying to server-side apply an object"
+)
 @pytest.mark.parametrize(
     "write",
     [

@@ -27,6 +27,10 @@ def _events(server: Server, namespace: str) -> list[JSONObject]:
     return server.api.list("events.k8s.io/v1", "events", namespace)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/recorder: deprecated recorder / should publish events",
+    "kube-runtime src: event_recorder_attaches_events",
+)
 async def test_events_and_their_series_are_accepted(server: Server) -> None:
     namespace = server.namespace()
     async with (
@@ -68,6 +72,7 @@ async def test_a_second_event_is_a_patch_of_the_first(server: Server) -> None:
         assert event["series"]["count"] == 2
 
 
+@pytest.mark.covers("client-go tools/events: TestEventf")
 async def test_events_with_long_texts_and_odd_names_are_accepted(server: Server) -> None:
     namespace = server.namespace()
     text = "\u00e4\U0001f642" * 1000

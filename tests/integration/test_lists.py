@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client: with structured objects / should fetch collection of",
+    "kube-client src: client_ext_list_get_pods_svcs",
+)
+
 _COUNT = 7
 
 
@@ -58,6 +63,7 @@ def _names(objects: list[KubeObject]) -> list[str]:
     return [obj.metadata.name for obj in objects if obj.metadata.name != "kube-root-ca.crt"]
 
 
+@pytest.mark.covers("client-go tools/pager: TestListPager_List")
 @pytest.mark.parametrize("page_size", [0, 1, 3, _COUNT, 500])
 async def test_all_objects_are_listed_once_whatever_the_size_of_a_page(
     server: Server, page_size: int
@@ -145,6 +151,7 @@ async def test_two_tasks_share_a_list_without_a_repetition(server: Server) -> No
         assert sorted(_names(taken)) == [f"c{number}" for number in range(_COUNT)]
 
 
+@pytest.mark.covers("client-go tools/pager: TestListPager_EachListItem")
 async def test_a_page_that_was_cancelled_is_requested_again(server: Server) -> None:
     namespace = await _fill(server)
     async with server.connect() as cluster:
@@ -159,6 +166,7 @@ async def test_a_page_that_was_cancelled_is_requested_again(server: Server) -> N
         assert _names([*first, *rest]) == [f"c{number}" for number in range(_COUNT)]
 
 
+@pytest.mark.covers("client-go tools/pager: TestListPager_EachListItem")
 async def test_an_error_of_the_loops_body_is_the_callers_own(server: Server) -> None:
     namespace = await _fill(server)
     async with server.connect() as cluster:

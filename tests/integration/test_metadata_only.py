@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.covers(
+    "client-go metadata/metadatainformer: TestMetadataSharedInformerFactory",
+    "client-go metadata/metadatalister: TestNamespaceGetMethod",
+)
+
 _SECRET = "never-shown"
 _ENCODED = base64.b64encode(_SECRET.encode()).decode()
 _OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "4a5b"}

@@ -33,6 +33,7 @@ def _labelled(obj: pyinformer.KubeObject[Any], round_: int) -> JSONObject:
     return body
 
 
+@pytest.mark.covers("controller-runtime pkg/client: repr.name / write then read")
 @pytest.mark.parametrize("kind", [CONFIG_MAPS, PODS], ids=lambda kind: kind.plural)
 async def test_every_read_after_an_own_write_shows_it(server: Server, kind: Kind) -> None:
     namespace = server.namespace()

@@ -63,6 +63,9 @@ async def test_the_log_line_of_an_apply_with_a_typo_names_the_field(
     assert "41" not in line
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should log warnings with config.WarningHandler, if one is"
+)
 async def test_a_warning_about_an_unknown_field_is_passed_on(server: Server) -> None:
     body = {
         "apiVersion": "v1",
@@ -80,6 +83,10 @@ async def test_a_warning_about_an_unknown_field_is_passed_on(server: Server) -> 
     assert received == [('unknown field "typo"', "POST /api/v1/namespaces/default/configmaps")]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should fail write operation if FieldValidation equals",
+    "controller-runtime pkg/client: TestWithStrictFieldValidation",
+)
 async def test_a_strict_write_with_a_typo_is_refused_and_names_the_field(
     server: Server,
 ) -> None:

@@ -17,7 +17,12 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client: with structured objects / should fetch collection of"
+)
 
+
+@pytest.mark.covers("client-go dynamic/dynamicinformer: TestFilteredDynamicSharedInformerFactory")
 async def test_another_namespace_is_not_seen(server: Server) -> None:
     ours, theirs = server.namespace(), server.namespace()
     for namespace in (ours, theirs):
@@ -48,6 +53,10 @@ async def test_all_namespaces_are_followed_by_one_selector(server: Server) -> No
         assert sorted(truth) == sorted(f"{namespace}/ours" for namespace in namespaces)
 
 
+@pytest.mark.covers(
+    "client-go dynamic/dynamicinformer: TestFilteredDynamicSharedInformerFactory",
+    "controller-runtime pkg/cache: Cache test / as a Reader / and cache with selectors",
+)
 async def test_labels_that_change_move_objects_in_and_out(server: Server) -> None:
     """Entering is an addition, leaving a deletion that says the object may still exist."""
     namespace = server.namespace()
@@ -72,6 +81,9 @@ async def test_labels_that_change_move_objects_in_and_out(server: Server) -> Non
         await one.settle(server)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: Cache test / as a Reader / and cache with selectors"
+)
 async def test_names_select_by_field(server: Server) -> None:
     namespace = server.namespace()
     for name in ("wanted", "other"):
@@ -104,6 +116,11 @@ async def test_nodes_select_pods_by_field(server: Server) -> None:
         assert one.names() == ["here", "here-too"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should return an error if getting object in unwatched",
+    "controller-runtime pkg/cache: test multinamespaced cache for cluster scoped resources",
+    "kube-runtime src: should_allow_getting_namespaced_object_by_namespaced_ref",
+)
 async def test_cluster_scoped_objects_have_names_for_keys(server: Server) -> None:
     suite = unique("label")
     names = [unique("node") for _ in range(3)]
@@ -168,6 +185,9 @@ async def test_a_namespace_created_later_is_empty_until_then(server: Server) -> 
         assert one.names() == ["one"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: test multinamespaced cache for cluster scoped resources"
+)
 async def test_forty_informers_share_one_connection_to_a_cluster(server: Server) -> None:
     """Each namespace has an informer of its own, as in an operator of many tenants."""
     namespaces = [server.namespace() for _ in range(40)]

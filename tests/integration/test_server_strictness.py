@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
     from tests.testing.wire import Answer
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should reject changes to deletionTimestamp on Update",
+    "controller-runtime pkg/client/fake: should error when creating an eviction with the wrong",
+)
+
 STRICT = "strict.example.com/v1"
 _INTEGER: JSONObject = {"type": "integer"}
 _STRING: JSONObject = {"type": "string"}

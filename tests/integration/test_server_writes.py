@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
     from tests.testing.wire import Answer, Stream
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for",
+    "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource",
+)
+
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

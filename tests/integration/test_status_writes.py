@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client: should update status of an existing object"
+)
+
 _SPEC: JSONObject = {"type": "object", "properties": {"size": {"type": "integer"}}}
 _STATUS: JSONObject = {
     "type": "object",
@@ -183,6 +187,7 @@ async def test_a_removal_alone_is_not_an_error(server: Server) -> None:
         assert left.to_dict()["status"] == {"ready": True}
 
 
+@pytest.mark.covers("controller-runtime pkg/controller/controllerutil: patches only changed status")
 @pytest.mark.parametrize("has_status", [True, False])
 async def test_create_or_update_stores_a_status_that_mutate_sets(
     server: Server, *, has_status: bool

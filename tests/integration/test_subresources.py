@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client: should be able to read the Scale subresource",
+    "controller-runtime pkg/client/fake: should delete a pod through the eviction subresource",
+)
+
 _CSR: Final = (
     "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWk1JR0FBZ0VBTUI0eEVEQU9CZ05WQkFvTUIy"
     "VjRZVzF3YkdVeENqQUlCZ05WQkFNTUFXRXdXVEFUQmdjcQpoa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVN5eUJp"
@@ -63,6 +68,9 @@ async def cluster(server: Server) -> AsyncIterator[Cluster]:
         yield connected
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should be able to change typed objects that have a"
+)
 async def test_a_scale_is_read_replaced_patched_and_applied(
     server: Server, cluster: Cluster
 ) -> None:
@@ -155,6 +163,7 @@ async def test_a_status_is_replaced_and_applied(server: Server, cluster: Cluster
     assert heard.objects[-1].at("status.readyReplicas", int) == 1
 
 
+@pytest.mark.covers("controller-runtime pkg/client: repr.name / write then read")
 async def test_an_eviction_deletes_a_pod(server: Server, cluster: Cluster) -> None:
     pod = await cluster.create(PODS.make("a", server.namespace()))
     heard = RecordedWrites()
@@ -350,6 +359,9 @@ async def test_a_body_without_its_object_is_refused_with_the_call_for_it(
         await cluster.create({**body, "metadata": {"name": "a", "namespace": "default"}})
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should be able to change typed objects that have a"
+)
 @pytest.mark.parametrize(
     ("subresource", "body", "status", "message"),
     [

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/fake: mutating operations return the updated object"
+)
+
 HOLD = "suite.example.com/hold"
 _TWO_CONTAINERS = {
     "containers": [
@@ -73,6 +77,10 @@ def deleted(obj: KubeObject) -> tuple[str, str, str]:
     return ("deleted", str(obj.key), obj.metadata.uid)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should create a new object from a go struct",
+    "controller-runtime pkg/client: should fetch an existing object for a go struct",
+)
 async def test_an_object_is_created_read_replaced_and_deleted(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -104,6 +112,7 @@ async def test_an_object_is_created_read_replaced_and_deleted(server: Server) ->
         ]
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should create a new object from a go struct")
 async def test_a_name_is_generated_and_a_name_that_exists_is_a_conflict(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -117,6 +126,9 @@ async def test_a_name_is_generated_and_a_name_that_exists_is_a_conflict(server: 
         assert raised.value.reason == "AlreadyExists"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should update an existing object from a go struct"
+)
 async def test_a_replace_of_an_old_version_is_a_conflict(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -150,6 +162,7 @@ async def test_an_edit_through_a_model_keeps_unknown_fields(server: Server) -> N
         assert cluster.write_statistics().skipped == 1
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should update status of an existing object")
 async def test_a_status_is_written_by_itself_and_only_its_differences(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -169,6 +182,9 @@ async def test_a_status_is_written_by_itself_and_only_its_differences(server: Se
         assert heard.events == [wrote(pod), wrote(written)]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should delete an existing object from a go struct"
+)
 async def test_an_object_with_finalizers_goes_with_the_last_of_them(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -272,6 +288,11 @@ async def test_an_edit_of_an_object_does_not_hit_its_successor(server: Server) -
         assert patched.metadata.uid == second.metadata.uid
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should not create a new object, global option",
+    "controller-runtime pkg/client: should successfully Get an object",
+    "controller-runtime pkg/client/fake: with the DryRun option / should not create a new",
+)
 async def test_a_dry_run_is_checked_and_changes_nothing(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -288,6 +309,7 @@ async def test_a_dry_run_is_checked_and_changes_nothing(server: Server) -> None:
         assert heard.events == []
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should create and update a configMap using SSA")
 async def test_an_apply_creates_changes_and_leaves_the_rest_to_others(server: Server) -> None:
     namespace = server.namespace()
     desired = labelless("a", namespace, mine="1")
@@ -308,6 +330,7 @@ async def test_an_apply_creates_changes_and_leaves_the_rest_to_others(server: Se
         assert without.at("data", dict) == {"theirs": "1"}
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should create and update a configMap using SSA")
 async def test_an_apply_of_what_others_own_is_a_typed_conflict(server: Server) -> None:
     namespace = server.namespace()
     desired = labelless("a", namespace, mine="1")
@@ -379,6 +402,10 @@ async def test_after_a_restart_everything_is_applied_once(server: Server) -> Non
         assert (statistics.sent, statistics.unchanged, statistics.skipped) == (1, 1, 1)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: creates a new object if one doesn't",
+    "kube-client src: entry_create_missing_object",
+)
 async def test_an_object_is_created_updated_and_then_left_alone(server: Server) -> None:
     namespace = server.namespace()
     desired = CONFIG_MAPS.make("a", namespace)
@@ -400,6 +427,9 @@ async def test_an_object_is_created_updated_and_then_left_alone(server: Server) 
         assert updated.object.at("data", dict) == {"key": "new", "b": "1"}
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should allow concurrent patches to a configMap"
+)
 async def test_no_concurrent_increment_is_lost(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:

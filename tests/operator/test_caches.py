@@ -28,6 +28,12 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/cache: should not be able to list objects that haven't been",
+    "controller-runtime pkg/cache: should be able to list objects that haven't been watched",
+    "controller-runtime pkg/cache: should be able to index an object field then retrieve",
+)
+
 
 class PodSpec(View):
     node_name: str = ""

@@ -17,6 +17,10 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/internal/recorder: should return a deprecated recorder instance."
+)
+
 _EVENTS = ("events.k8s.io/v1", "events")
 
 

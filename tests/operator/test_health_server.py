@@ -68,6 +68,7 @@ def get(path: str, method: str = "GET") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
 
+@pytest.mark.covers("controller-runtime pkg/healthz: should return healthy if all checks succeed")
 async def test_a_path_without_problems_is_ok() -> None:
     async with HealthServer({"/readyz": _Checked()}) as server:
         assert await ask(server.port, get("/readyz")) == (200, "ok\n")
@@ -76,6 +77,7 @@ async def test_a_path_without_problems_is_ok() -> None:
         assert server.url == f"http://127.0.0.1:{server.port}"
 
 
+@pytest.mark.covers("controller-runtime pkg/healthz: should return healthy if all checks succeed")
 async def test_each_problem_has_a_line() -> None:
     check = _Checked()
     check.problems = ["pods: not synced", "nodes: not synced"]
@@ -88,6 +90,9 @@ async def test_each_problem_has_a_line() -> None:
         assert (await ask(server.port, get("/readyz")))[0] == 200
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/healthz: should return ok if the requested check is healthy"
+)
 async def test_a_check_that_raises_is_a_problem_without_the_error_text() -> None:
     check = _Checked()
     check.error = ValueError("a secret")

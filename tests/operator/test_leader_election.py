@@ -21,6 +21,8 @@ from pyinformer.testing import World
 from tests.leaderelection.electing import Line, now, pause
 from tests.waiting import until
 
+pytestmark = pytest.mark.covers("controller-runtime pkg/cache: should not require LeaderElection")
+
 
 @pytest.fixture
 def world() -> Iterator[World]:
@@ -73,6 +75,9 @@ class _Replica:
 _OPTIONS = pyinformer.ControllerOptions(drain_timeout_seconds=5.0, grace_seconds=1.0)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should return an error if there is an error (3)"
+)
 def test_one_replica_reconciles_and_the_other_waits_with_full_caches(world: World) -> None:
     async def scenario() -> None:
         one, two = _Replica(world, "one"), _Replica(world, "two")

@@ -28,6 +28,12 @@ from tests.reflector.samples import (
     status_bytes,
 )
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/cache: TestIsUnsupportedTableObject",
+    "client-go tools/watch: TestRetryWatcher",
+    "client-go rest/watch: TestDecoder",
+)
+
 
 class Bench:
     """A follower behind a list at 100 that has `a` in it."""
@@ -431,6 +437,7 @@ def test_an_event_that_the_sink_does_not_take_moves_nothing() -> None:
     assert bench.guard.position == "100"
 
 
+@pytest.mark.covers("apimachinery pkg/watch: TestStreamWatcher")
 def test_a_stream_cut_at_any_byte_leaves_whole_events() -> None:
     stream = b"\n".join(
         [

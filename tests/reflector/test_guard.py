@@ -12,6 +12,8 @@ from pyinformer.reflector import Guard
 from pyinformer.reflector.guard import Decision, Suspicion
 from tests.reflector.samples import meta
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreRV")
+
 KEY = "default/a"
 
 

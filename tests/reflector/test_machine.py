@@ -52,6 +52,8 @@ from tests.reflector.machine_bench import (
     status,
 )
 
+pytestmark = pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
+
 
 def test_a_watch_list_comes_first_and_is_followed() -> None:
     bench = Bench()
@@ -143,6 +145,7 @@ def test_a_server_that_would_fail_a_list_too_is_asked_for_a_watch_list_again(
     assert bench.machine.last_error is error
 
 
+@pytest.mark.covers("client-go tools/pager: TestListPager_List")
 def test_an_expired_continue_token_makes_one_whole_list_at_once() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()
@@ -318,6 +321,7 @@ def test_an_event_or_a_longer_watch_breaks_the_row_of_empty_ones() -> None:
     assert bench.machine.loads == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorFullListIfTooLarge")
 def test_a_server_that_lags_three_times_is_listed() -> None:
     bench = Bench().watching()
     failed = WatchFailed(TOO_LARGE, established=False)
@@ -396,6 +400,7 @@ def test_different_unreadable_frames_never_cost_a_list() -> None:
         assert bench.after_delay(unreadable) == Watch()
 
 
+@pytest.mark.covers("kube-runtime src: stream_should_back_off")
 def test_delays_grow_through_an_outage() -> None:
     bench = Bench().watching()
     delays = []

@@ -167,6 +167,7 @@ def _three_changes(server: APIServer) -> tuple[list[dict[str, str]], list[int], 
     return states, [len(line) for line in lines], versions
 
 
+@pytest.mark.covers("client-go tools/cache: TestResetWatch")
 @pytest.mark.parametrize(
     "fault",
     [
@@ -194,6 +195,10 @@ async def test_an_expired_watch_is_loaded_again_in_each_of_its_forms(
     assert verbs(server) == ["list", "watch", "list", "watch"]
 
 
+@pytest.mark.covers(
+    "client-go tools/watch: TestInformerWatcherDeletedFinalStateUnknown",
+    "controller-runtime pkg/internal/source: should create a DeleteEvent from a tombstone",
+)
 async def test_deletions_before_a_relist_are_reported_as_tombstones(server: APIServer) -> None:
     put(server, "b")
     async with reflecting(server) as running:
@@ -241,6 +246,7 @@ async def test_a_429_waits_for_retry_after(server: APIServer, verb: str) -> None
     assert again.query.get("resourceVersion") == refused.query.get("resourceVersion")
 
 
+@pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
 async def test_watch_forbidden_keeps_the_list_and_recovers_when_allowed() -> None:
     lists_only = Token(value="t", verbs=("list",))
     with APIServer(tokens=[lists_only]) as server:
@@ -378,6 +384,7 @@ async def test_a_refused_watch_list_is_requested_once_per_cluster() -> None:
         assert verbs(server) == ["watch-list", "list", "watch"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestInitialEventsEndBookmarkTicker")
 async def test_a_watch_list_without_an_end_becomes_a_list(server: APIServer) -> None:
     server.faults.add(Fault(verb="watch", stall_after_bytes=10))
     quick = options(use_watch_list=True, initial_events_idle_seconds=0.1)
@@ -707,6 +714,7 @@ def test_invalid_options_are_refused(changes: dict[str, Any]) -> None:
         options(**changes)
 
 
+@pytest.mark.covers("client-go tools/cache: TestReflectorHandleWatchStoppedBefore")
 @pytest.mark.parametrize("hang", ["list", "watch"])
 async def test_a_cancelled_run_leaves_no_connection(server: APIServer, hang: str) -> None:
     """Wherever it waits; the check for open sockets after each test does the rest."""
@@ -718,6 +726,11 @@ async def test_a_cancelled_run_leaves_no_connection(server: APIServer, hang: str
     await until(lambda: server.open_watches == 0 and server.faults.held == 0)
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestReflectorHandleWatchStoppedAfter",
+    "client-go tools/cache: TestReflectorStopWatch",
+    "client-go tools/watch: TestRetryWatcherToFinishWithUnreadEvents",
+)
 async def test_a_cancelled_run_leaves_no_watch(server: APIServer) -> None:
     async with reflecting(server) as running:
         await running.until_watching()

@@ -27,6 +27,8 @@ from tests.reflector.samples import (
     status_bytes,
 )
 
+pytestmark = pytest.mark.covers("apimachinery pkg/api/meta: TestEachList")
+
 END = bookmark("200", ends_initial_events=True)
 
 
@@ -252,6 +254,7 @@ def test_an_endless_list_of_objects_without_a_name_ends_with_an_error() -> None:
         splitter.feed(b",{}" * 1_001)  # the last one has no end yet
 
 
+@pytest.mark.covers("kube-runtime src: test_mode_watch_waits_before_returning_next_event")
 def test_a_watch_list_is_complete_at_its_end_bookmark_and_not_before() -> None:
     bench = Bench()
     bench.lines(line("ADDED", "b", "150", "uid-b"), line("ADDED", "a", "95"))

@@ -18,6 +18,11 @@ from tests.sources.feeding import FedInformer, Noted, made, owner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in",
+    "controller-runtime pkg/handler: should do nothing.",
+)
+
 _DEPLOYMENT = OwnerKind("apps", "Deployment", namespaced=True)
 _TENANT = OwnerKind("acme.io", "Tenant", namespaced=False)
 
@@ -28,6 +33,7 @@ def _indexed(obj: KubeObject, kind: OwnerKind, *, controller_only: bool = True) 
     return (found,) if isinstance(found, str) else found or ()
 
 
+@pytest.mark.covers("kube-runtime src: trigger_self_maps_owned_and_shared_objects")
 @pytest.mark.parametrize(
     ("owners", "kind", "expected"),
     [

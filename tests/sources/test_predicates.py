@@ -25,9 +25,16 @@ from pyinformer.sources._predicates import (
 )
 from tests.sources.feeding import made
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/predicate: should return false (2)",
+    "controller-runtime pkg/predicate: Where the annotations are empty / should return false",
+    "controller-runtime pkg/internal/source: EventHandler / should create a CreateEvent",
+)
+
 _Object = KubeObject[View | None]
 
 
+@pytest.mark.covers("kube-runtime src: predicate_filtering_hides_equal_predicate_values")
 @pytest.mark.parametrize(
     ("predicate", "passing", "dropped"),
     [
@@ -95,6 +102,9 @@ def _labelled(*labels: str) -> _Object:
     return made("a", labels=dict.fromkeys(labels, "yes"))
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/predicate: Where the namespace is matching / should return true"
+)
 def test_a_state_filter_passes_who_is_in_it_who_enters_and_who_leaves() -> None:
     inside, outside = _labelled("ready"), _labelled()
     ready = _has("ready")
@@ -149,6 +159,9 @@ def _holds(tree: object, state: frozenset[str]) -> bool:
 _states = st.frozensets(st.sampled_from("abc"))
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/predicate: should return false when one of its predicates returns"
+)
 @given(_filters, _states, _states)
 def test_combined_state_filters_pass_exactly_who_is_or_was_in_the_combined_state(
     tree: object, before: frozenset[str], after: frozenset[str]

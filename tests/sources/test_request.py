@@ -15,6 +15,7 @@ from tests.hostile import HOSTILE, assert_shown_safely
 _REASON = Reason("pods", "updated", "default/a", "7")
 
 
+@pytest.mark.covers("kube-runtime src: display_should_follow_expected_format")
 def test_a_request_is_its_cluster_and_key_whatever_the_reasons() -> None:
     plain, reasoned = Request("default/a"), Request("default/a", reasons=(_REASON,))
     assert plain == reasoned

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
     from pyinformer.sources import Source
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/internal/source: EventHandler / should create a CreateEvent"
+)
+
 
 def _team(obj: KubeObject[View | None]) -> str | None:
     return obj.metadata.labels.get("team")
@@ -48,6 +52,10 @@ async def _running(source: Source) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should call Start on sources with the",
+    "controller-runtime pkg/handler: Namespace of the object in the CreateEvent.",
+)
 def test_events_become_requests_in_their_own_step() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load()
@@ -68,6 +76,9 @@ def test_events_become_requests_in_their_own_step() -> None:
     )
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/handler: should lower the priority of a create request for an"
+)
 @pytest.mark.parametrize("is_loaded_first", [False, True])
 async def test_the_initial_list_is_enqueued_low_and_only_then_is_the_source_synced(
     is_loaded_first: bool,
@@ -164,6 +175,9 @@ def test_no_key_is_lost_whenever_the_initial_list_is_processed(
     assert informer.crashes == []
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/handler: should enqueue a Request with the function applied to the"
+)
 def test_a_mapping_sees_the_old_and_the_new_state_and_both_are_requested() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load(made("x"))
@@ -198,6 +212,9 @@ def test_an_intermediate_state_is_requested() -> None:
     assert source.status().filtered == 2
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/handler: should lower the priority of a create request for an"
+)
 def test_an_update_of_the_same_version_is_dropped_unless_it_is_asked_for() -> None:
     informer, dropping, taking = FedInformer(), Noted(), Noted()
     informer.load(made("a"), made("versionless", version=0))
@@ -415,6 +432,9 @@ async def _waits(obj: object) -> str:
     return "a"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/source: should return an error from Start cache was not provided"
+)
 def test_an_invalid_mapping_or_predicate_is_refused_when_it_is_given() -> None:
     informer = FedInformer()
     asynchronous = _waits

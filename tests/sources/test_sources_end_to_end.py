@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from pyinformer.sources import Source
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/source: for a Pod resource / should provide a Pod CreateEvent"
+)
+
 
 class NodeView(View):
     """Where a pod runs, as a text."""
@@ -85,6 +89,9 @@ async def _running(*sources: Source) -> AsyncIterator[Noted]:
         await asyncio.wait(tasks)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/source: for a Deployment resource / should provide Deployment"
+)
 async def test_each_source_requests_objects_of_a_server(apiserver: APIServer) -> None:
     apiserver.create(_config_map("a"))
     apiserver.create(_owned("of-a", "a"))

@@ -15,6 +15,12 @@ from pyinformer.store import NAMESPACE_INDEX, Indexer, IndexStatistics
 from pyinformer.store._index import Index
 from tests.store.objects import PodView, by_key, names, pod, replace
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/cache: TestCache",
+    "client-go tools/cache: TestTypedIndexer",
+    "controller-runtime pkg/cache: should be able to index an object field then retrieve",
+)
+
 NODE = "spec.nodeName"
 
 
@@ -31,6 +37,7 @@ def statistics(store: Indexer[Any], name: str) -> IndexStatistics:
     return next(each for each in store.indexes() if each.name == name)
 
 
+@pytest.mark.covers("client-go tools/cache: TestGetIndexFuncValues")
 def test_an_object_is_found_by_key_and_by_value(store: Indexer[Any]) -> None:
     obj = pod("a", "n1")
     store.apply_nowait(Added(obj))
@@ -62,6 +69,7 @@ def test_an_update_moves_an_object_from_value_to_value(store: Indexer[Any]) -> N
     assert store.index_values("node") == ["n2"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreIndexingFunctionsWithMultipleValues")
 @pytest.mark.parametrize(("before", "after"), [(None, "n1"), ("n1", None), ("n1", "n1")])
 def test_an_update_may_gain_lose_or_keep_a_value(
     store: Indexer[Any], before: str | None, after: str | None
@@ -73,6 +81,7 @@ def test_an_update_may_gain_lose_or_keep_a_value(
     assert store.index_values("node") == ([after] if after else [])
 
 
+@pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex")
 def test_a_deletion_leaves_nothing_in_any_index(store: Indexer[Any]) -> None:
     store.apply_nowait(Added(pod("a", "n1")))
     store.apply_nowait(Deleted(pod("a", "n1", version=2)))
@@ -82,6 +91,7 @@ def test_a_deletion_leaves_nothing_in_any_index(store: Indexer[Any]) -> None:
         assert store.index_values(index) == []
 
 
+@pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex")
 def test_a_deletion_removes_the_index_values_of_the_cached_object(
     store: Indexer[Any],
 ) -> None:
@@ -106,6 +116,7 @@ def test_a_recreated_object_is_found_by_its_new_value_only(store: Indexer[Any]) 
     assert store.index_values("node") == ["n2"]
 
 
+@pytest.mark.covers("kube-runtime src: reflector_applied_should_add_object")
 def test_a_list_replaces_everything(store: Indexer[Any]) -> None:
     replace(store, pod("a", "n1"), pod("b", "n1"), version="5")
     replace(store, pod("b", "n2", version=2), pod("c", "n1"), version="9")
@@ -140,6 +151,7 @@ def test_an_abandoned_list_changes_nothing(store: Indexer[Any]) -> None:
     assert store.index_values("node") == ["n1"]
 
 
+@pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreRV")
 def test_a_bookmark_moves_only_the_version(store: Indexer[Any]) -> None:
     replace(store, pod("a", "n1"))
     store.bookmark_nowait("44")
@@ -165,6 +177,7 @@ def test_an_index_added_late_knows_what_is_cached(store: Indexer[Any]) -> None:
     assert names(store.by_index("app", "x")) == ["a", "b"]
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: TestIndexFieldDoesNotBlock")
 def test_an_index_added_while_a_list_is_prepared_is_complete(store: Indexer[Any]) -> None:
     steps = store.replace_nowait(
         by_key(pod(f"p{n}", "n1", labels={"app": "x"}) for n in range(600)), "2"
@@ -237,6 +250,7 @@ class Text(str):
     __slots__ = ()
 
 
+@pytest.mark.covers("client-go tools/cache: TestGetIndexFuncValues")
 @pytest.mark.parametrize(
     ("value", "found_by"),
     [

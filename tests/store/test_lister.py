@@ -21,6 +21,12 @@ from pyinformer.errors import (
 from pyinformer.store import Indexer, Lister
 from tests.store.objects import names, pod, replace
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/cache: TestCache",
+    "client-go metadata/metadatalister: TestNamespaceGetMethod",
+    "kube-runtime src: should_allow_getting_namespaced_object_by_namespaced_ref",
+)
+
 WEB, DB = {"app": "web"}, {"app": "db", "tier": "back"}
 
 
@@ -66,6 +72,7 @@ def lister(store: Indexer[Any]) -> Lister[Any]:
     return Lister(store, resource="pods")
 
 
+@pytest.mark.covers("client-go dynamic/dynamiclister: TestNamespaceGetMethod")
 def test_an_object_is_read_by_key(lister: Lister[Any]) -> None:
     found = lister.get("default/a")
     assert found is not None
@@ -74,6 +81,9 @@ def test_an_object_is_read_by_key(lister: Lister[Any]) -> None:
     assert lister["d"].metadata.name == "d"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should return an error if the object is not found"
+)
 def test_a_missing_object_is_none_or_an_error_that_names_it(lister: Lister[Any]) -> None:
     assert lister.get("default/x") is None
     assert "default/x" not in lister
@@ -83,6 +93,10 @@ def test_a_missing_object_is_none_or_an_error_that_names_it(lister: Lister[Any])
         lister.namespace("other")["a"]
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestListAll",
+    "controller-runtime pkg/cache: should support filtering by labels in a single namespace",
+)
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
@@ -108,6 +122,10 @@ def test_a_malformed_selector_is_an_error_at_the_call(lister: Lister[Any]) -> No
             read(label_selector="app in")
 
 
+@pytest.mark.covers(
+    "client-go dynamic/dynamiclister: TestNamespaceGetMethod",
+    "controller-runtime pkg/cache: should support filtering by labels in a single namespace",
+)
 def test_a_namespace_lister_sees_its_namespace_only(lister: Lister[Any]) -> None:
     default, other = lister.namespace("default"), lister.namespace("other")
     assert names(default.list()) == ["a", "b"]
@@ -120,6 +138,7 @@ def test_a_namespace_lister_sees_its_namespace_only(lister: Lister[Any]) -> None
     assert default["b"].key == "default/b"
 
 
+@pytest.mark.covers("client-go tools/cache: TestGetIndexFuncValues")
 def test_indexes_are_read_through_the_lister(lister: Lister[Any]) -> None:
     assert names(lister.by_index("node", "n1")) == ["a", "c"]
     assert sorted(lister.index_values("node")) == ["n1", "n2"]
@@ -128,6 +147,7 @@ def test_indexes_are_read_through_the_lister(lister: Lister[Any]) -> None:
         lister.by_index("nope", "x")
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: TestReaderWaitsForCacheSync")
 def test_reading_an_unsynced_cache_raises(store: Indexer[Any]) -> None:
     lister = Lister(store, resource="pods", readiness=OneNamespace(synced=False))
     here = lister.namespace("default")

@@ -12,6 +12,10 @@ from pyinformer.errors import IndexNotFoundError
 from pyinformer.store import Indexer, Lister, Overlay
 from tests.store.written import node_of, record, version_of
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV"
+)
+
 A, B = "default/a", "default/b"
 
 
@@ -64,6 +68,7 @@ def cache() -> Cache:
     return made
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationCacheOnDeleteClearsStaleMutation")
 def test_a_written_object_is_read_at_once_in_every_way(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 101, "n2"))
     cache.overlay.put(record("other/c", "3", 102, "n3"))
@@ -102,6 +107,7 @@ def test_a_response_no_newer_than_the_position_is_ignored(cache: Cache, version:
     assert cache.overlay.statistics().ignored == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationCacheUpdateConcurrentDelete")
 def test_a_response_that_comes_after_the_deletion_resurrects_nothing(cache: Cache) -> None:
     cache.hear(Deleted(record(A, "1", 105)))
     cache.overlay.put(record(A, "1", 103))
@@ -114,6 +120,7 @@ def test_an_older_response_that_comes_late_replaces_nothing(cache: Cache) -> Non
     assert version_of(cache.lister.get(A)) == 103
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationCacheOnAddOrUpdate")
 def test_an_own_write_ends_with_its_own_event_and_not_with_an_older_one(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 105))
     cache.hear(Updated(record(A, "1", 90), record(A, "1", 103)))
@@ -160,6 +167,7 @@ def test_a_deleted_object_is_gone_at_once_until_its_event(cache: Cache) -> None:
     assert not cache.overlay.entries
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationCacheOnDelete")
 def test_another_uid_under_a_deleted_name_is_seen_at_once(cache: Cache) -> None:
     cache.overlay.put_tombstone(A, "1")
     cache.hear(Deleted(record(A, "1", 103)))
@@ -186,6 +194,7 @@ def test_an_answer_that_comes_after_the_end_of_its_object_shows_nothing(cache: C
     assert A not in cache.lister
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationCacheUpdateConcurrentRecreate")
 def test_a_recreated_object_is_seen_and_its_predecessor_never_again(cache: Cache) -> None:
     cache.overlay.put_tombstone(A, "1")
     cache.overlay.put(record(A, "2", 105))
@@ -261,6 +270,7 @@ def test_an_object_that_left_the_selector_and_came_back_can_be_deleted() -> None
     assert not cache.overlay.entries
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationCacheOnDelete")
 def test_an_event_of_a_predecessor_does_not_end_the_deletion_of_its_successor(cache: Cache) -> None:
     cache.overlay.put_tombstone(B, "2")  # its version is unknown
     cache.hear(Added(record(B, "0", 101)))

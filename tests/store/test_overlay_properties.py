@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -22,6 +23,10 @@ from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, 
 from pyinformer.store import Indexer, Lister, Overlay
 from tests.soak import examples
 from tests.store.written import node_of, record, version_of
+
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
+)
 
 KEYS = ["x/a", "x/b", "y/a"]
 NODES = ["n1", "n2"]

@@ -18,6 +18,8 @@ from pyinformer.store import Indexer, JointIndexer, Lister, Overlay
 from pyinformer.store._overlay import OverlayEntries
 from tests.store.written import node_of, record, version_of
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestTransformingInformerRace")
+
 _ROUNDS = 60
 _OBJECTS = 200
 _READERS = 2

@@ -27,6 +27,8 @@ from pyinformer.store import Indexer
 from tests.soak import in_soak
 from tests.store.objects import PodView, Spec, pod
 
+pytestmark = pytest.mark.covers("client-go tools/cache: TestTransformingInformerRace")
+
 _WRITES = 8_000
 _READERS = 2
 _TURNS = in_soak(2_000, otherwise=600)

@@ -84,6 +84,9 @@ def test_a_namespaced_list_shows_its_namespace_only(server: APIServer, wire: Wir
     assert [item["metadata"]["namespace"] for item in items] == ["a"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should support filtering by labels and their values"
+)
 @pytest.mark.parametrize(
     ("selector", "names"),
     [

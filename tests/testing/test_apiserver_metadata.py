@@ -17,6 +17,10 @@ from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, pod
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should be able to retrieve objects by"
+)
+
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"

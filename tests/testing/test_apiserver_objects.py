@@ -11,6 +11,11 @@ from pyinformer.errors import APIStatusError, ConflictError, InvalidArgumentErro
 from pyinformer.testing import APIServer
 from tests.testing.wire import ALL_PODS, PODS, Wire, pod
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for",
+    "controller-runtime pkg/client/fake: should allow concurrent patches to a configMap",
+)
+
 _MERGE = "application/merge-patch+json"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -79,6 +84,9 @@ def test_a_single_object_is_compact_json_with_a_newline_and_a_length(wire: Wire)
     assert answer.headers["content-length"] == str(len(answer.body))
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should set the ResourceVersion to 999 when adding an"
+)
 def test_resource_versions_are_one_increasing_sequence_over_all_resources(
     server: APIServer,
 ) -> None:
@@ -101,6 +109,9 @@ def test_generated_names_and_uids_are_deterministic_by_seed() -> None:
     assert first["uid"] != other["uid"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should error on create with set resourceVersion"
+)
 def test_creating_twice_is_409_already_exists(wire: Wire) -> None:
     wire.request("POST", PODS, pod())
     refused = wire.request("POST", PODS, pod())
@@ -234,6 +245,9 @@ def test_the_name_in_the_body_has_to_match_the_url(server: APIServer, wire: Wire
     assert wire.request("PUT", f"{PODS}/a", {**pod(), "metadata": {}}).status == 400
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should not change the status of typed objects that"
+)
 def test_status_is_written_through_its_subresource_only(wire: Wire) -> None:
     running = {"status": {"phase": "Running"}}
     pending = {"phase": "Pending", "qosClass": "BestEffort"}
@@ -309,6 +323,7 @@ def test_an_object_that_is_being_deleted_takes_no_new_finalizer(
     assert wire.request("PATCH", f"{PODS}/a", fewer, content_type=_MERGE).status == 200
 
 
+@pytest.mark.covers("controller-runtime pkg/client/fake: should handle finalizers in Apply")
 def test_finalizers_hold_an_object_until_the_last_is_removed(server: APIServer, wire: Wire) -> None:
     server.create(pod(finalizers=["example.com/hold"]))
     held = wire.request("DELETE", f"{PODS}/a").json
@@ -358,6 +373,7 @@ def test_control_methods_delete_a_scheduled_pod_at_once(server: APIServer) -> No
         server.get("v1", "pods", "a")
 
 
+@pytest.mark.covers("controller-runtime pkg/client/fake: should handle finalizers in Apply")
 def test_delete_collection_deletes_what_is_selected(server: APIServer, wire: Wire) -> None:
     for name in "abc":
         server.create(pod(name, labels={"x": name}))

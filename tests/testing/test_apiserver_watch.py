@@ -53,6 +53,7 @@ def test_a_watch_follows_from_its_resource_version(server: APIServer, wire: Wire
         assert stream.named(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
 
 
+@pytest.mark.covers("client-go rest/watch: TestEncodeDecodeRoundTrip")
 def test_a_watch_line_is_an_event_with_kind_and_api_version(server: APIServer, wire: Wire) -> None:
     with wire.watch(ALL_PODS, **_now(server)) as stream:
         server.create(pod("a"))

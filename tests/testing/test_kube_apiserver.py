@@ -33,7 +33,11 @@ from pyinformer.testing._polling import poll
 from pyinformer.testing.kube_apiserver._kube_apiserver import KubeAPIServer, StaticToken
 from tests.programs import running
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]  # the first one may build for minutes
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(900),  # the first one may build for minutes
+    pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig"),
+]
 
 _SERVE = """
 import sys

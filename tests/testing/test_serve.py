@@ -12,6 +12,8 @@ import pytest
 from pyinformer.cli._serve import ServedServer, serve
 from tests.testing.wire import Wire
 
+pytestmark = pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
+
 
 class _Terminal(io.StringIO):
     """A terminal that sends a signal when the output says how to stop, and keeps the kubeconfig."""

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.informer import SharedInformerFactory
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/reconcile: should Get the object and call the ObjectReconciler"
+)
+
 
 def _database(name: str = "a", *, replicas: int = 1, **metadata: Any) -> JSONObject:
     return {
@@ -97,6 +101,9 @@ def operator(world: World) -> _Operator:
     return _Operator(world.cluster, world.factory)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should Unmarshal the schemaless object with int64 to"
+)
 @pytest.mark.parametrize("number", [0, 2**53 + 1, -(2**63), 2**63 - 1, 1.5, -1e-7, 1e300])
 def test_a_number_of_a_field_without_a_type_keeps_its_kind_and_value(
     world: World, number: float
@@ -112,6 +119,9 @@ def test_a_number_of_a_field_without_a_type_keeps_its_kind_and_value(
     assert (type(kept), kept) == (type(number), number)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: Reconciler / should call the Reconciler"
+)
 def test_a_reconcile_runs_and_returns_its_outcome(world: World, operator: _Operator) -> None:
     outcome = world.reconcile(operator.controller, "default/a")
 
@@ -151,6 +161,9 @@ def test_the_second_reconcile_sees_what_the_first_has_written(
     assert operator.maps.lister.keys() == ["default/a"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: errors when trying to server-side apply an object"
+)
 def test_an_apply_without_a_field_manager_names_the_argument_of_the_world(world: World) -> None:
     async def apply() -> None:
         with pytest.raises(InvalidArgumentError, match=r" or World\(field_manager=\.\.\.\);"):
@@ -159,6 +172,7 @@ def test_an_apply_without_a_field_manager_names_the_argument_of_the_world(world:
     world.run(apply)
 
 
+@pytest.mark.covers("controller-runtime pkg/client/fake: should be able to Get")
 def test_the_verbs_are_those_of_the_cluster(world: World) -> None:
     async def write() -> None:
         cluster = world.cluster
@@ -342,6 +356,7 @@ def test_stale_caches_get_nothing_until_the_end_of_the_block(
     assert world.get("v1", "configmaps", "a")["data"] == {"n": "7"}
 
 
+@pytest.mark.covers("controller-runtime pkg/client: TestConsistentFakeClient")
 def test_own_writes_are_read_even_from_stale_caches(world: World, operator: _Operator) -> None:
     with world.stale_caches():
         world.reconcile(operator.controller, "default/a")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import pyinformer
 from pyinformer import Controller, KubeObject, Request
 from pyinformer.testing import World
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
+
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should be able to retrieve objects by"
+)
 
 SHOP = {
     "apiVersion": "v1",

@@ -48,6 +48,7 @@ async def trickle(writer: asyncio.StreamWriter) -> None:
         await tick.wait()
 
 
+@pytest.mark.covers("client-go rest: TestCheckRetryClosesBody")
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("watch", [True, False])
 @pytest.mark.parametrize("answer", [stalls, trickles])

@@ -98,6 +98,7 @@ async def read_and_watch(connection: Connection) -> None:
         await body.read()
 
 
+@pytest.mark.covers("client-go rest: TestIsConfigTransportTLS")
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_kubeconfig_with_plain_http_sends_no_secret_and_runs_nothing(
@@ -176,6 +177,7 @@ async def test_a_configuration_in_code_sends_no_secret_over_plain_http(
         assert config.credentials.asked == 0
 
 
+@pytest.mark.covers("client-go rest: TestIsConfigTransportTLS")
 @pytest.mark.parametrize("kind", ["token", "password", "file", "own", "client"])
 async def test_a_server_on_this_host_gets_them_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str

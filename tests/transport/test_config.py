@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/clientcmd: TestConfirmUsableBadInfoButOkConfig", "client-go transport: TestNew"
+)
+
 EXEC_CREDENTIAL = json.dumps(
     {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -75,6 +79,11 @@ async def find(tmp_path: Path, *args: str, **more: Any) -> ClusterConfig:
     return await find_config(*args, home=tmp_path, **{"environ": {}, **more})
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestInClusterClientConfigPrecedence",
+    "client-go tools/clientcmd: TestInClusterConfig",
+    "controller-runtime pkg/client/config: GetConfigWithContext / tc.text",
+)
 async def test_explicit_arguments_take_precedence_over_kubeconfig_home_and_pod(
     tmp_path: Path, account: Path
 ) -> None:
@@ -101,11 +110,13 @@ async def test_explicit_arguments_take_precedence_over_kubeconfig_home_and_pod(
     assert found[1].source.startswith("KUBECONFIG=")
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestCreateClean")
 async def test_a_missing_configuration_names_the_searched_places(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationNotFoundError, match=r"KUBECONFIG .*/\.kube/config.*in-clus"):
         await find(tmp_path)
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestErrorReadingFile")
 async def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
     folder, ring = tmp_path / "folder", tmp_path / "ring"
     folder.mkdir()
@@ -115,6 +126,10 @@ async def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
             await find(tmp_path, str(path))
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestNonExistentCommandLineFile",
+    "controller-runtime pkg/client/config: GetConfigWithContext / tc.text",
+)
 @pytest.mark.parametrize("how", ["explicit", "variable", "context"])
 async def test_a_missing_file_is_named_and_nothing_else_is_tried(
     tmp_path: Path, account: Path, how: str
@@ -131,6 +146,7 @@ async def test_a_missing_file_is_named_and_nothing_else_is_tried(
     assert isinstance(caught.value, FileNotFoundError)
 
 
+@pytest.mark.covers("kube-client src: kubeconfig_from_empty_string")
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -182,12 +198,14 @@ async def test_a_malformed_kubeconfig_names_the_file_and_the_problem(
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestCreateClean")
 async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "config", kubeconfig())
     with pytest.raises(ConfigurationError, match=r"no context 'two'; there are: one$"):
         await find(tmp_path, path, context="two")
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestToleratingMissingFiles")
 async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: Path) -> None:
     one = write(tmp_path / "a" / "one", kubeconfig("one", token="1"))
     config = kubeconfig("two", tokenFile="token")
@@ -207,6 +225,10 @@ async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: P
     assert await second.credentials.headers() == {"Authorization": "Bearer from-file"}
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestBasicAuthData",
+    "client-go transport: TestBearerAuthRoundTripper",
+)
 @pytest.mark.parametrize(
     ("user", "header"),
     [
@@ -241,6 +263,7 @@ async def test_a_users_credentials_become_a_header(
     assert await config.credentials.headers() == {"Authorization": header}
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestValidateEmptyContext")
 async def test_a_context_without_a_user_is_anonymous_even_over_tls(tmp_path: Path) -> None:
     content = kubeconfig()
     del content["users"], content["contexts"][0]["context"]["user"]
@@ -270,6 +293,9 @@ async def test_a_refused_token_is_read_again_from_the_kubeconfig(tmp_path: Path)
     assert await config.credentials.headers() == {"Authorization": "Bearer new"}
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestInClusterConfig", "kube-client src: test_kube_name"
+)
 async def test_in_cluster_takes_everything_from_the_service_account(account: Path) -> None:
     config = in_cluster_config(POD, account)
 
@@ -291,6 +317,7 @@ def test_in_cluster_names_what_is_missing(account: Path, missing: str) -> None:
         in_cluster_config(environ, account)
 
 
+@pytest.mark.covers("client-go transport: TestCachingTokenSource")
 def test_a_token_file_is_read_again_after_a_minute_and_after_a_refusal(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
@@ -309,6 +336,10 @@ def test_a_token_file_is_read_again_after_a_minute_and_after_a_refusal(tmp_path:
     assert tokens == ["one", "one", "two", "two", "three", "three"]
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestPrecedenceTokenFile",
+    "client-go transport: TestCachingTokenSource",
+)
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"a\nb", b"\xff", "é".encode()])
 def test_an_unusable_token_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "token"
@@ -338,12 +369,14 @@ async def test_a_rotated_token_file_saves_a_request_from_its_401(tmp_path: Path)
     assert seen == ["Bearer old", "Bearer old", "Bearer new"]
 
 
+@pytest.mark.covers("client-go rest: TestValidatesHostParameter")
 @pytest.mark.parametrize("url", ["", "host:443", "ftp://x", "http://", "http://x:99999", "//x"])
 def test_a_server_that_is_not_a_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="my file: server"):
         ClusterConfig(server=url, source="my file")
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestProxyURL")
 @pytest.mark.parametrize(
     "url", ["proxy:3128", "socks5://u:s3cret@proxy", "http://us er:s3cret@h:99999", "//x"]
 )
@@ -360,12 +393,14 @@ def test_a_server_url_with_a_password_is_refused_without_quoting_it(url: str) ->
     assert "s3" not in str(refused.value)
 
 
+@pytest.mark.covers("client-go tools/clientcmd/api: TestRedactSecrets")
 def test_a_password_of_the_proxy_is_in_no_repr() -> None:
     config = ClusterConfig(server="https://host", proxy_url="http://u:s3cret@proxy:3128")
     assert config.proxy_url == "http://u:s3cret@proxy:3128"
     assert "s3cret" not in repr(config)
 
 
+@pytest.mark.covers("client-go rest: TestAnonymousAuthConfig")
 def test_configurations_are_equal_by_value_and_survive_a_pickle() -> None:
     def config(token: str = "") -> ClusterConfig:
         credentials = StaticCredentials.bearer(token) if token else NoCredentials()

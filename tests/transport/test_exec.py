@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
+pytestmark = pytest.mark.covers(
+    "client-go tools/clientcmd: TestValidateAuthInfoExec",
+    "client-go plugin/pkg/client/auth/exec: TestRefreshCreds",
+)
+
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 SECRET = "abcdefghij.0123456789ABCDEFGHIJ-klmnop"
@@ -69,6 +74,9 @@ def kubeconfig(path: Path, spec: dict[str, Any], **cluster: Any) -> str:
     return str(path)
 
 
+@pytest.mark.covers(
+    "client-go rest: TestConfigToExecCluster", "kube-client src: authinfo_exec_provide_cluster_info"
+)
 @pytest.mark.parametrize("version", [V1, V1BETA1])
 async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) -> None:
     authority = tmp_path / "ca.pem"
@@ -112,6 +120,7 @@ async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) ->
     }
 
 
+@pytest.mark.covers("kube-client src: exec_auth_command")
 @pytest.mark.parametrize(
     ("printed", "words"),
     [
@@ -198,6 +207,10 @@ def test_long_tokens_in_the_output_are_treated_as_secrets() -> None:
     assert shown.startswith("GET https://login.example.com/path")
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestCreateAuthConfigExecInstallHintCleanup",
+    "client-go tools/clientcmd: TestCleanANSIEscapeCodes",
+)
 async def test_a_missing_command_shows_its_install_hint(tmp_path: Path) -> None:
     spec = {
         "apiVersion": V1,
@@ -264,6 +277,7 @@ async def _all_gone(pids: Path) -> None:
     await until(lambda: all(is_gone(int(pid)) for pid in pids.read_text().split()))
 
 
+@pytest.mark.covers("kube-client src: exec_auth_command")
 async def test_the_loop_continues_while_a_plugin_runs(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -360,6 +374,7 @@ class Clock:
         return (await credentials.headers())["Authorization"].removeprefix("Bearer ")
 
 
+@pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestRoundTripper")
 @pytest.mark.parametrize(
     ("life", "until_then"),
     [
@@ -452,6 +467,7 @@ async def test_waiters_for_a_login_share_its_failure() -> None:
     assert runs == 1
 
 
+@pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestExecTLSCache")
 def test_a_login_is_shared_by_one_event_loop_after_another() -> None:
     runs = 0
 
@@ -494,6 +510,10 @@ class Certificates:
         path.write_text(credential(**pair))
 
 
+@pytest.mark.covers(
+    "client-go util/connrotation: TestCloseAll",
+    "client-go plugin/pkg/client/auth/exec: TestTLSCredentials",
+)
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_a_new_certificate_is_used_for_new_connections_only(
     tmp_path: Path, http_client: str, monkeypatch: pytest.MonkeyPatch
@@ -587,6 +607,7 @@ async def test_a_command_is_never_found_relative_to_the_current_folder(
     assert found.headers == {"Authorization": "Bearer t"}
 
 
+@pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestCacheKey")
 async def test_a_refusal_by_one_api_does_not_take_a_login_from_the_others() -> None:
     clock = Clock()
     credentials = clock.credentials()

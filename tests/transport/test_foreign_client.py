@@ -413,6 +413,7 @@ async def test_an_informer_follows_with_the_token_of_another_client(package: str
             await until(lambda: "default/a" in informer.lister)
 
 
+@pytest.mark.covers("client-go transport: TestUserAgentRoundTripper")
 @each_package
 async def test_the_headers_of_a_client_are_sent(package: str) -> None:
     async with serving(always(response())) as server:

@@ -71,6 +71,7 @@ async def test_a_stream_delivers_the_body_and_then_always_its_end(
         assert not [w for w in warnings if not w.getMessage().startswith("Executing ")]
 
 
+@pytest.mark.covers("client-go rest: TestNewRequestSetsAccept")
 async def test_every_request_has_user_agent_and_accept_headers() -> None:
     async with serving(always(response())) as server, connected(server.url) as connection:
         async with connection.stream("/a", [("x", "é &="), ("y", "a,b")], watch=True):
@@ -86,6 +87,9 @@ async def test_every_request_has_user_agent_and_accept_headers() -> None:
     assert put.headers["content-type"] == "application/json"
 
 
+@pytest.mark.covers(
+    "client-go rest: TestRequestPreservesBaseTrailingSlash", "kube-client src: normal_host"
+)
 async def test_a_server_behind_a_path_prefix_is_requested_below_it() -> None:
     async with (
         serving(always(response())) as server,
@@ -164,6 +168,7 @@ ERRORS = [
 STATUS = b'{"kind":"Status","reason":"Why","message":"the server says","code":1}'
 
 
+@pytest.mark.covers("client-go rest: TestDoRequestSuccess")
 @pytest.mark.parametrize("watch", [True, False])
 @pytest.mark.parametrize(("status", "expected"), ERRORS)
 async def test_a_refusal_is_the_error_of_its_status(
@@ -184,6 +189,7 @@ async def test_a_refusal_is_the_error_of_its_status(
     assert {request.target for request in server.requests} == {"/a", "/b"}
 
 
+@pytest.mark.covers("client-go rest: TestDoRequestSuccess", "client-go rest: TestTransformResponse")
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -227,6 +233,7 @@ async def test_a_refusal_carries_retry_after_and_causes() -> None:
     assert caught.value.causes == ("ResourceVersionTooLarge",)
 
 
+@pytest.mark.covers("client-go rest: TestDoRequestNotCreated")
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
 async def test_a_success_may_have_any_status_of_its_class(status: int) -> None:
     body = b"" if status == HTTPStatus.NO_CONTENT else b'{"kind":"Pod"}'
@@ -235,6 +242,9 @@ async def test_a_success_may_have_any_status_of_its_class(status: int) -> None:
         assert await connection.request("POST", "/a", body=b"{}") == body
 
 
+@pytest.mark.covers(
+    "client-go rest: TestTransformResponse", "client-go rest: TestWatchNonDefaultContentType"
+)
 async def test_a_web_page_with_status_200_is_a_protocol_error() -> None:
     answer = always(response(b"<html>log in</html>", headers={"Content-Type": "text/html"}))
     async with serving(answer) as server, connected(server.url) as connection:
@@ -342,6 +352,7 @@ async def test_an_unknown_host_is_named() -> None:
             await connection.request("GET", "/a")
 
 
+@pytest.mark.covers("client-go rest: TestRestClientTimeout")
 async def test_a_silent_server_is_a_timeout_in_every_phase() -> None:
     async with (
         serving(silence) as server,
@@ -445,6 +456,7 @@ class Rotating:
         self.generation += 1
 
 
+@pytest.mark.covers("kube-client src: valid_token")
 async def test_a_401_is_tried_once_more_with_fresh_credentials() -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         good = request.headers["authorization"] == "Bearer 1"
@@ -546,6 +558,7 @@ async def cancel(task: asyncio.Task[object]) -> None:
         await task
 
 
+@pytest.mark.covers("client-go rest: TestRequestWatch", "client-go rest: TestTransportConcurrency")
 async def test_cancelling_a_request_frees_its_place_and_its_connection() -> None:
     async with (
         serving(silence) as server,
@@ -609,6 +622,7 @@ async def test_cancelling_a_read_takes_nothing() -> None:
         assert await body.read() == b""
 
 
+@pytest.mark.covers("client-go transport: TestTokenSourceTransportRoundTrip")
 async def test_a_request_cancelled_while_credentials_are_made_sends_nothing() -> None:
     class Slow:
         async def headers(self) -> dict[str, str]:
@@ -640,11 +654,15 @@ async def test_closing_while_cancelled_closes() -> None:
         await server.wait_until(lambda: server.open_connections == 0)
 
 
+@pytest.mark.covers(
+    "client-go rest: TestConfigStringer", "kube-client src: authinfo_debug_does_not_output_password"
+)
 async def test_secrets_are_in_no_repr() -> None:
     async with connected("http://127.0.0.1:1", credentials=StaticCredentials.bearer("s3cret")) as c:
         assert "s3cret" not in repr(c) + repr(c.config) + repr(c.config.credentials)
 
 
+@pytest.mark.covers("client-go rest: TestSetKubernetesDefaultsUserAgent")
 def test_the_user_agent_is_the_installed_version() -> None:
     assert common_headers()["User-Agent"] == f"pyinformer/{version('pyinformer')}"
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
+pytestmark = pytest.mark.covers("kube-client src: impersonate_user_extra_no_unnecessary_escape")
+
 JANE = "system:serviceaccount:shop:jane"
 
 
@@ -25,6 +27,7 @@ async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
     writer.write(watched if "watch=true" in request.target else response())
 
 
+@pytest.mark.covers("client-go transport: TestImpersonationRoundTripper")
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_every_request_has_the_impersonation_headers(http_client: str) -> None:
     async with serving(answer) as server:
@@ -95,6 +98,7 @@ async def test_an_empty_user_to_impersonate_is_refused_at_the_call(
             pytest.fail("connected")
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestValidateAuthInfoImpersonateUser")
 @pytest.mark.parametrize(
     "whom",
     [

@@ -17,7 +17,7 @@ from tests.transport.serving import CHUNKED, always, chunk, connected, serving
 if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
 
-pytestmark = pytest.mark.every_loop
+pytestmark = [pytest.mark.every_loop, pytest.mark.covers("client-go rest: TestReconnectBrokenTCP")]
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="names the options of Linux")
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 0))

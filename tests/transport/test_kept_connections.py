@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from pyinformer.transport import Connection
     from tests.transport.serving import Request
 
-pytestmark = pytest.mark.every_loop
+pytestmark = [
+    pytest.mark.every_loop,
+    pytest.mark.covers("client-go rest: TestTransportConcurrency"),
+]
 LARGE = b"x" * 700_000  # longer than the buffer, and in one chunk
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
+pytestmark = pytest.mark.covers("client-go transport: TestMaskValue")
+
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl-_x"
 PASSWORD = "correct/horse+battery"
 

@@ -64,6 +64,11 @@ def pem(text: bytes) -> str:
     return base64.b64encode(text).decode()
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestConflictingCurrentContext",
+    "client-go tools/clientcmd: TestLoadingEmptyMaps",
+    "kube-client src: kubeconfig_merge",
+)
 async def test_of_several_files_the_first_that_names_an_entry_gives_all_of_it(
     tmp_path: Path,
 ) -> None:
@@ -95,6 +100,7 @@ async def test_of_several_files_the_first_that_names_an_entry_gives_all_of_it(
     assert (await find_config(os.pathsep.join(paths), context="dev")).server == "https://second"
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestResolveRelativePaths")
 async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> None:
     authority = trustme.CA()
     client = authority.issue_cert("jane@example.org")
@@ -119,6 +125,7 @@ async def test_a_path_is_relative_to_the_file_that_holds_it(tmp_path: Path) -> N
     assert config.client_certificate_file == str(tmp_path / "b" / "pki" / "jane.pem")
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestConfirmUsableBadInfoButOkConfig")
 @pytest.mark.parametrize(
     ("user", "cluster", "words"),
     [
@@ -211,6 +218,7 @@ async def test_an_error_names_the_file_the_context_and_the_key_and_shows_no_secr
     assert str(pickle.loads(pickle.dumps(raised.value))) == said  # noqa: S301 - our own
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestDuplicateClusterName")
 async def test_two_entries_of_one_name_are_refused_as_by_kubectl(tmp_path: Path) -> None:
     path = write(
         tmp_path / "config", users=[*entries("users", a={}), *entries("users", a={"token": "x"})]
@@ -219,6 +227,7 @@ async def test_two_entries_of_one_name_are_refused_as_by_kubectl(tmp_path: Path)
         await find_config(path, context="x")
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestFullImpersonateConfig")
 async def test_impersonation_is_read_from_the_kubeconfig(tmp_path: Path) -> None:
     user = {"token": "t", "as": "root", "as-groups": ["a", "b"], "as-uid": "7"}
     config = await find_config(
@@ -254,6 +263,12 @@ async def test_a_certificate_in_the_kubeconfig_is_shown_and_read_again_after_a_r
     assert first is not None
 
 
+@pytest.mark.covers(
+    "client-go transport: TestCheckCAFileAndRotate",
+    "client-go transport: TestCARotationConnectionBehavior",
+    "client-go transport: TestCARotationConnectionBehavior_Disabled",
+    "kube-client src: reloading_verifier",
+)
 async def test_changed_certificate_files_are_read_again(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     authority = tmp_path / "ca.pem"
@@ -276,6 +291,7 @@ async def test_changed_certificate_files_are_read_again(tmp_path: Path) -> None:
             assert await connection.request("GET", "/a") == b"{}"
 
 
+@pytest.mark.covers("client-go transport: TestCheckCAFileAndRotate")
 @pytest.mark.parametrize("content", ["no certificate", "", None])
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_an_authority_file_that_becomes_unusable_leaves_the_old_one(
@@ -325,6 +341,11 @@ async def test_only_a_user_without_credentials_is_anonymous(tmp_path: Path) -> N
     assert isinstance(config.credentials, NoCredentials)
 
 
+@pytest.mark.covers(
+    "client-go rest: TestHTTPProxy",
+    "client-go tools/clientcmd: TestProxyURL",
+    "kube-client src: decodes_percent_escapes_before_basic_auth_encoding",
+)
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_a_proxy_with_user_and_password_is_used(tmp_path: Path, http_client: str) -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -347,6 +368,7 @@ async def test_a_proxy_with_user_and_password_is_used(tmp_path: Path, http_clien
     assert "s3cret" not in repr(config)
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestProxyURL")
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_a_tunnel_through_a_proxy_carries_tls_for_the_servers_own_name(
     tmp_path: Path, http_client: str
@@ -466,6 +488,9 @@ async def test_a_certificate_as_data_goes_with_a_token_file(tmp_path: Path) -> N
     assert config.credentials.certificate is not None
 
 
+@pytest.mark.covers(
+    "client-go plugin/pkg/client/auth/exec: TestAuthorizationHeaderPresentCancelsExecAction"
+)
 @pytest.mark.parametrize(
     ("written", "authorization"),
     [
@@ -498,6 +523,7 @@ async def test_a_relative_kubeconfig_is_found_again_from_another_folder(
     assert await config.credentials.headers() == {"Authorization": "Bearer new"}
 
 
+@pytest.mark.covers("kube-client src: kubeconfig_merge")
 async def test_a_kubeconfig_that_powershell_wrote_is_read_as_by_kubectl(tmp_path: Path) -> None:
     path = tmp_path / "config"
     whole(path, {"token": "t"})
@@ -520,6 +546,7 @@ async def test_a_ca_file_may_contain_comments_in_any_language(
     assert len(context.get_ca_certs()) == 1
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestInsecureOverridesCA")
 async def test_insecure_skip_tls_verify_is_refused_beside_an_authority(tmp_path: Path) -> None:
     cluster = {
         "insecure-skip-tls-verify": True,
@@ -616,6 +643,10 @@ _AS_KUBECTL = {
 }
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd/api/v1: TestSetDefaults_Config",
+    "kube-client src: kubeconfig_multi_document_merge",
+)
 @pytest.mark.parametrize("text", _AS_KUBECTL.values(), ids=_AS_KUBECTL)
 async def test_what_kubectl_reads_is_read(tmp_path: Path, text: str) -> None:
     issued = trustme.CA().issue_cert("jane@example.org")
@@ -656,6 +687,13 @@ _AS_KUBECTL_REFUSES = {
 }
 
 
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestValidateCertDataOverridesFiles",
+    "client-go tools/clientcmd: TestValidateMultipleMethodsAuthInfo",
+    "client-go tools/clientcmd: TestValidateAuthInfoExecWithAuthProvider",
+    "client-go tools/clientcmd: TestValidateAuthInfoExecInteractiveModeMissing",
+    "client-go tools/clientcmd/api/v1: TestSetDefaults_Config",
+)
 @pytest.mark.parametrize(("user", "words"), _AS_KUBECTL_REFUSES.values(), ids=_AS_KUBECTL_REFUSES)
 async def test_what_kubectl_refuses_is_refused(tmp_path: Path, user: str, words: str) -> None:
     path = tmp_path / "config"

@@ -33,6 +33,7 @@ def plugin(ran: Path) -> dict[str, Any]:
     return {**known, "command": "touch", "args": [str(ran)]}
 
 
+@pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestPluginPolicy")
 @pytest.mark.parametrize(
     "key",
     ["exec", "auth-provider", "tokenFile", "client-certificate", "client-key"],
@@ -71,6 +72,7 @@ async def test_a_kubeconfig_of_plain_data_is_accepted(tmp_path: Path) -> None:
     assert (found.ca_data is not None, found.impersonate_user) == (True, "jane")
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestConfirmUsableBadInfoButOkConfig")
 async def test_unused_entries_are_not_checked_by_the_policy(tmp_path: Path, ran: Path) -> None:
     path = write(
         tmp_path / "config",

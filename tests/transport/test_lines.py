@@ -12,6 +12,8 @@ from pyinformer.apimachinery import METADATA_BYTES
 from pyinformer.errors import ProtocolError
 from pyinformer.transport import LineSplitter
 
+pytestmark = pytest.mark.covers("client-go rest/watch: TestDecoder")
+
 BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()
 LINES = [b'{"a":"\\n"}', '{"b":"é\u2028\x85"}'.encode(), b'{"c":1}\r']
 

@@ -18,6 +18,8 @@ from pyinformer.transport import ListMetadata, ListSplitter
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+pytestmark = pytest.mark.covers("apimachinery pkg/api/meta: TestEachList")
+
 META = {"resourceVersion": "42", "continue": "next", "remainingItemCount": 7}
 HOSTILE = '\\" }, {"metadata":{"name":"x"}},{"metadata":{ ]} \n é \u2028 \\\\'
 ITEMS: list[dict[str, Any]] = [

@@ -143,6 +143,7 @@ async def test_selectors_go_with_lists_and_watches() -> None:
     assert watched.items() >= wanted.items()
 
 
+@pytest.mark.covers("client-go util/watchlist: TestPrepareWatchListOptionsFromListOptions")
 @pytest.mark.parametrize(
     ("question", "argument"),
     [

@@ -186,6 +186,9 @@ async def refused(path: Path) -> str:
     return str(raised.value)
 
 
+@pytest.mark.covers(
+    "client-go rest: TestAuthPluginWrapTransport", "client-go rest: TestAuthPluginPersist"
+)
 async def test_an_expired_token_is_renewed_and_only_its_values_change_in_the_file(
     tmp_path: Path,
 ) -> None:
@@ -354,6 +357,7 @@ async def test_an_answer_that_cannot_be_used_is_named_and_not_quoted(
         assert len(provider.posts) == posts
 
 
+@pytest.mark.covers("client-go rest: TestAuthPluginWrapTransport")
 @pytest.mark.parametrize(
     ("provider", "words"),
     [

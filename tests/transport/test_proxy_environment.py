@@ -18,6 +18,8 @@ from tests.transport.serving import Request, response, serving
 if TYPE_CHECKING:
     import asyncio
 
+pytestmark = pytest.mark.covers("client-go rest: TestHTTPProxy")
+
 _SERVER = "http://cluster.example:8080"
 _SECRET = "s3cret"
 

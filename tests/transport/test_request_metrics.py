@@ -225,6 +225,7 @@ async def test_the_total_timeout_and_a_cancellation_are_told_apart() -> None:
         assert totals(registry, REQUESTS, "code", "method") == {("<error>", "GET"): 2}
 
 
+@pytest.mark.covers("client-go transport: TestCARotationMetricsEmitted")
 async def test_a_wrong_certificate_is_a_reason_and_a_new_one_a_reload(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     file = tmp_path / "ca.pem"
@@ -297,6 +298,7 @@ async def test_a_refused_token_is_read_again_and_its_request_counts_as_a_retry(
             assert renewals == {("success",): 2, ("failure",): 1}
 
 
+@pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestCallsMetric")
 @pytest.mark.parametrize(
     ("command", "call"),
     [

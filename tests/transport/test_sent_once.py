@@ -33,6 +33,7 @@ async def hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.transport.close()
 
 
+@pytest.mark.covers("client-go rest: TestConnectionResetByPeerIsRetried")
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("warm", [True, False], ids=["kept-alive", "fresh"])
 async def test_a_write_is_sent_once_whatever_happens_to_its_connection(
@@ -49,6 +50,7 @@ async def test_a_write_is_sent_once_whatever_happens_to_its_connection(
         await connection.request("GET", "/warm")
 
 
+@pytest.mark.covers("client-go rest: TestConnectionResetByPeerIsRetried")
 async def test_a_read_may_be_repeated_by_the_library() -> None:
     async with serving(hang_up) as server, connected(server.url) as connection:
         with pytest.raises(TransportError):

@@ -65,6 +65,10 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.message for one in caplog.records if one.name == "pyinformer.transport"]
 
 
+@pytest.mark.covers(
+    "client-go rest: TestConfigWarningHandler",
+    "controller-runtime pkg/client: should log warnings with config.WarningHandler, if one is",
+)
 async def test_each_warning_is_logged_once_and_each_time_passed_on_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -88,6 +92,7 @@ async def test_each_warning_is_logged_once_and_each_time_passed_on_and_counted(
     assert {one.levelname for one in caplog.records} == {"WARNING"}
 
 
+@pytest.mark.covers("client-go rest: TestRequestWarningHandler")
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_reads_and_refusals_may_have_warnings(http_client: Any) -> None:
     received = Received()
@@ -179,6 +184,7 @@ async def test_a_warning_about_a_secret_shows_no_part_of_it() -> None:
     assert received.texts == ["invalid: (redacted)"]
 
 
+@pytest.mark.covers("client-go rest: TestDefaultWarningHandler")
 async def test_what_is_logged_is_bounded_however_many_texts_a_server_sends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

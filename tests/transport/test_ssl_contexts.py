@@ -68,6 +68,7 @@ _CERTIFICATE = {"client-certificate-data": data(_PEM), "client-key-data": data(_
 _FILE = {"client-certificate": "jane.pem"}
 
 
+@pytest.mark.covers("client-go rest: TestTransportForThreadSafe")
 @pytest.mark.parametrize(
     ("entries", "checks", "with_system_authorities"),
     [

@@ -21,6 +21,8 @@ from pyinformer.errors import (
 from pyinformer.transport import status_error_from_object
 from pyinformer.transport._status import parse_retry_after, status_error
 
+pytestmark = pytest.mark.covers("client-go rest: TestTransformResponse")
+
 DATE = "Sat, 21 Nov 2026 08:00:00 GMT"
 NOW = datetime(2026, 11, 21, 8, 0, 30, tzinfo=UTC)
 
@@ -119,6 +121,7 @@ def test_an_error_event_is_typed_by_its_code(
     assert str(error).startswith(f"watch pods.v1: {status}")
 
 
+@pytest.mark.covers("client-go rest: TestTruncateBody")
 def test_messages_of_the_server_are_truncated() -> None:
     assert len(status_error_from_object({"message": "x" * 9_999}).message) == 500
     assert len(status_error(500, {}, b'{"message":"' + b"x" * 9_999 + b'"}').message) == 500

@@ -17,7 +17,13 @@ from tests.transport.serving import always, connected, response, serving
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.every_loop
+pytestmark = [
+    pytest.mark.every_loop,
+    pytest.mark.covers(
+        "client-go transport: TestNew",
+        "kube-client src: tls_server_name_drives_sni_and_verification",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +45,7 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.covers("kube-client src: no_ca_falls_back_to_platform_verifier")
 async def test_a_certificate_of_the_right_authority_is_trusted(
     ca_file: str, server_tls: ssl.SSLContext
 ) -> None:
@@ -88,6 +95,7 @@ async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed
         await server.wait_until(lambda: server.open_connections == 0)
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestCAOverridesCAData")
 async def test_authority_data_takes_precedence_over_the_file(
     authority: trustme.CA, server_tls: ssl.SSLContext
 ) -> None:
@@ -188,6 +196,7 @@ async def test_a_wrong_authority_is_named_with_its_host(
     assert server.requests == []
 
 
+@pytest.mark.covers("client-go tools/clientcmd: TestTLSServerName")
 async def test_a_wrong_name_is_refused_and_the_servers_name_can_be_set(
     ca_file: str, server_tls: ssl.SSLContext
 ) -> None:
@@ -249,6 +258,7 @@ async def test_a_server_without_tls_is_not_a_verification_error(ca_file: str) ->
     assert not isinstance(caught.value, TLSVerificationError)
 
 
+@pytest.mark.covers("client-go transport: TestRootCertPoolEmptyData")
 @pytest.mark.parametrize("content", [None, "no certificate"])
 @pytest.mark.parametrize("field", ["ca_file", "client_certificate_file"])
 def test_an_unusable_certificate_file_is_named(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
-pytestmark = pytest.mark.every_loop
+pytestmark = [pytest.mark.every_loop, pytest.mark.covers("client-go rest: TestRequestWatch")]
 
 WATCH = [("watch", "true")]
 
@@ -47,6 +47,7 @@ async def test_all_chunks_arrive_in_order() -> None:
         assert await body.read() == b""
 
 
+@pytest.mark.covers("client-go rest/watch: TestDecoder")
 async def test_bytes_before_a_cut_are_delivered_before_the_error() -> None:
     async def cut(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED + chunk(b"whole\n") + b"6\r\nha")

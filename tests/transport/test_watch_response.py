@@ -19,6 +19,8 @@ from tests.transport.serving import CHUNKED, chunk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.covers("apimachinery pkg/watch: TestStreamWatcher")
+
 
 class Wires(asyncio.Transport):
     """A transport that sends nothing, and records the calls."""

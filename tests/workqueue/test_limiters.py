@@ -19,6 +19,8 @@ from pyinformer.workqueue import (
     default_item_based_rate_limiter,
 )
 
+pytestmark = pytest.mark.covers("client-go util/flowcontrol: TestSlowBackoff")
+
 
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
     bucket = BucketRateLimiter(10.0, 3)
@@ -50,6 +52,7 @@ def test_a_bucket_keeps_no_state_per_key() -> None:
     assert bucket.when("one", 0.0) == 1.0
 
 
+@pytest.mark.covers("client-go util/flowcontrol: TestBackoffGC")
 @pytest.mark.parametrize(
     "make",
     [

@@ -11,6 +11,10 @@ from pyinformer.workqueue import LOW_PRIORITY, PriorityQueue, Queue
 from tests.metrics.reading import collected, histogram
 from tests.virtual_time import elapse, work
 
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestItemsAreInludedInLenAndMetricsOnceThe"
+)
+
 LABELS = 'name="q",controller="q"'
 ADDS = f"workqueue_adds_total{{{LABELS}}}"
 WAITED = "workqueue_queue_duration_seconds"

@@ -93,6 +93,10 @@ def test_an_invalid_shutdown_option_is_refused() -> None:
         Queue[str](on_shutdown="keep")  # type: ignore[arg-type]  # what is tested
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestHighPriorityItemsAreReturnedBeforeLow",
+    "kube-runtime src: scheduler_should_hold_and_release_items",
+)
 def test_an_immediate_add_takes_the_place_of_a_delayed_one() -> None:
     """kubernetes#110642: AddAfter of five hours and Add gave two runs."""
     clock = Clock()
@@ -104,6 +108,7 @@ def test_an_immediate_add_takes_the_place_of_a_delayed_one() -> None:
     assert taken(queue) == []
 
 
+@pytest.mark.covers("kube-runtime src: scheduler_should_hold_and_release_items")
 def test_a_delayed_add_of_a_queued_key_adds_nothing() -> None:
     clock = Clock()
     queue = Queue[str](clock=clock)
@@ -179,6 +184,9 @@ def test_the_state_of_a_key_can_be_queried() -> None:
     assert (queue.is_waiting("a"), queue.is_processing("a")) == (False, False)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestHighPriorityItemsAreReturnedBeforeLow"
+)
 def test_higher_priorities_go_first_and_equals_in_order() -> None:
     queue = PriorityQueue[str]()
     for item, priority in (

@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -21,6 +22,10 @@ from pyinformer.workqueue import (
     Queue,
 )
 from tests.soak import examples
+
+pytestmark = pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestFuzzPriorityQueue"
+)
 
 AnyQueue: TypeAlias = Queue[str] | PriorityQueue[str]
 
