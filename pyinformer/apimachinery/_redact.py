@@ -24,19 +24,31 @@ REDACTED: Final = "(redacted)"
 _SECRET: Final = "Secret"  # noqa: S105 - the kind
 _HIDDEN_FIELDS: Final = frozenset({"data", "stringData"})
 _ANNOTATIONS: Final = "annotations"
-# In any domain: kubectl, kapp, Rancher and other tools keep a copy of the object, Secrets included.
+# In any domain: kubectl, kapp, Rancher, kopf and other tools keep a copy of the object, Secrets
+# included.
 _COPIES: Final = frozenset(
-    {"last-applied-configuration", "last-applied", "original", "applied", "last-applied-config"}
+    {
+        "last-applied-configuration",
+        "last-applied-config",
+        "last-applied",
+        "last-handled-configuration",
+        "original",
+        "applied",
+    }
 )
+# A copy of a Secret under any other name, such as one that an operator has given kopf.
+_SECRET_COPY: Final = re.compile(r'\\*"(?:data|stringData)\\*"\s*:')
 # Their keys, but not names such as `shop/original-db`: a namespace has no dot, and a key ends.
 _COPY_QUOTED: Final = re.compile(
-    r"\.[-\w.]{0,253}/(last-applied)"
-    r"|(?:last-applied(?:-config(?:uration)?)?|(?:/|~1)(?:original|applied))(?!\.?[-\w])"
+    r"\.[-\w.]{0,253}/(last-(?:applied|handled))"
+    r"|(?:last-applied(?:-config(?:uration)?)?|last-handled-configuration"
+    r"|(?:/|~1)(?:original|applied))(?!\.?[-\w])"
 )
 # An object, as JSON or as Go prints it; but not names such as `data-team`.
 _STRUCTURE: Final = re.compile(r"[{\[]|(?<![-\w])(?:data|stringData)(?![-\w])")
 _ALWAYS_SHOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 _CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
+_IN_METADATA: Final = frozenset({"metadata", _ANNOTATIONS})
 _EVENT: Final = frozenset({"type", "object"})
 
 _Hide: TypeAlias = "Callable[[JSONValue], JSONValue]"
@@ -53,7 +65,8 @@ def redacted(obj: HasDict | JSONValue, *, kind: str = "") -> JSONValue:
     """Return a copy of an object without secret values, which may be shown to any reader.
 
     Hidden are the values in `data` and `stringData` of Secrets at any depth, and in any object the
-    annotations in which tools keep a copy of what they applied.
+    annotations in which tools keep a copy of what they applied; in Secrets also those with a copy
+    under another name.
 
     Args:
         obj: an object, a dict or a list of such, or a watch event; not changed.
@@ -106,7 +119,7 @@ def _hidden(obj: JSONValue, kind: str, hide: _Hide, kinds: Collection[str] = ())
         elif isinstance(value, dict):
             container[place] = copy = dict(value)
             pending += (
-                _hide_annotations(copy, hide)
+                _hide_annotations(copy, hint, hide)
                 if is_annotations
                 else _hide_fields(copy, hint, hide, kinds)
             )
@@ -166,15 +179,18 @@ def _hide_fields(copy: JSONObject, hint: str, hide: _Hide, kinds: Collection[str
         if is_secret and name in _HIDDEN_FIELDS:
             copy[name] = hide(value)
         else:
-            carries = carried if name in _CARRIERS else ""
+            carries = carried if name in _CARRIERS or (is_secret and name in _IN_METADATA) else ""
             steps.append((copy, name, carries, name == _ANNOTATIONS))
     return steps
 
 
-def _hide_annotations(copy: JSONObject, hide: _Hide) -> list[_Step]:
+def _hide_annotations(copy: JSONObject, kind: str, hide: _Hide) -> list[_Step]:
     steps: list[_Step] = []
     for name, value in copy.items():
-        if str(name).rpartition("/")[2] in _COPIES:
+        is_copy = str(name).rpartition("/")[2] in _COPIES or (
+            kind == _SECRET and isinstance(value, str) and _SECRET_COPY.search(value) is not None
+        )
+        if is_copy:
             copy[name] = REDACTED if hide is _without_values else hide(value)
         else:
             steps.append((copy, name, "", False))

@@ -31,14 +31,17 @@ HIDDEN: Final = (
 
 _SECRET: Final = b'"Secret'
 _APPLIED: Final = b"applied"
+_HANDLED: Final = b"handled-configuration"
 _ORIGINAL: Final = b'original"'
 _ESCAPE: Final = b"\\u00"
-_SUSPECT: Final = (_SECRET, _APPLIED, _ORIGINAL)
+_SUSPECT: Final = (_SECRET, _APPLIED, _HANDLED, _ORIGINAL)
 # What follows _ESCAPE in all that _escaped_letter matches.
 _LETTERS: Final = (b"2d", b"2D", b"2f", b"2F", b"4", b"5", b"6", b"7")
 _MOST_ESCAPES: Final = 8  # on average per line; beyond, a search for each of the letters is quicker
 # In managedFields the names of annotations have `{}` as their value.
-_copy_follows = re.compile(rb'(?:applied(?:-config(?:uration)?)?|original)"\s*+:\s*+(?!\{\})')
+_copy_follows = re.compile(
+    rb'(?:applied(?:-config(?:uration)?)?|handled-configuration|original)"\s*+:\s*+(?!\{\})'
+)
 _escaped_letter = re.compile(rb"\\u00(?:2[dDfF]|[4-7])")  # not Go's \u003c, \u003e and \u0026
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode = decoder_of()
@@ -70,7 +73,9 @@ class Mask:
         """Return whether a text has nothing to hide, even if it is not JSON."""
         if self._looks_always or _SECRET in text:
             return False
-        if (_APPLIED in text or _ORIGINAL in text) and _copy_follows.search(text):
+        if any(word in text for word in (_APPLIED, _HANDLED, _ORIGINAL)) and _copy_follows.search(
+            text
+        ):
             return False
         return _ESCAPE not in text or not _escaped_letter.search(text)
 

@@ -22,6 +22,7 @@ from pyinformer.apimachinery._transform import apply_transform
 
 HIDDEN = "aHVudGVyMg=="
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
 
 
 def secret(**changes: Any) -> dict[str, Any]:
@@ -83,13 +84,37 @@ def test_the_kind_of_a_patch_is_given_as_an_argument() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [LAST_APPLIED, "kapp.k14s.io/original", "objectset.rio.cattle.io/applied", "x.io/last-applied"],
+    [
+        LAST_APPLIED,
+        LAST_HANDLED,
+        "kapp.k14s.io/original",
+        "objectset.rio.cattle.io/applied",
+        "x.io/last-applied",
+    ],
 )
 def test_last_applied_annotations_are_hidden_in_every_kind(name: str) -> None:
     pod = {"kind": "Pod", "metadata": {"annotations": {name: HIDDEN}, "name": "a"}}
     template = {"kind": "Deployment", "spec": {"template": pod}}
 
     assert HIDDEN not in json.dumps([redacted(pod), redacted(template)])
+
+
+@pytest.mark.parametrize("kind", ["Secret", None])
+@pytest.mark.parametrize("field", ["data", "stringData"])
+def test_a_copy_of_a_secret_is_hidden_under_any_name(kind: str | None, field: str) -> None:
+    """An operator gives kopf a prefix and a key of its own; a tool may copy a copy."""
+    essence = json.dumps({"type": "Opaque", field: {"key": HIDDEN}}, indent=1)
+    names = {"mine.dev/essence": essence, "x": json.dumps({"metadata": {"copy": essence}})}
+    shown = redacted({"kind": kind, "metadata": {"annotations": names}}, kind="Secret")
+
+    assert shown["metadata"]["annotations"] == dict.fromkeys(names, REDACTED)
+
+
+def test_other_annotations_of_secrets_stay_visible() -> None:
+    words = {"a.io/data": "data", "b": '{"database": "x"}', "c": "data: none"}
+    shown = redacted(secret(metadata={"annotations": words}))
+
+    assert shown["metadata"]["annotations"] == words
 
 
 def test_a_cached_object_is_shown_by_its_body() -> None:

@@ -28,6 +28,7 @@ _SECRETS = GroupVersionResource.of("v1", "secrets")
 _MAPS = GroupVersionResource.of("v1", "configmaps")
 _SECRET = "hunter2hunter2"
 _ENCODED = base64.b64encode(_SECRET.encode()).decode()
+_LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -211,7 +212,11 @@ def _carriers(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
         hidden = {"kind": "Secret", draw(st.sampled_from(["data", "stringData"])): draw(_values)}
     else:
-        name = draw(st.sampled_from([_LAST_APPLIED, "x.io/last-applied", "original", "a/applied"]))
+        name = draw(
+            st.sampled_from(
+                [_LAST_APPLIED, _LAST_HANDLED, "x.io/last-applied", "original", "a/applied"]
+            )
+        )
         hidden = {"metadata": {"annotations": {name: draw(_values)}}}
     found: Any = {
         **draw(st.dictionaries(_names.filter(lambda x: x not in hidden), _json)),

@@ -184,6 +184,7 @@ def test_a_name_that_looks_like_an_annotation_is_shown(words: str) -> None:
     "key",
     [
         "kubectl.kubernetes.io/last-applied-configuration",
+        "kopf.zalando.org/last-handled-configuration",
         "example.com/last-applied-by-a-tool",
         "x/last-applied",
         "last-applied-config",
