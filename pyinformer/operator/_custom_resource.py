@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, TypeVar, final, get_args
 
 from pyinformer.apimachinery import GroupVersionResource, JSONObject, check_choice
 from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
-from pyinformer.operator._schema import structural_schema
+from pyinformer.operator._schema import ANYTHING, structural_schema
 
 ResourceScope: TypeAlias = Literal["Namespaced", "Cluster"]
 M = TypeVar("M")
@@ -346,11 +346,19 @@ def _names_in(path: str) -> list[str]:
 
 
 def _at(schema: JSONObject, names: Sequence[str]) -> JSONObject:
-    """Return the schema of a field; empty if there is no such field."""
+    """Return the schema of a field; empty if there is no such field.
+
+    An open object, such as one of `dict[str, Any]`, may have any field, of which nothing is known.
+    """
     field: JSONObject = schema
     for name in names:
-        field = field.get("properties", {}).get(name, {})
+        rest = field.get("additionalProperties") or (ANYTHING if _is_open(field) else {})
+        field = field.get("properties", {}).get(name, rest)
     return field
+
+
+def _is_open(schema: JSONObject) -> bool:
+    return ANYTHING.items() <= schema.items()
 
 
 def _column(model: type, title: str, path: str, schema: JSONObject) -> JSONObject:
@@ -382,7 +390,7 @@ def _shown(schema: JSONObject, path: str) -> JSONObject:
         if step["name"] is not None:
             field = _at(field, [step["name"]])
         else:
-            field = field.get("items") or {}
+            field = field.get("items") or (ANYTHING if _is_open(field) else {})
             if step["field"] and not _at(field, step["field"].split(".")):
                 return {}
         at = step.end()

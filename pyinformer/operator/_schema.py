@@ -49,7 +49,7 @@ _BOUNDS: Final = frozenset({"minimum", "maximum", "multipleOf"})
 _MAX_INT64: Final = (1 << 63) - 1
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 # It allows objects that are nested too deeply to be decoded: only for a field of type `Any`.
-_ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
+ANYTHING: Final[JSONObject] = {"x-kubernetes-preserve-unknown-fields": True}
 _UNKNOWN: Final = "x-unknown-type"
 _WHAT_SAYS_A_SHAPE: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
 _OF_THE_SERVER: Final = ("apiVersion", "kind", "metadata")  # the server has their schemas
@@ -159,7 +159,7 @@ class _Conversion:
             self._refuse(path, reason)
         if not isinstance(node, dict) or not any(word in node for word in _WHAT_SAYS_A_SHAPE):
             described = _described(node) if isinstance(node, dict) else {}
-            return {**_ANYTHING, **described}
+            return {**ANYTHING, **described}
         for word in ("anyOf", "oneOf", "allOf"):
             if word in node:
                 return self._alternatives(node, word, path)
@@ -302,10 +302,10 @@ class _Conversion:
             self._null_enums.difference_update(paths[name] for name in paths.keys() - required)
             if required:
                 found["required"] = required
-            return {**found, **_ANYTHING} if node.get("additionalProperties") is True else found
+            return {**found, **ANYTHING} if node.get("additionalProperties") is True else found
         values = node.get("additionalProperties", True)
         if isinstance(values, bool):
-            return dict(_ANYTHING)
+            return dict(ANYTHING)
         return {"additionalProperties": self._convert(values, f"{path}.*")}
 
     def _items(self, node: JSONObject, path: str) -> JSONObject:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
+from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from pyinformer.operator import Operator, Scale, custom_resource, custom_resource_definition
 
@@ -110,6 +111,37 @@ def test_a_column_without_a_field_is_refused() -> None:
     with pytest.raises(InvalidModelError, match="'Ready'") as caught:
         custom_resource_definition(Model)
     assert caught.value.path == "status.readyReplica"
+
+
+class _OpenStatus(msgspec.Struct, frozen=True):
+    conditions: list[JSONObject] = []
+    sizes: dict[str, int] = {}
+    extra: dict[str, Any] = {}
+    free: Any = None
+
+
+@pytest.mark.parametrize(
+    ("path", "type_"),
+    [
+        ('status.conditions[?(@.type=="Ready")].status', "string"),
+        ("status.conditions[0].any.depth", "string"),
+        ("status.sizes.any", "integer"),
+        ("status.free", "string"),
+        ("status.free.any[*].depth", "string"),
+        ("status.extra.any", "string"),
+    ],
+)
+def test_a_column_may_show_a_field_of_an_open_object(path: str, type_: str) -> None:
+    @custom_resource("acme.io/v1", "databases", columns={"Shown": path})
+    class Model(msgspec.Struct):
+        status: _OpenStatus = _OpenStatus()
+
+    (version,) = custom_resource_definition(Model)["spec"]["versions"]
+    assert version["additionalPrinterColumns"][0] == {
+        "name": "Shown",
+        "type": type_,
+        "jsonPath": f".{path}",
+    }
 
 
 class _Heir(Database):
