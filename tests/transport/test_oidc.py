@@ -439,6 +439,17 @@ async def test_tokens_that_cannot_be_written_are_kept_in_memory_with_one_warning
             id="absent",
         ),
         pytest.param(lambda text: json.dumps(yaml.safe_load(text)).encode(), id="json"),
+        *(
+            pytest.param(
+                lambda text, style=style, more=more: text.replace(
+                    f"id-token: {EXPIRED}  # id_token",
+                    f"id-token: {style}\n{' ' * 12}{EXPIRED}{more}",
+                ).encode(),
+                id=f"{style}{len(more)}",
+            )
+            for style in (">-", "|", ">+ # long", "|2-")
+            for more in ("", "\n\n", "\n   # less indented", "\r\n")
+        ),
     ],
 )
 async def test_tokens_are_written_into_files_of_any_form(tmp_path: Path, change: Any) -> None:

@@ -114,14 +114,15 @@ def _edited(file: str, text: str, user: str, values: Mapping[str, str]) -> str |
     Raises:
         ConfigurationError: the text is not YAML.
     """
-    before = first_document(file, text)
-    for key, value in values.items():
-        config = _config_node(first_node(file, text), user)
-        if config is None:
-            return None
-        text = _with_value(text, config, key, json.dumps(value))
+    before, root = first_document(file, text), first_node(file, text)
+    after = before
     try:
-        after = first_document(file, text)
+        for key, value in values.items():
+            config = _config_node(root, user)
+            if config is None:
+                return None
+            text = _with_value(text, config, key, json.dumps(value))
+            after, root = first_document(file, text), first_node(file, text)
     except ConfigurationError:  # such as an anchor that was part of the old value
         return None
     found = _config_of(after, user)
@@ -133,9 +134,12 @@ def _edited(file: str, text: str, user: str, values: Mapping[str, str]) -> str |
 
 def _with_value(text: str, config: yaml.MappingNode, key: str, written: str) -> str:
     """Return the text with a value of a mapping, replaced or added."""
-    found = [value for name, value in config.value if name.value == key]
+    found = [(name, value) for name, value in config.value if name.value == key]
     if found:
-        begin, end = found[-1].start_mark.index, found[-1].end_mark.index
+        name, value = found[-1]
+        begin, end = value.start_mark.index, value.end_mark.index
+        if value.style in {"|", ">"}:  # its end mark is behind what follows it
+            end = _end_of_block(text, begin, name.start_mark.column)
         blank = "" if text[begin - 1 : begin].isspace() else " "  # `id-token:` without a value
         return f"{text[:begin]}{blank}{written}{text[end:]}"
     if config.flow_style:
@@ -143,6 +147,25 @@ def _with_value(text: str, config: yaml.MappingNode, key: str, written: str) -> 
         return f"{text[:begin]}{json.dumps(key)}: {written}, {text[begin:]}"
     first = config.value[0][0].start_mark
     return f"{text[: first.index]}{key}: {written}\n{' ' * first.column}{text[first.index :]}"
+
+
+def _end_of_block(text: str, begin: int, column: int) -> int:
+    """Return the end of a block scalar, without its last line break.
+
+    Args:
+        text: the file.
+        begin: where its `|` or `>` stands.
+        column: that of its key; its lines are indented further.
+    """
+    lines = text[begin:].splitlines(keepends=True)
+    end, place = len(lines[0].rstrip("\r\n")), len(lines[0])
+    for line in lines[1:]:
+        if line.strip():
+            if len(line) - len(line.lstrip(" ")) <= column:
+                break
+            end = place + len(line.rstrip("\r\n"))
+        place += len(line)
+    return begin + end
 
 
 def _config_node(root: yaml.Node | None, user: str) -> yaml.MappingNode | None:
