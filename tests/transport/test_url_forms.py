@@ -47,6 +47,8 @@ def server_tls() -> ssl.SSLContext:
     [
         ("https://127.0.0.1:{port}", None, "/x", "127.0.0.1"),
         ("HTTPS://127.0.0.1:{port}/", None, "/x", "127.0.0.1"),
+        ("https://127.0.0.1:{port}//a/./b//", None, "/a/b/x", "127.0.0.1"),
+        ("https://127.0.0.1:{port}/a/../b%2fc%20d", None, "/b/c%20d/x", "127.0.0.1"),
         ("https://kube.test:{port}", None, "/x", "kube.test"),
         ("https://KUBE.test:{port}", None, "/x", "kube.test"),
         ("https://kube.test.:{port}", None, "/x", "kube.test"),
@@ -59,9 +61,9 @@ def server_tls() -> ssl.SSLContext:
         ("https://KÜBE.test.:{port}", None, "/x", "xn--kbe-hoa.test"),
         ("https://xn--kbe-hoa.test.:{port}", "kübe.test", "/x", "xn--kbe-hoa.test"),
         ("https://kube.test:{port}//", None, "/x", "kube.test"),
-        ("https://kube.test:{port}/a/b%2Fc/", None, "/a/b%2Fc/x", "kube.test"),
+        ("https://kube.test:{port}/a/b%2Fc/", None, "/a/b/c/x", "kube.test"),
         ("https://kube.test:{port}/ä;v=1", None, "/%C3%A4;v=1/x", "kube.test"),
-        ("https://kube.test:{port}/a/../b", None, "/a/../b/x", "kube.test"),
+        ("https://kube.test:{port}/a/../b", None, "/b/x", "kube.test"),
     ],
 )
 async def test_reads_and_watches_understand_a_url_alike(

@@ -5,20 +5,21 @@ Two clients that read one text by rules of their own reach different servers, or
 
 from __future__ import annotations
 
+from posixpath import normpath
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-# What a path may consist of beside letters and digits, and the `%` of what is quoted already.
-_PATH: Final = "/%:@!$&'()*+,;=~"
+_PATH: Final = "/:@!$&'()*+,;=~"  # what a path may consist of beside letters and digits
 
 
 def request_url(server: str) -> str:
     """Return a server's URL as requests begin, without a slash at its end.
 
-    The host is in ASCII, as names are looked up and sent; the path is quoted. A host with a dot at
+    The host is in ASCII, as names are looked up and sent. The path is as client-go sends it: decoded,
+    cleaned of doubled slashes and of `.` and `..`, and quoted again. A host with a dot at
     its end keeps it: such a name is looked up as it is, without the search list of the system.
 
     Args:
@@ -29,7 +30,8 @@ def request_url(server: str) -> str:
     if not name.isascii():
         port = f":{parts.port}" if parts.port is not None else ""
         netloc = f"{_ascii(name)}{port}"
-    url = urlunsplit((parts.scheme, netloc, quote(parts.path, safe=_PATH), "", ""))
+    path = normpath(f"/{unquote(parts.path).lstrip('/')}")
+    url = urlunsplit((parts.scheme, netloc, quote(path, safe=_PATH), "", ""))
     return url.rstrip("/")
 
 
