@@ -169,8 +169,10 @@ def json_as_yaml(raw: bytes) -> str:
     Args:
         raw: JSON without white space.
     """
-    text = json_for_yaml(_ESCAPE.sub(_unescaped, raw.decode()).encode()).decode()
-    return text if text.isprintable() else _HIDDEN.sub(_escaped, text)
+    text = _ESCAPE.sub(_unescaped, raw.decode())
+    if not text.isprintable():
+        text = _HIDDEN.sub(_escaped, text)  # before it is asked which keys are long
+    return json_for_yaml(text.encode()).decode()
 
 
 def _unescaped(found: re.Match[str]) -> str:
@@ -347,7 +349,7 @@ class _Anchored:
 class _Collection:
     """A mapping or sequence whose end has not come yet."""
 
-    __slots__ = ("anchored", "height", "key", "started", "values")
+    __slots__ = ("anchored", "height", "is_merged", "key", "started", "values")
 
     def __init__(self, values: JSONValue, anchored: _Anchored | None, started: int) -> None:
         self.values = values
@@ -356,9 +358,8 @@ class _Collection:
         self.height = 1
         """Its levels so far."""
         self.key: str | None = None
-
-
-_MERGE: Final = "\0<<"  # a key that no text of YAML is
+        self.is_merged = False
+        """The key is `<<`: the value is merged into these."""
 
 
 @final
@@ -484,9 +485,9 @@ class _Reader:
         elif place.key is None:
             if not is_scalar:
                 raise YAMLError("a key must not be a mapping or a sequence")
-            place.key = _MERGE if is_merge else _key_of(found)
-        elif place.key == _MERGE:
-            place.key = None
+            place.key, place.is_merged = _key_of(found), is_merge
+        elif place.is_merged:
+            place.key, place.is_merged = None, False
             for each in reversed(found) if isinstance(found, list) else [found]:
                 if not isinstance(each, dict):
                     raise YAMLError("map merge requires map or sequence of maps as the value")

@@ -18,8 +18,8 @@ _PATH: Final = "/:@!$&'()*+,;=~"  # what a path may consist of beside letters an
 def request_url(server: str) -> str:
     """Return a server's URL as requests begin, without a slash at its end.
 
-    The host is in ASCII, as names are looked up and sent. The path is as client-go sends it: decoded,
-    cleaned of doubled slashes and of `.` and `..`, and quoted again. A host with a dot at
+    The host is in ASCII, as names are looked up and sent. The path is as client-go sends it:
+    decoded, cleaned of doubled slashes and of `.` and `..`, and quoted again. A host with a dot at
     its end keeps it: such a name is looked up as it is, without the search list of the system.
 
     Args:
