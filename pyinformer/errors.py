@@ -190,7 +190,12 @@ class InvalidSelectorError(InvalidArgumentError):
 
     def __init__(self, selector: str, reason: str, *, argument: str = "label_selector") -> None:
         self.selector = selector
+        self._problem = reason
         super().__init__(argument, f"cannot parse {selector!r}: {reason}")
+
+    def at(self, argument: str) -> InvalidSelectorError:
+        """Return the same error of another argument."""
+        return InvalidSelectorError(self.selector, self._problem, argument=argument)
 
 
 @final

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def check_seconds(name: str, seconds: float, *, is_positive: bool = False) -> None:
@@ -100,16 +97,21 @@ def check_text(name: str, value: object) -> None:
     check_type(name, value, str, shown="a text")
 
 
-def check_iterable(name: str, value: object, *, shown: str) -> None:
-    """Refuse an argument that is a text, or of which no items can be read.
+def check_iterable(name: str, value: object, *, shown: str, items: type | None = None) -> None:
+    """Refuse an argument that is a text, of which no items can be read, or with wrong items.
 
     Args:
         name: the argument.
         value: its value.
         shown: what it must be, in words.
+        items: the class of its items, of a value that can be read several times; None if they are
+            not checked here.
 
     Raises:
         InvalidTypeError: naming the argument.
     """
-    if isinstance(value, str | bytes) or not hasattr(value, "__iter__") or isinstance(value, type):
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable) or isinstance(value, type):
         raise InvalidTypeError(name, f"must be {shown}, got {type(value).__name__}")
+    wrong = () if items is None else (one for one in value if not isinstance(one, items))
+    for item in wrong:
+        raise InvalidTypeError(name, f"must be {shown}, got one with {type(item).__name__}")

@@ -15,7 +15,7 @@ from pyinformer._printable import printable
 from pyinformer.apimachinery._checks import check_iterable
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.apimachinery._paths import parse_path
-from pyinformer.errors import InvalidTypeError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 Path: TypeAlias = tuple[str | int, ...]
 """Field names and positions in lists, from the root of an object."""
@@ -131,10 +131,14 @@ def diff(
     Raises:
         InvalidObjectError: the body of an object cannot be decoded.
         InvalidArgumentError: a path in `ignore` cannot be read.
-        InvalidTypeError: one of the two is neither an object nor a dict.
+        InvalidTypeError: one of the two is neither an object nor a dict, or `ignore` has something
+            else than texts.
     """
-    check_iterable("ignore", ignore, shown="a sequence of paths")
-    ignored: frozenset[Path] = frozenset(map(parse_path, ignore))
+    check_iterable("ignore", ignore, shown="a sequence of paths", items=str)
+    try:
+        ignored: frozenset[Path] = frozenset(map(parse_path, ignore))
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError("ignore", error.reason, given=error.given) from error
     return tuple(_changes(_as_dict("old", old), _as_dict("new", new), ignored))
 
 

@@ -1151,8 +1151,8 @@ class Cluster(Closable):
         if not subresource:
             if of is not None:
                 raise InvalidArgumentError("of", "needs a subresource")
-            return body, await target_of(self.discovery, body)
-        target = await subresource_of(self.discovery, body, subresource, of)
+            return body, await target_of(self.discovery, body, argument=argument)
+        target = await subresource_of(self.discovery, body, subresource, of, argument=argument)
         if of is not None:
             place = {"namespace": target.namespace} if target.namespace else {}
             given = body.get("metadata") or {}

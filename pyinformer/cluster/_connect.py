@@ -138,7 +138,7 @@ def _check_impersonation(user: str | None, groups: Sequence[str]) -> None:
         check_text("impersonate_user", user)
     if isinstance(groups, str):
         raise InvalidArgumentError("impersonate_groups", f"must be a list of texts, got {groups!r}")
-    check_iterable("impersonate_groups", groups, shown="a sequence of texts")
+    check_iterable("impersonate_groups", groups, shown="a sequence of texts", items=str)
     if groups and user is None:
         raise InvalidArgumentError("impersonate_groups", "need an impersonate_user")
 
@@ -170,4 +170,10 @@ async def _config_of(
         reason = f"must be a path, got {type(kubeconfig).__name__}{cure}"
         raise InvalidTypeError("kubeconfig", reason)
     path = None if kubeconfig is None else fspath(kubeconfig)
+    if path is not None and path.startswith(("http://", "https://")):
+        reason = (
+            "must be a path, got a URL: pass that of a server without credentials as server=, and"
+            " others with their credentials as config=ClusterConfig(...)"
+        )
+        raise InvalidArgumentError("kubeconfig", reason)
     return await find_config(path, context=context, policy=policy, trust_env=trust_env)

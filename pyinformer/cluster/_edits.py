@@ -69,9 +69,9 @@ def _edited(
 ) -> JSONObject:
     if not is_model(edited):
         return body_of(edited, argument)
-    seen = before.as_type(type(edited))
-    images = whole_body_of(seen, argument), whole_body_of(edited, argument)
-    return cast("JSONObject", carry_over(whole, *images))  # of objects it makes an object
+    after = whole_body_of(edited, argument)  # refuses what is not a model
+    seen = whole_body_of(before.as_type(type(edited)), argument)
+    return cast("JSONObject", carry_over(whole, seen, after))  # of objects it makes an object
 
 
 def _at(body: JSONObject, path: tuple[str, ...]) -> object:

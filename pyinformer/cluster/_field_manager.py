@@ -44,8 +44,12 @@ class writing_as:  # noqa: N801 - used as a function: `with writing_as("shop"):`
             pass
 
 
-def checked_field_manager(name: str | None) -> str | None:
+def checked_field_manager(name: str | None, argument: str = _ARGUMENT) -> str | None:
     """Return the name of a field manager, if servers accept it; None stays None.
+
+    Args:
+        name: the name.
+        argument: the argument that it is given as, for errors.
 
     Raises:
         InvalidTypeError: it is not a text.
@@ -54,14 +58,14 @@ def checked_field_manager(name: str | None) -> str | None:
     if name is None:
         return None
     if not isinstance(name, str):
-        raise InvalidTypeError(_ARGUMENT, f"must be a text, not {type(name).__name__}")
+        raise InvalidTypeError(argument, f"must be a text, not {type(name).__name__}")
     if not 0 < len(name) <= _LONGEST:
         reason = f"must have 1 to {_LONGEST} characters, got {len(name)}: it is a program's name"
-        raise InvalidArgumentError(_ARGUMENT, reason)
+        raise InvalidArgumentError(argument, reason)
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(_ARGUMENT, NO_UNICODE) from error
+        raise InvalidArgumentError(argument, NO_UNICODE) from error
     return name
 
 

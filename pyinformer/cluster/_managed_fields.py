@@ -84,12 +84,14 @@ async def upgrade_managed_fields(
     Source:
         client-go util/csaupgrade/upgrade.go.
     """
-    check_iterable("managers", managers, shown="a sequence of texts")
+    check_iterable("managers", managers, shown="a sequence of texts", items=str)
     check_text("subresource", subresource)
     if not hasattr(cluster, "discovery"):
         reason = f"must be the Cluster of connect(), got {type(cluster).__name__}"
         raise InvalidTypeError("cluster", reason)
-    names = tuple(dict.fromkeys(filter(None, map(checked_field_manager, managers))))
+    names = tuple(dict.fromkeys(managers))
+    for name in names:
+        checked_field_manager(name, "managers")
     target = apply_manager_of(field_manager, cluster.field_manager)
     resource = GroupVersionResource.of(api_version, plural)
     path = object_path(resource, key)

@@ -106,7 +106,12 @@ class Target:
 
 
 async def target_of(
-    discovery: Discovery, body: JSONObject, *, namespace: str | None = None, named: bool = True
+    discovery: Discovery,
+    body: JSONObject,
+    *,
+    namespace: str | None = None,
+    named: bool = True,
+    argument: str = "obj",
 ) -> Target:
     """Find out where an object belongs.
 
@@ -115,6 +120,7 @@ async def target_of(
         body: the object, with apiVersion and kind.
         namespace: for an object that names none.
         named: whether it must have a name.
+        argument: the argument that has the object, for errors.
 
     Raises:
         InvalidArgumentError: it lacks apiVersion, kind, a name or a namespace; or it is metadata
@@ -125,9 +131,9 @@ async def target_of(
         Safe.
     """
     api_version, kind = body.get("apiVersion"), body.get("kind")
-    refuse_metadata_alone(body)
+    refuse_metadata_alone(body, argument)
     if not (isinstance(api_version, str) and isinstance(kind, str) and api_version and kind):
-        raise InvalidArgumentError("obj", "must have apiVersion and kind")
+        raise InvalidArgumentError(argument, "must have apiVersion and kind")
     GroupVersionResource.of(api_version, _ANY)  # it becomes a part of a path
     try:
         api = await discovery.kind(api_version, kind)
@@ -139,12 +145,12 @@ async def target_of(
         raise error.with_hint(hint) from error
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
-        raise InvalidArgumentError("obj", f"a {kind} must have metadata")
-    name = _text(metadata, "name")
+        raise InvalidArgumentError(argument, f"a {kind} must have metadata")
+    name = _text(metadata, "name", argument)
     what = f"{kind} {name!r}"
     if named and not name:
-        raise InvalidArgumentError("obj", f"a {kind} must have a name in its metadata")
-    own = _text(metadata, "namespace")
+        raise InvalidArgumentError(argument, f"a {kind} must have a name in its metadata")
+    own = _text(metadata, "namespace", argument)
     _quoted("metadata.name", name)
     given = own or namespace or ""
     check_namespace(given)
@@ -162,7 +168,12 @@ async def target_of(
 
 
 async def subresource_of(
-    discovery: Discovery, body: JSONObject, subresource: str, of: Parent | None
+    discovery: Discovery,
+    body: JSONObject,
+    subresource: str,
+    of: Parent | None,
+    *,
+    argument: str = "obj",
 ) -> Target:
     """Find out where a subresource of an object belongs.
 
@@ -171,6 +182,7 @@ async def subresource_of(
         body: what is written.
         subresource: such as `scale`.
         of: the object; None if `body` is that object.
+        argument: the argument that has `body`, for errors.
 
     Raises:
         InvalidArgumentError: it is not a subresource with objects; or the object lacks apiVersion,
@@ -184,9 +196,11 @@ async def subresource_of(
     if isinstance(of, tuple):
         target = await _target_at(discovery, *of)
     elif isinstance(of, KubeObject):  # of metadata alone is enough
-        target = await target_of(discovery, identified(of, body_of(of, "of")))
+        target = await target_of(discovery, identified(of, body_of(of, "of")), argument="of")
+    elif of is None:
+        target = await target_of(discovery, body, argument=argument)
     else:
-        target = await target_of(discovery, body if of is None else body_of(of, "of"))
+        target = await target_of(discovery, body_of(of, "of"), argument="of")
     return replace(target, subresource=subresource)
 
 
@@ -242,7 +256,7 @@ def is_metadata_alone(body: JSONObject) -> bool:
     return named == (PARTIAL_OBJECT_METADATA.api_version, PARTIAL_OBJECT_METADATA.kind)
 
 
-def refuse_metadata_alone(body: JSONObject) -> None:
+def refuse_metadata_alone(body: JSONObject, argument: str = "obj") -> None:
     """Refuse an object that is metadata alone where it would be written as the whole object.
 
     Raises:
@@ -253,7 +267,7 @@ def refuse_metadata_alone(body: JSONObject) -> None:
             "is metadata alone, of an informer with memory='metadata': written as the whole it"
             " would wipe the rest; patch() the cached object, or get() the whole one first"
         )
-        raise InvalidArgumentError("obj", reason)
+        raise InvalidArgumentError(argument, reason)
 
 
 def identified(obj: KubeObject[View | None], body: JSONObject) -> JSONObject:
@@ -330,8 +344,8 @@ def _quoted(argument: str, name: str) -> str:
         raise InvalidArgumentError(argument, f"{name!r} {NO_UNICODE}") from error
 
 
-def _text(metadata: JSONObject, field: str) -> str:
+def _text(metadata: JSONObject, field: str, argument: str) -> str:
     value: JSONValue = metadata.get(field)
     if value is not None and not isinstance(value, str):
-        raise InvalidArgumentError("obj", f"metadata.{field} must be a text")
+        raise InvalidArgumentError(argument, f"metadata.{field} must be a text")
     return value or ""

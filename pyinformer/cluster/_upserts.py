@@ -135,7 +135,7 @@ async def create_or_update(
     """
     _check_upsert(cluster, mutate)
     skeleton = body_of(desired, "desired")
-    target = await target_of(cluster.discovery, skeleton)
+    target = await target_of(cluster.discovery, skeleton, argument="desired")
     resource = target.resource
 
     write = _Writes(cluster, target, field_manager, field_validation)
@@ -175,7 +175,8 @@ class _Writes:
     ) -> Upserted:
         """Create the object as `mutate` leaves it."""
         body = _mutated(deepcopy(skeleton), mutate)
-        if (await target_of(self.cluster.discovery, body)).key != self.target.key:
+        found = await target_of(self.cluster.discovery, body, argument="mutate")
+        if found.key != self.target.key:
             reason = f"must not change the name, namespace or kind of {self.target.key!r}"
             raise InvalidArgumentError("mutate", reason) from None
         status = _status_of(body)

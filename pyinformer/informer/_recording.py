@@ -21,8 +21,8 @@ from anyio import to_thread
 
 from pyinformer._clock import wall_time
 from pyinformer._version import __version__
-from pyinformer.apimachinery import check_integer
-from pyinformer.errors import InvalidArgumentError, LifecycleError
+from pyinformer.apimachinery import check_integer, check_iterable
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.informer._settings import DEFAULT_MAX_BYTES
 from pyinformer.recording import (
     FORMAT_VERSION,
@@ -62,7 +62,7 @@ class Recording:
     Raises:
         InvalidArgumentError: the path names no file, max_bytes is too small, or a kind is not a
             name.
-        InvalidTypeError: max_bytes is not an integer.
+        InvalidTypeError: an argument is of another type.
     """
 
     def __init__(
@@ -193,6 +193,8 @@ def _recorded(options: ReflectorOptions) -> RecordedOptions:
 
 
 def _file(path: str | PathLike[str]) -> Path:
+    if not isinstance(path, str | PathLike):
+        raise InvalidTypeError("path", f"must be a path, got {type(path).__name__}")
     found = Path(path)
     if not found.name or "\0" in found.name:
         raise InvalidArgumentError("path", f"must name a file, got {str(path)!r}")
@@ -200,6 +202,8 @@ def _file(path: str | PathLike[str]) -> Path:
 
 
 def _kinds(redact: str | Iterable[str]) -> Sequence[str]:
+    if not isinstance(redact, str):
+        check_iterable("redact", redact, shown="a kind or several")
     kinds = [redact] if isinstance(redact, str) else list(redact)
     for kind in kinds:
         if not (isinstance(kind, str) and kind.isalnum() and kind[0].isupper()):

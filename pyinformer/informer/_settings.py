@@ -25,7 +25,12 @@ from pyinformer.apimachinery import (
     parse_path,
 )
 from pyinformer.audit import MutationDetector
-from pyinformer.errors import InformerConflictError, InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import (
+    InformerConflictError,
+    InvalidArgumentError,
+    InvalidSelectorError,
+    InvalidTypeError,
+)
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
 
 if TYPE_CHECKING:
@@ -185,7 +190,12 @@ def _checked_selector(
     if namespaces is not None:
         reason = "cannot be combined with `namespaces`: it chooses them by their labels"
         raise InvalidArgumentError("namespace_selector", reason)
-    selector = LabelSelector.parse(namespace_selector)
+    try:
+        selector = LabelSelector.parse(namespace_selector)
+    except InvalidSelectorError as error:
+        raise error.at("namespace_selector") from error
+    except InvalidTypeError as error:
+        raise InvalidTypeError("namespace_selector", error.reason) from error
     if selector.is_empty:
         reason = "must not be empty; leave it out to follow all namespaces by a single watch"
         raise InvalidArgumentError("namespace_selector", reason)

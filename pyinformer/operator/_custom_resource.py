@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar, final, get_args
 
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, check_choice
+from pyinformer.apimachinery import GroupVersionResource, JSONObject, check_choice, check_iterable
 from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from pyinformer.operator._schema import ANYTHING, structural_schema
 
@@ -134,6 +134,7 @@ def custom_resource(
     for name, words in (("short_names", short_names), ("categories", categories)):
         if isinstance(words, str):
             raise InvalidArgumentError(name, f"must be a list: [{words!r}]")
+        check_iterable(name, words, shown="a sequence of texts")
         _check_labels(name, words)
     if scale is not None and not isinstance(scale, Scale):
         raise InvalidArgumentError("scale", f"must be Scale(...), not {scale!r}")
@@ -142,6 +143,7 @@ def custom_resource(
         raise InvalidArgumentError("columns", reason)
     if isinstance(versions, type):
         raise InvalidArgumentError("versions", f"must be a list: [{versions.__name__}]")
+    check_iterable("versions", versions, shown="a sequence of models", items=type)
 
     def declare(model: type[M]) -> type[M]:
         declared = CustomResource(

@@ -16,8 +16,9 @@ from pyinformer import cache, config
 from pyinformer.cluster import Cluster
 from pyinformer.config import ClusterConfig
 from pyinformer.controllerutil import EventRecorder, upgrade_managed_fields
-from pyinformer.errors import InformerError, InvalidTypeError
-from pyinformer.testing import APIServer, World
+from pyinformer.crd import custom_resource
+from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
+from pyinformer.testing import APIServer, KubeAPIServer, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +33,8 @@ _WRONG: Final = (
     {"a": "b"},
     ["a"],
     [5],
+    [None],
+    [["a"]],
     "text",
     b"x",
     lambda: 0,
@@ -39,7 +42,6 @@ _WRONG: Final = (
 )
 _NOT_CHECKED: Final = {
     "Request": {"reasons"},  # set by sources only, for each event
-    "APIServer": {"tokens"},  # each of them is a Token
 }
 _URL: Final = "http://127.0.0.1:1"
 _BODY: Final = {
@@ -105,6 +107,11 @@ _CONSTRUCTORS: Final = [
     pytest.param(pyinformer.redacted, {"obj": {}}, id="redacted"),
     pytest.param(World, {}, id="World"),
     pytest.param(APIServer, {}, id="APIServer"),
+    pytest.param(KubeAPIServer, {}, id="KubeAPIServer"),
+    pytest.param(
+        custom_resource, {"api_version": "acme.io/v1", "plural": "things"}, id="custom_resource"
+    ),
+    pytest.param(_informer().record, {"path": "a.jsonl"}, id="record"),
     pytest.param(_cluster().list, _PLACE, id="list"),
     pytest.param(_cluster().logs, {"key": "default/a"}, id="logs"),
 ]
@@ -117,6 +124,11 @@ def _named(function: Callable[..., Any]) -> list[str]:
     return [one.name for one in parameters if one.kind in kinds and one.name not in unchecked]
 
 
+def _check_named(name: str, wrong: object, error: InformerError) -> None:
+    if isinstance(error, InvalidArgumentError | InvalidTypeError) and name not in str(error):
+        pytest.fail(f"{name}={wrong!r}: names another argument: {error}")
+
+
 @pytest.mark.parametrize(("function", "arguments"), _CONSTRUCTORS)
 def test_a_constructor_refuses_wrong_arguments_by_its_own_errors(
     function: Callable[..., Any], arguments: dict[str, Any]
@@ -126,7 +138,8 @@ def test_a_constructor_refuses_wrong_arguments_by_its_own_errors(
         for wrong in _WRONG:
             try:
                 found = function(**{**arguments, name: wrong})
-            except InformerError:
+            except InformerError as error:
+                _check_named(name, wrong, error)
                 continue
             except Exception as error:
                 pytest.fail(f"{name}={wrong!r}: {type(error).__name__}: {error}")
@@ -137,7 +150,9 @@ def test_a_constructor_refuses_wrong_arguments_by_its_own_errors(
 _CALLS: Final = [
     pytest.param(Cluster.get, {**_PLACE, "key": "default/a"}, id="get"),
     pytest.param(
-        Cluster.create, {"obj": {**_BODY, "metadata": {"generateName": "b"}}}, id="create"
+        Cluster.create,
+        {"obj": {**_BODY, "metadata": {"name": "b", "namespace": "default"}}},
+        id="create",
     ),
     pytest.param(Cluster.replace, {"obj": _BODY}, id="replace"),
     pytest.param(Cluster.patch, {"obj": _BODY, "edited": _BODY}, id="patch"),
@@ -171,7 +186,8 @@ async def test_a_call_refuses_wrong_arguments_by_its_own_errors(
             for wrong in _WRONG:
                 try:
                     await function(**{first: cluster, **arguments, name: wrong})
-                except InformerError:
+                except InformerError as error:
+                    _check_named(name, wrong, error)
                     continue
                 except Exception as error:
                     pytest.fail(f"{name}={wrong!r}: {type(error).__name__}: {error}")
@@ -187,7 +203,8 @@ async def test_connect_refuses_wrong_arguments_by_its_own_errors() -> None:
                 try:
                     async with where:
                         pass
-                except InformerError:
+                except InformerError as error:
+                    _check_named(name, wrong, error)
                     continue
                 except Exception as error:
                     pytest.fail(f"{name}={wrong!r}: {type(error).__name__}: {error}")
@@ -219,3 +236,10 @@ def test_headers_of_a_configuration_name_the_form() -> None:
     headers: Any = {"X-Team": "a"}
     with pytest.raises(pyinformer.errors.ConfigurationError, match=r"tuple\(headers.items\(\)\)"):
         ClusterConfig(server=_URL, headers=headers)
+
+
+@pytest.mark.parametrize("value", ["http://127.0.0.1:8080", "https://kube.example.com"])
+async def test_connect_names_the_argument_of_a_url(value: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"kubeconfig: .*as server=.*config="):
+        async with pyinformer.connect(value):
+            pass

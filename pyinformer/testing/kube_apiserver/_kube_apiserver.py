@@ -13,7 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, final
 
-from pyinformer.apimachinery import JSONObject
+from pyinformer.apimachinery import (
+    JSONObject,
+    check_integer,
+    check_iterable,
+    check_seconds,
+    check_type,
+)
 from pyinformer.errors import InvalidArgumentError, KubeAPIServerError, LifecycleError
 from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import kubeconfig_text, write_private
@@ -94,10 +100,16 @@ class KubeAPIServer(ObjectCalls):
             progress: receives one line for each step of a build.
 
         Raises:
-            InvalidArgumentError: `replicas` is less than 1.
+            InvalidArgumentError: `replicas` is less than 1, or `event_ttl_seconds` is not positive.
+            InvalidTypeError: an argument is of another type.
         """
-        if replicas < 1:
-            raise InvalidArgumentError("replicas", "must be at least 1")
+        check_integer("replicas", replicas)
+        check_iterable("tokens", tokens, shown="a sequence of tokens", items=StaticToken)
+        check_iterable("extra_args", extra_args, shown="a sequence of texts", items=str)
+        if event_ttl_seconds is not None:
+            check_seconds("event_ttl_seconds", event_ttl_seconds, is_positive=True)
+        if feature_gates is not None:
+            check_type("feature_gates", feature_gates, Mapping, shown="a mapping")
         super().__init__()
         self.token: str = secrets.token_hex(16)
         self._build = build

@@ -134,7 +134,7 @@ class APIServer(ObjectTestAPI):
         check_integer("replicas", replicas)
         check_integer("history_size", history_size)
         check_type("seed", seed, int, shown="an integer")
-        check_iterable("tokens", tokens, shown="a sequence of tokens")
+        check_iterable("tokens", tokens, shown="a sequence of tokens", items=Token)
         if event_ttl_seconds is not None:
             check_seconds("event_ttl_seconds", event_ttl_seconds, is_positive=True)
         rng = random.Random(seed)
