@@ -30,7 +30,7 @@ from pyinformer.apimachinery import (
     check_text,
     object_key,
 )
-from pyinformer.cluster import Cluster
+from pyinformer.cluster import Cluster, writing_as
 from pyinformer.controllerutil._event_body import API_VERSION, EventBodies, series_body
 from pyinformer.controllerutil._event_series import EventBook, EventOutcome, Occurrence, Series
 from pyinformer.controllerutil._references import AnyObject
@@ -96,7 +96,8 @@ class EventRecorder(Startable):
     about one object are limited to 25 at once and one in five minutes.
 
     Args:
-        cluster: where the events are written; it must be open as long as the recorder.
+        cluster: where the events are written; it must be open as long as the recorder. Without a
+            `field_manager` of the cluster, the events' fields belong to the reporter's name.
         controller: the reporter's name: `db-operator` or `acme.io/db-operator`.
         instance: the name of this process; None for `<controller>-<host name>`.
         max_waiting: how many events may wait to be written; more are dropped, as upstream does.
@@ -251,7 +252,8 @@ class EventRecorder(Startable):
                 self._woken = anyio.Event()
                 while (series := self._book.take()) is not None:
                     self._in_hand = series
-                    await self._write(series)
+                    with writing_as(self.controller):  # the recorder may be started anywhere
+                        await self._write(series)
                     self._in_hand = None
                 if self._book.is_closed and not self._book.waiting:
                     return

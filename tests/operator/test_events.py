@@ -61,6 +61,29 @@ async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
         assert recorded(api) == [("test", "a", "Seen")]
 
 
+@pytest.mark.parametrize("of_cluster", [None, "shop"])
+async def test_the_fields_of_an_event_belong_to_the_operator_or_the_clusters_name(
+    api: APIServer, of_cluster: str | None
+) -> None:
+    """Also if the caller started the operator, on a cluster of its own."""
+    app = Operator("test")
+    called = asyncio.Event()
+
+    @app.reconcile("v1", "configmaps")
+    async def reconcile(request: Request, found: KubeObject | None, cluster: Cluster) -> None:
+        if found is not None and not called.is_set():
+            app.event_recorder(cluster).event(found, "Seen")
+            app.event_recorder(cluster).event(found, "Seen")
+            called.set()
+
+    where = pyinformer.connect(server=api.url, field_manager=of_cluster)
+    async with where as cluster, app.running(cluster):
+        await called.wait()
+    (event,) = api.list(*_EVENTS)
+    managers = {entry["manager"] for entry in event["metadata"]["managedFields"]}
+    assert managers == {of_cluster or "test"}
+
+
 async def test_a_plain_reconcile_records_events_under_a_name_that_events_allow(
     api: APIServer,
 ) -> None:
