@@ -105,7 +105,8 @@ def _entries(path: Path, lines: list[bytes]) -> Iterator[Entry]:
 
 
 def _problems(entries: tuple[Entry, ...], rest: bytes) -> Iterator[str]:
-    last = f"{entries[-1].at_seconds:.3f} s" if entries else "its header"
+    latest = max((one.at_seconds for one in entries), default=None)
+    last = "its header" if latest is None else f"{latest:.3f} s"
     if rest:
         yield f"its last line is cut off: the recording is read up to {last}"
     elif not entries or not entries[-1].stop:

@@ -260,6 +260,39 @@ def test_a_time_that_no_recording_has_is_refused_with_its_line(
     assert caught.value.line == len(path.read_bytes().splitlines())
 
 
+@pytest.mark.parametrize(
+    ("number", "seconds"),
+    [
+        pytest.param(1, 160.0, id="first-is-later-than-the-others"),
+        pytest.param(-1, 0.0, id="last-is-earlier"),
+        pytest.param(-2, 0.0, id="end-of-the-watch-is-earlier"),
+    ],
+)
+def test_times_that_go_back_do_not_shorten_a_replay(
+    tmp_path: Path, number: int, seconds: float
+) -> None:
+    """A clock that was set, or a file that was put together."""
+    lines = VERSION_1.read_bytes().splitlines()
+    lines[number] = msgspec.json.encode({**msgspec.json.decode(lines[number]), "t": seconds})
+    path = tmp_path / "back.jsonl"
+    path.write_bytes(b"\n".join([*lines, b""]))
+    handler = Calls()
+    with replay(path) as played:
+        played.informer().add_event_handler(handler)
+        played.run()
+        assert played.duration_seconds == pytest.approx(150, abs=11)
+    assert len(handler.calls) == 5
+
+
+def test_the_end_of_a_cut_recording_is_its_latest_time(tmp_path: Path) -> None:
+    *lines, _stop = VERSION_1.read_bytes().splitlines()
+    lines[-1] = msgspec.json.encode({**msgspec.json.decode(lines[-1]), "t": 0.0})
+    path = tmp_path / "back.jsonl"
+    path.write_bytes(b"\n".join([*lines, b""]))
+    with pytest.warns(IncompleteRecordingWarning, match=r"read up to 150\.\d+ s"):
+        replay(path)
+
+
 def _ending_at(folder: Path, seconds: float) -> Path:
     *lines, last = VERSION_1.read_bytes().splitlines()
     end = msgspec.json.encode({**msgspec.json.decode(last), "t": seconds})
