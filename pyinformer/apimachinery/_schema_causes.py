@@ -1,8 +1,7 @@
 """What the structural schema of a custom resource does not allow in a value.
 
 Types, nulls, required fields, enums, bounds, patterns, formats and keyed lists are checked, and the
-combinations of such rules. Rules in CEL are not, and of the formats email, hostname and uri only
-what is surely wrong.
+combinations of such rules. Rules in CEL are not.
 
 Source:
     k8s.io/kube-openapi/pkg/validation/validate; apiextensions-apiserver
@@ -11,16 +10,14 @@ Source:
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import msgspec
 
 from pyinformer.apimachinery._json import JSONObject, JSONValue
 from pyinformer.apimachinery._re2 import re2_compiled
+from pyinformer.apimachinery._schema_formats import FORMATS
 
 SchemaCause: TypeAlias = tuple[str, str, str]
 """The reason, the path of the field, and the sentence."""
@@ -39,13 +36,6 @@ _IDENTITY: Final = ("apiVersion", "kind", "metadata")
 _ROUNDING: Final = 1e-9  # this and the next: go-openapi/swag, IsFloat64AJSONInteger
 _MAX_JSON_INTEGER: Final = (1 << 53) - 1
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-_HOSTNAME: Final = re.compile(r"[^\s_:/?#@.-][^\s_:/?#@]*")
-_URI: Final = re.compile(r"/|[A-Za-z][-+.A-Za-z0-9]*:")
-_TIME: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
 
 
 def schema_causes(value: JSONValue, schema: JSONObject) -> Iterator[SchemaCause]:
@@ -114,47 +104,14 @@ def _texts(value: str, schema: JSONObject, path: str) -> Iterator[SchemaCause]:
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _matches(pattern, value):
         yield _invalid(value, path, f"should match '{pattern}'")
-    form = schema.get("format")
-    if form in _FORMATS and not _FORMATS[form](value):
+    form = str(schema.get("format") or "")
+    if form in FORMATS and not FORMATS[form](value):
         yield _invalid(value, path, f"must be of type {form}: {_text(value)}")
 
 
 def _matches(pattern: str, value: str) -> bool:
     compiled = re2_compiled(pattern)
     return compiled is None or compiled.search(value) is not None
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return _TIME.fullmatch(text) is not None and bool(datetime.fromisoformat(text.upper()))
-    except ValueError:
-        return False
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return _DATE.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
-    except ValueError:
-        return False
-
-
-def _is_address(text: str, version: int) -> bool:
-    try:
-        return ipaddress.ip_address(text).version == version and "%" not in text
-    except ValueError:
-        return False
-
-
-_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
-    "date-time": _is_time,
-    "date": _is_date,
-    "ipv4": lambda text: _is_address(text, 4),
-    "ipv6": lambda text: _is_address(text, 6),
-    "uuid": lambda text: _UUID.fullmatch(text) is not None,
-    "email": lambda text: "@" in text,
-    "hostname": lambda text: _HOSTNAME.fullmatch(text) is not None,
-    "uri": lambda text: _URI.match(text) is not None,
-}
 
 
 def _numbers(value: float, schema: JSONObject, path: str) -> Iterator[SchemaCause]:

@@ -9,17 +9,20 @@ import msgspec
 import pytest
 
 from pyinformer.crd import custom_resource, custom_resource_definition
-from pyinformer.errors import APIStatusError
+from pyinformer.errors import APIStatusError, InvalidError, InvalidModelError
 from pyinformer.testing._polling import poll
+from tests.integration.definitions import is_created, served
 from tests.integration.objects import unique
 from tests.integration.test_server_strictness import TABLE
 from tests.integration.test_server_writes import Place
-from tests.operator.odd_models import ACCEPTED, struct
+from tests.operator.odd_models import ACCEPTED, TEXTS, extra, struct
 from tests.testing.wire import Wire
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
 
@@ -68,6 +71,46 @@ async def test_the_definition_of_each_odd_model_is_accepted(server: Server) -> N
                 refused[name] = error.message
 
     assert refused == {}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+async def test_servers_take_texts_for_a_format_as_the_generator_does(
+    server: Server, form: str
+) -> None:
+    """The generator is asked by a default that has the text."""
+    plural = unique("forms").replace("-", "")
+    group = f"{plural}.example.com"
+    taken, refused = TEXTS[form]
+
+    def declared(*default: str) -> type[Any]:
+        declare = custom_resource(f"{group}/v1", plural, kind="Form")
+        return declare(extra(str, *default, format=form))
+
+    def generates(text: str) -> bool:
+        try:
+            return bool(custom_resource_definition(declared(text)))
+        except InvalidModelError:
+            return False
+
+    namespace = server.namespace()
+
+    def body(name: str, text: str) -> JSONObject:
+        metadata = {"name": name, "namespace": namespace}
+        what = {"apiVersion": f"{group}/v1", "kind": "Form", "metadata": metadata}
+        return {**what, "spec": {"field": text}}
+
+    async def stores(text: str) -> bool:
+        try:
+            return bool(await cluster.create(body("b", text), dry_run=True))
+        except InvalidError:
+            return False
+
+    async with served(server, custom_resource_definition(declared())), server.connect() as cluster:
+        await until(lambda: is_created(server, body("a", taken[0])), timeout_seconds=100)
+        stored = [text for text in (*taken, *refused) if await stores(text)]
+
+    assert stored == list(taken)
+    assert [text for text in (*taken, *refused) if generates(text)] == list(taken)
 
 
 @pytest.fixture(name="place")

@@ -168,11 +168,20 @@ ACCEPTED: Final[dict[str, type]] = {
     "default-multiple-negative": struct(Annotated[float, Meta(multiple_of=0.01)], -0.07),
     "default-multiple-of-2": struct(Annotated[float, Meta(multiple_of=2)], 4.0),
     "default-multiple-large": struct(Annotated[int, Meta(multiple_of=3)], 3 * (2**60 + 1)),
+    "default-ipv4-with-zeros": extra(str, "010.0.0.1", format="ipv4"),
+    "default-ipv4-in-ipv6": extra(str, "::ffff:1.2.3.4", format="ipv4"),
+    "default-time-with-any-offset": extra(str, "2026-01-01t00:00:00+99:99", format="date-time"),
+    "default-date-of-year-0": extra(str, "0000-02-29", format="date"),
+    "default-uri-without-host": extra(str, "mailto:a b", format="uri"),
+    "default-hostname-symbol": extra(str, "☺.example.com", format="hostname"),
     "pattern-repeats-of-repeats": text(r"(?:a{10}){100}(?:b*)*"),
 }
 """Models whose definitions both servers accept."""
 
 REFUSED: Final[dict[str, tuple[type, str]]] = {
+    "default-not-a-hostname": (extra(str, "a.1", format="hostname"), _FIELD),
+    "default-not-a-uri": (extra(str, "https://a b/c", format="uri"), _FIELD),
+    "default-not-a-time": (extra(str, "2026-01-01T23:59:60Z", format="date-time"), _FIELD),
     "pattern-look-ahead": (text(r"^(?!kube-).*$"), _FIELD),
     "pattern-look-ahead-positive": (text(r"^(?=.*\d).*$"), _FIELD),
     "pattern-look-behind": (text(r"(?<=a)b"), _FIELD),
@@ -282,3 +291,80 @@ REFUSED: Final[dict[str, tuple[type, str]]] = {
     "format-ipv4-default": (extra(str, "x", format="ipv4"), _FIELD),
 }
 """Models that the generator refuses, and the field that it names."""
+
+
+TEXTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "date": (
+        ("2024-02-29", "0000-02-29", "2000-02-29"),
+        ("2026-02-29", "1900-02-29", "2026-13-01", "2026-1-01", "2026-01-00", "", "2026-01-01Z"),
+    ),
+    "date-time": (
+        (
+            "2026-01-01T00:00:00Z",
+            "2026-01-01t23:59:59z",
+            "2026-01-01T00:00:00.123456789+00:00",
+            "2026-01-01T00:00:00+99:99",
+            "2026-01-01T00:00:00,5Z",
+            "0000-01-01T00:00:00Z",
+        ),
+        (
+            "2026-01-01T23:59:60Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01 00:00:00Z",
+            "2026-01-01T00:00:00",
+            "2026-01-01T00:00Z",
+            "2026-02-30T00:00:00Z",
+        ),
+    ),
+    "ipv4": (
+        ("10.0.0.1", "010.0.0.001", "::ffff:1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "00::01.2.3.4"),
+        ("256.1.1.1", "1.2.3", "1.2.3.4.5", "::1", "1.2.3.4:80", "1:2.3.4.5", "1.2.3.", ""),
+    ),
+    "ipv6": (
+        ("::", "::1", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::ffff:1.2.3.4"),
+        ("fe80::1%eth0", "00001::", "1.2.3.4", "::ffff:01.2.3.4", "1:2:3:4:5:6:7:8::", "1::2::3"),
+    ),
+    "uuid": (
+        ("123E4567-e89b-12d3-a456-426614174000", "123e4567e89b12d3a456426614174000"),
+        ("123e4567-e89b-12d3-a456-42661417400", "123e4567_e89b-12d3-a456-426614174000"),
+    ),
+    "hostname": (
+        ("a", "a-b", "a-", "1", "a.bc", "ä.öü", "x+y", "☺.com", "1.example", "a" * 63),
+        ("", "-a", "a-b-c", "a.b", "1.2.3.4", "a_b", "a..bc", "example.com.", "a" * 64, "a.b+c"),
+    ),
+    "uri": (
+        (
+            "https://a:80/b?c%zz",
+            "/x y",
+            "//x",
+            "*",
+            "a:b",
+            "mailto:a b%",
+            "http://",
+            "http://ä/",
+            "http://u:p@h",
+            "http://[fe80::1%25en0]:1/",
+            "postgres://a:1,b:2/",
+            "http://a<b>",
+        ),
+        (
+            "",
+            "a",
+            "1a:b",
+            ":a",
+            "?a",
+            "http://a b",
+            "http://a/%zz",
+            "http://a%20b",
+            "http://a#b",
+            "http://a:b",
+            "http://a:1:2",
+            "http://::1/",
+            "http://[::1",
+            "http://[1.2.3.4]/",
+            "http://u^@h",
+            "http://a\x7f",
+        ),
+    ),
+}
+"""By format, texts that kube-apiserver takes for one, and texts that it refuses."""
