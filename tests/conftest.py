@@ -203,6 +203,24 @@ def _nothing_left() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _restored_logs() -> Iterator[None]:
+    """Undo what a program in the test configures for its process, as kopf and the commands do."""
+    loggers = logging.getLogger(), logging.getLogger("asyncio")
+    before = [(one, one.level, one.propagate, one.handlers[:]) for one in loggers]
+    yield
+    for logger, level, propagate, handlers in before:
+        if logger.level != level:
+            logger.setLevel(level)
+        logger.propagate = propagate
+        # Those of pytest come and go with the phases of a test.
+        logger.handlers[:] = [
+            one
+            for one in logger.handlers
+            if one in handlers or type(one).__module__.startswith("_pytest")
+        ]
+
+
+@pytest.fixture(autouse=True)
 def _watch_loop(_nothing_left: None, request: pytest.FixtureRequest) -> Iterator[None]:
     """Watch the tasks of asynchronous tests; after _nothing_left, which sees the loop closed."""
     is_async = request.node.get_closest_marker("asyncio") is not None

@@ -7,8 +7,10 @@ not know of it: a timer that is due later than they answer fires before.
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 
+_NANOSECOND = 1e-9
 _Ready = list[tuple[selectors.SelectorKey, int]]
 
 
@@ -36,6 +38,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the virtual time in seconds."""
         return self._clock.now
+
+    @property
+    def _clock_resolution(self) -> float:
+        """How early asyncio may call a timer: more than what the rounding of the time loses."""
+        return max(_NANOSECOND, 2 * math.ulp(self._clock.now))
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, seconds: float) -> None:
+        """Ignore the resolution of the real clock."""
 
     def advance(self, seconds: float) -> None:
         """Move the clock without running anything."""

@@ -85,3 +85,21 @@ def test_a_socket_of_a_shared_fixture_is_not_a_leak(tmp_path: Path) -> None:
     )
 
     assert "2 passed" in output
+
+
+def test_the_logging_that_a_test_configures_ends_with_it(tmp_path: Path) -> None:
+    """Programs configure it for their process: the command line, and kopf."""
+    body = """
+import logging
+
+def test_a():
+    logging.getLogger().setLevel(logging.INFO)
+    logging.getLogger().addHandler(logging.NullHandler())
+    logging.getLogger("asyncio").propagate = False
+
+def test_b():
+    assert logging.getLogger().level == logging.WARNING
+    assert not [one for one in logging.getLogger().handlers if type(one) is logging.NullHandler]
+    assert logging.getLogger("asyncio").propagate
+"""
+    assert "2 passed" in run_pytest(tmp_path, body)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.virtual_time import VirtualTimeLoop
+from tests.virtual_time import VirtualTimeLoop, work
 
 
 @pytest.mark.virtual_time
@@ -22,6 +22,17 @@ async def test_an_hour_takes_no_time_and_ends_on_the_second() -> None:
 
     assert fired == [1800.0]
     assert loop.time() == 3600.0
+
+
+@pytest.mark.virtual_time
+async def test_time_passes_however_late_it_is() -> None:
+    """After half a year a nanosecond is lost in the rounding of times."""
+    work(1e12 + 0.3)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    for _ in range(100):
+        await asyncio.sleep(0.1)
+    assert loop.time() - begun == pytest.approx(10.0, abs=0.1)
 
 
 @pytest.mark.virtual_time
