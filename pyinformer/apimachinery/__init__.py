@@ -16,6 +16,7 @@ from pyinformer.apimachinery._checks import (
 )
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
 from pyinformer.apimachinery._compact import CompactObject
+from pyinformer.apimachinery._depth import MAX_DEPTH
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
 from pyinformer.apimachinery._field_selector import FieldSelector
@@ -111,6 +112,7 @@ _HOMES = {
 __all__ = [
     "ABSENT",
     "LARGE_BODY_BYTES",
+    "MAX_DEPTH",
     "METADATA_BYTES",
     "PARTIAL_OBJECT_METADATA",
     "REDACTED",

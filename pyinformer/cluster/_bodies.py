@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from pyinformer.apimachinery import (
+    MAX_DEPTH,
     JSONObject,
     JSONValue,
     KubeObject,
@@ -57,32 +58,39 @@ Body: TypeAlias = Mapping[str, JSONValue] | KubeObject[View | None] | Model
 
 NO_UNICODE: Final = "must be Unicode; it has half of a surrogate pair, from a file name perhaps"
 
+TOO_DEEP: Final = (
+    f"must not have more than {MAX_DEPTH} levels, nor contain itself; nothing was sent"
+)
+"""Why a body is refused that could not be read again."""
+
 _PLAIN = (int, bool, type(None))
+_CONTAINERS = (dict, list)
 
 
-def body_of(body: Body, argument: str = "obj") -> JSONObject:
+def body_of(body: Body, argument: str = "obj", *, level: int = 1) -> JSONObject:
     """Return an object as a new dict.
 
     Args:
         body: the object; it is not changed.
         argument: its name, for errors.
+        level: 1, or 2 for a field of what is sent.
 
     Raises:
         InvalidTypeError: it is not an object, or has a value that JSON cannot express.
-        InvalidArgumentError: it has a number that JSON cannot express.
+        InvalidArgumentError: it has a number that JSON cannot express, or too many levels.
         InvalidObjectError: the body of a KubeObject cannot be decoded.
     """
-    return _checked(body, argument, omit_defaults=True)
+    return _checked(body, argument, level, omit_defaults=True)
 
 
-def whole_body_of(model: Body, argument: str) -> JSONObject:
+def whole_body_of(model: Body, argument: str, *, level: int = 1) -> JSONObject:
     """Return all fields of a model, including those that have their default value.
 
     Raises:
         InvalidTypeError: it is not an object, or has a value that JSON cannot express.
         InvalidArgumentError: it has a number that JSON cannot express.
     """
-    return _checked(model, argument, omit_defaults=False)
+    return _checked(model, argument, level, omit_defaults=False)
 
 
 def is_model(body: object) -> bool:
@@ -105,18 +113,16 @@ def encode_body(body: JSONValue, content_type: str = "") -> bytes:
     return json_for_yaml(raw)
 
 
-def _checked(body: Body, argument: str, *, omit_defaults: bool) -> JSONObject:
+def _checked(body: Body, argument: str, level: int, *, omit_defaults: bool) -> JSONObject:
     if isinstance(body, KubeObject):
         return body.to_dict()
     try:
-        found = _json(body, _How(omit_defaults, keep_nulls=not is_model(body)))
+        found = _json(body, _How(omit_defaults, keep_nulls=not is_model(body)), level)
     except TypeError as error:
         reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
         raise InvalidTypeError(argument, reason) from error
     except RecursionError as error:
-        raise InvalidArgumentError(
-            argument, "must not contain itself, nor be nested this deeply"
-        ) from error
+        raise InvalidArgumentError(argument, TOO_DEEP) from error
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(argument, f"a text in it {NO_UNICODE}") from error
     except _NotFiniteError as error:
@@ -141,9 +147,9 @@ class _How(NamedTuple):
     keep_nulls: bool
 
 
-def _json(value: Any, how: _How) -> JSONValue:  # noqa: ANN401
+def _json(value: Any, how: _How, level: int) -> JSONValue:  # noqa: ANN401
     if type(value) is dict or type(value) is list:
-        return _plain(value, how)
+        return _plain(value, how, level)
     if type(value) in _PLAIN:
         return value
     if isinstance(value, float):
@@ -156,26 +162,39 @@ def _json(value: Any, how: _How) -> JSONValue:  # noqa: ANN401
         return _unicode(value)
     named = _fields_of(value, omit_defaults=how.omit_defaults)
     if named is not None:
-        return _plain(named, how)
+        return _plain(named, how, level)
     if isinstance(value, list | tuple):
-        return _plain(value, how)
+        return _plain(value, how, level)
     return msgspec.to_builtins(value, str_keys=True, order="deterministic")
 
 
-def _plain(value: Mapping[Any, object] | Sequence[object], how: _How) -> JSONValue:
-    """Convert what is in a container; large objects consist of ASCII texts for the most part."""
-    keep_nulls = how.keep_nulls
-    if not isinstance(value, Mapping):
-        return [one if type(one) is str and one.isascii() else _json(one, how) for one in value]
-    found: JSONObject = {}
-    for name, field in value.items():
-        if type(name) is not str or not name.isascii():
-            name = _unicode(name)  # noqa: PLW2901 - its text
-        if type(field) is str and field.isascii():
-            found[name] = field
-        elif field is not UNSET and (keep_nulls or field is not None):
-            found[name] = _json(field, how)
-    return found
+def _plain(value: Mapping[Any, Any] | Sequence[Any], how: _How, level: int) -> JSONValue:
+    """Convert what is in a container; large objects consist of ASCII texts for the most part.
+
+    Each level takes one frame of the stack, so that the deepest allowed body fits.
+    """
+    if level > MAX_DEPTH:
+        raise RecursionError
+    below = level + 1
+    if isinstance(value, Mapping):
+        keep_nulls = how.keep_nulls
+        found: JSONObject = {}
+        for name, field in value.items():
+            if type(name) is not str or not name.isascii():
+                name = _unicode(name)  # noqa: PLW2901 - its text
+            if type(field) is str and field.isascii():
+                found[name] = field
+            elif field is not UNSET and (keep_nulls or field is not None):
+                nests = type(field) in _CONTAINERS
+                found[name] = (_plain if nests else _json)(field, how, below)
+        return found
+    items: list[JSONValue] = []
+    for one in value:
+        if type(one) is str and one.isascii():
+            items.append(one)
+        else:
+            items.append((_plain if type(one) in _CONTAINERS else _json)(one, how, below))
+    return items
 
 
 def _unicode(text: object) -> str:

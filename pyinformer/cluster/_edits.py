@@ -5,16 +5,26 @@ A patch has only what was edited. Edits that the server would ignore or misunder
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, cast
 
 from pyinformer.apimachinery import JSONObject, KubeObject, View
-from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model, whole_body_of
+from pyinformer.cluster._bodies import TOO_DEEP, Body, body_of, encode_body, is_model, whole_body_of
 from pyinformer.cluster._patches import carry_over, merge_patch, object_patch
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 
 _WHOLE: Final = {"apiVersion", "kind", "metadata"}
 _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+
+
+@contextmanager
+def _within_the_limit(argument: str) -> Iterator[None]:
+    """Refuse edits that are compared one field in another until the stack ends."""
+    try:
+        yield
+    except RecursionError as error:
+        raise InvalidArgumentError(argument, TOO_DEEP) from error
 
 
 def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
@@ -31,7 +41,8 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
         InvalidTypeError: `edited` is not an object.
     """
     whole = before.to_dict()
-    after = _edited(before, whole, edited)
+    with _within_the_limit("edited"):
+        after = _edited(before, whole, edited)
     for path in _IDENTITY:
         if not _at(after, path) and _at(whole, path):
             reason = f"has no {'.'.join(path)}: pass the whole object with the edits in it"
@@ -41,7 +52,8 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
                 f"{'.'.join(path)} cannot be changed: it would be another object than {before!r}"
             )
             raise InvalidArgumentError("edited", reason)
-    return object_patch(whole, after)
+    with _within_the_limit("edited"):
+        return object_patch(whole, after)
 
 
 def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject:
@@ -56,21 +68,26 @@ def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject
     found = before.to_dict().get("status")
     whole: JSONObject = found if isinstance(found, dict) else {}
     image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)
-    try:
-        after = _edited(image, whole, status, argument="status")
-    except InvalidObjectError:  # there is none yet, or one of an older version of the model
-        after = {**whole, **body_of(status, "status")}
-    patch = merge_patch(whole, after)
+    with _within_the_limit("status"):
+        try:
+            after = _edited(image, whole, status, argument="status", level=2)
+        except InvalidObjectError:  # there is none yet, or one of an older version of the model
+            after = {**whole, **body_of(status, "status", level=2)}
+        patch = merge_patch(whole, after)
     return {"status": patch} if patch else {}
 
 
 def _edited(
-    before: KubeObject[View | None], whole: JSONObject, edited: Body, argument: str = "edited"
+    before: KubeObject[View | None],
+    whole: JSONObject,
+    edited: Body,
+    argument: str = "edited",
+    level: int = 1,
 ) -> JSONObject:
     if not is_model(edited):
-        return body_of(edited, argument)
-    after = whole_body_of(edited, argument)  # refuses what is not a model
-    seen = whole_body_of(before.as_type(type(edited)), argument)
+        return body_of(edited, argument, level=level)
+    after = whole_body_of(edited, argument, level=level)  # refuses what is not a model
+    seen = whole_body_of(before.as_type(type(edited)), argument, level=level)
     return cast("JSONObject", carry_over(whole, seen, after))  # of objects it makes an object
 
 

@@ -106,6 +106,8 @@ def carry_over(whole: JSONValue, seen: JSONValue, edited: JSONValue, path: str =
     """
     if same(seen, edited):
         return whole
+    if same(whole, seen):  # the model shows all of it
+        return edited
     if isinstance(edited, dict) and isinstance(whole, dict | Absent | None):
         known = seen if isinstance(seen, dict) else {}
         if isinstance(whole, dict) or known:

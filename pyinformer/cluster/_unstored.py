@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import GroupVersionResource, JSONObject, JSONValue, KubeObject, View
+from pyinformer.apimachinery import (
+    ABSENT,
+    Absent,
+    GroupVersionResource,
+    JSONObject,
+    JSONValue,
+    KubeObject,
+    View,
+)
 from pyinformer.cluster._patches import same
 
 _MAX_REPORTED: Final = 256  # a schema lacks a few; names in maps must not add up
@@ -90,10 +98,15 @@ def is_status_stored(patch: JSONObject, answer: KubeObject[View | None]) -> bool
 
 
 def _is_stored(sent: JSONValue, stored: JSONValue) -> bool:
-    if isinstance(sent, dict):
-        found = stored if isinstance(stored, dict) else {}
-        return all(_is_stored(value, found.get(name)) for name, value in sent.items())
-    return same(sent, stored)
+    left = [(sent, stored)]  # a stack: nothing is too deep
+    while left:
+        sent, stored = left.pop()
+        if isinstance(sent, dict):
+            found = stored if isinstance(stored, dict) else {}
+            left += [(value, found.get(name)) for name, value in sent.items()]
+        elif not same(sent, stored):
+            return False
+    return True
 
 
 def unstored_fields(
@@ -124,11 +137,13 @@ def unstored_fields(
 def _leaves(
     value: JSONValue, path: tuple[str, ...], *, counts_zeros: bool
 ) -> Iterator[tuple[str, ...]]:
-    if isinstance(value, dict) and value:
-        for name, below in value.items():
-            yield from _leaves(below, (*path, name), counts_zeros=counts_zeros)
-    elif value or (counts_zeros and value is not None):
-        yield path
+    left = [(value, path)]
+    while left:
+        value, path = left.pop()
+        if isinstance(value, dict) and value:
+            left += [(below, (*path, name)) for name, below in reversed(value.items())]
+        elif value or (counts_zeros and value is not None):
+            yield path
 
 
 def _at(value: JSONValue, path: tuple[str, ...]) -> JSONValue:
@@ -155,12 +170,17 @@ def dropped_paths(patch: JSONObject, answer: KubeObject[View | None]) -> Iterato
 
 
 def _dropped(sent: JSONValue, stored: JSONValue, path: str) -> Iterator[str]:
-    if isinstance(sent, dict) and isinstance(stored, dict):
-        for name, value in sent.items():
-            if name in stored:
-                yield from _dropped(value, stored[name], f"{path}.{name}")
-            elif any(True for _ in _leaves(value, (), counts_zeros=False)):
-                yield f"{path}.{name}"
-    elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
-        for value, kept in zip(sent, stored, strict=True):
-            yield from _dropped(value, kept, f"{path}[]")
+    left: list[tuple[JSONValue, JSONValue | Absent, str]] = [(sent, stored, path)]
+    while left:
+        value, kept, path = left.pop()
+        if isinstance(kept, Absent):
+            if any(True for _ in _leaves(value, (), counts_zeros=False)):
+                yield path
+        elif isinstance(value, dict) and isinstance(kept, dict):
+            left += [
+                (below, kept.get(name, ABSENT), f"{path}.{name}")
+                for name, below in reversed(value.items())
+            ]
+        elif isinstance(value, list) and isinstance(kept, list) and len(value) == len(kept):
+            pairs = reversed(list(zip(value, kept, strict=True)))
+            left += [(below, stored, f"{path}[]") for below, stored in pairs]

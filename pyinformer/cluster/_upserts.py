@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar, final
 
@@ -174,7 +173,7 @@ class _Writes:
         self, skeleton: JSONObject, mutate: Callable[[JSONObject], None] | None
     ) -> Upserted:
         """Create the object as `mutate` leaves it."""
-        body = _mutated(deepcopy(skeleton), mutate)
+        body = _mutated(body_of(skeleton, "desired"), mutate)
         found = await target_of(self.cluster.discovery, body, argument="mutate")
         if found.key != self.target.key:
             reason = f"must not change the name, namespace or kind of {self.target.key!r}"
@@ -195,7 +194,7 @@ class _Writes:
     ) -> Upserted:
         """Write what `mutate` changes in the object that exists."""
         before = found.to_dict()
-        edited = _mutated(deepcopy(before), mutate)
+        edited = _mutated(found.to_dict(), mutate)
         status = _status_of(edited)
         is_apart = self.target.api.has_status and not same(status, _status_of(before))
         if is_apart:
