@@ -18,6 +18,11 @@ def wall_time() -> float:
     return time.time()
 
 
+def pause(seconds: float) -> None:
+    """Pause the calling thread, which must not be that of an event loop."""
+    time.sleep(seconds)
+
+
 def utc_text(at: float) -> str:
     """Return an instant as text, such as `2026-07-01 10:03:11 UTC`.
 

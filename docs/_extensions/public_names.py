@@ -99,11 +99,18 @@ def entries(namespace: str) -> list[Entry]:
 
 @cache
 def paths() -> dict[str, str]:
-    """Return the path of each public name: that of the first namespace which exports it."""
+    """Return the path of each public name: that of the first namespace which exports it.
+
+    A blocking twin has the name of another object, and its path is its key.
+    """
     found: dict[str, str] = {}
     for namespace in NAMESPACES:
-        for name in importlib.import_module(namespace).__all__:
-            found.setdefault(name, f"{namespace}.{name}")
+        module = importlib.import_module(namespace)
+        for name in module.__all__:
+            path = f"{namespace}.{name}"
+            first = found.setdefault(name, path)
+            if find(first) is not getattr(module, name):
+                found[path] = path
     return found
 
 

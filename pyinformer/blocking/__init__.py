@@ -8,6 +8,12 @@ from pyinformer.blocking._calls import timeout
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._factory import BlockingInformerFactory
+from pyinformer.blocking._functions import (
+    create_or_update,
+    finalizer,
+    retry_on_conflict,
+    upgrade_managed_fields,
+)
 from pyinformer.blocking._informer import BlockingInformer, BlockingRegistration
 from pyinformer.blocking._log_stream import BlockingLogStream
 from pyinformer.blocking._object_list import BlockingObjectList
@@ -28,6 +34,10 @@ __all__ = [
     "BlockingTypedEventStream",
     "BlockingTypedInformer",
     "Runner",
+    "create_or_update",
+    "finalizer",
+    "retry_on_conflict",
     "run_in_thread",
     "timeout",
+    "upgrade_managed_fields",
 ]

@@ -11,11 +11,13 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
-from pyinformer._clock import monotonic
+from pyinformer._clock import monotonic, pause
 from pyinformer.apimachinery import check_seconds
 from pyinformer.errors import LifecycleError
+
+CUT_OFF: Final = "the deadline of the timeout() block has passed"
 
 Work: TypeAlias = Callable[[], object]
 """Is called on the loop; its result is awaited if it is awaitable."""
@@ -163,3 +165,17 @@ def seconds_left() -> float | None:
     """Return how long this thread may still wait; None for no bound."""
     until = _deadline.until
     return None if until is None else max(0.0, until - monotonic())
+
+
+def pause_between_attempts(seconds: float) -> None:
+    """Pause this thread, no longer than until its deadline.
+
+    Raises:
+        TimeoutError: the deadline has passed.
+    """
+    left = seconds_left()
+    if left is None or seconds < left:
+        pause(seconds)
+        return
+    pause(left)
+    raise TimeoutError(CUT_OFF)

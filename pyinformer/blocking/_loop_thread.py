@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Final, TypeVar, cast, final
 
 from pyinformer._logging import get_logger
-from pyinformer.blocking._calls import Call, Work, seconds_left
+from pyinformer.blocking._calls import CUT_OFF, Call, Work, seconds_left
 from pyinformer.blocking._proxy import enter_on_loop
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks import Host, error_text, trace_text
@@ -38,7 +38,6 @@ _ABANDON_SECONDS: Final = 15.0  # twice what informers need to stop; a second Ct
 # For the loop itself, after everything in it has ended or was abandoned.
 _LOOP_END_SECONDS: Final = 1.0
 _CLOSED: Final = "the runner is closed: make a new one"
-_CUT_OFF: Final = "the deadline of the timeout() block has passed"
 
 
 @final
@@ -257,11 +256,11 @@ class LoopThread:
     ) -> object:
         call = Call(work)
         if patience == 0.0:
-            raise TimeoutError(_CUT_OFF)
+            raise TimeoutError(CUT_OFF)
         try:
             self._submit(call)
             if not call.wait(patience):
-                raise TimeoutError(_CUT_OFF)
+                raise TimeoutError(CUT_OFF)
         except LifecycleError:
             raise
         except BaseException as error:  # the timeout, or Ctrl-C, which may come at any time

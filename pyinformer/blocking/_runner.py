@@ -99,8 +99,8 @@ class Runner:
     def call(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an asynchronous function on the loop and wait for what it returns.
 
-        Use it for everything without a blocking twin: `create_or_update`, a ClusterPool, a
-        Controller. Pass the function the `.asynchronous` of blocking objects.
+        Use it for everything without a blocking twin: a ClusterPool, a Controller, a function of
+        the program. Pass the function the `.asynchronous` of blocking objects.
 
         Raises:
             LifecycleError: the runner is not started, is closed, or is another process's; or the

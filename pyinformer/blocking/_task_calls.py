@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, TypeVar, cast, final
 
 from pyinformer._logging import get_logger
-from pyinformer.blocking._calls import Call, Work, seconds_left
+from pyinformer.blocking._calls import CUT_OFF, Call, Work, seconds_left
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._proxy import enter_on_loop
 from pyinformer.cluster import Cluster
@@ -31,7 +31,6 @@ _log = get_logger(__name__)
 R = TypeVar("R")
 
 _END_SECONDS: Final = 5.0  # for a request that is cancelled, and for what was left open
-_CUT_OFF: Final = "the deadline of the timeout() block has passed"
 _CANCELLED: Final = (
     "the call was cancelled: the function took longer than its deadline, or its controller is being"
     " closed"
@@ -201,7 +200,7 @@ class TaskCalls:
             )
         patience = seconds_left()
         if patience == 0.0:
-            raise TimeoutError(_CUT_OFF)
+            raise TimeoutError(CUT_OFF)
         call = Call(work)
         self._submit(call)
         try:
@@ -231,7 +230,7 @@ class TaskCalls:
             return
         call.cancel(self._loop)
         call.wait(_END_SECONDS)
-        raise TimeoutError(_CUT_OFF)
+        raise TimeoutError(CUT_OFF)
 
     def _launch(self, call: Call) -> None:
         self._tasks.spawn("a blocking call", self._run(call))

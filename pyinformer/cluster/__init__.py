@@ -1,7 +1,7 @@
 """One API server as a program uses it: finding it, reading and writing objects, discovery."""
 
 from pyinformer.cluster._bodies import Body
-from pyinformer.cluster._cluster import Cluster, Propagation, claim_loop, state_of
+from pyinformer.cluster._cluster import Cluster, Propagation, check_cluster, claim_loop, state_of
 from pyinformer.cluster._connect import connect
 from pyinformer.cluster._discovery import Discovery
 from pyinformer.cluster._field_manager import writing_as
@@ -12,7 +12,13 @@ from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
 from pyinformer.cluster._pooled_cluster import PooledClusterStatus
 from pyinformer.cluster._targets import Parent
 from pyinformer.cluster._throttled_requests import WriteOptions, WriteStatistics
-from pyinformer.cluster._upserts import Upserted, create_or_update, retry_on_conflict
+from pyinformer.cluster._upserts import (
+    Upserted,
+    check_attempt,
+    create_or_update,
+    is_worth_retrying,
+    retry_on_conflict,
+)
 from pyinformer.cluster._write_context import CURRENT_WRITER
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import FieldValidation
@@ -37,9 +43,12 @@ __all__ = [
     "WriteObserver",
     "WriteOptions",
     "WriteStatistics",
+    "check_attempt",
+    "check_cluster",
     "claim_loop",
     "connect",
     "create_or_update",
+    "is_worth_retrying",
     "retry_on_conflict",
     "state_of",
     "upgrade_managed_fields",

@@ -1282,6 +1282,28 @@ def state_of(cluster: Cluster) -> ClusterState:
     return cluster._state  # noqa: SLF001 - kept off the public face of Cluster
 
 
+def check_cluster(cluster: object, *_: object, **__: object) -> None:
+    """Refuse anything else in place of a cluster, such as what connect() returns.
+
+    Further arguments are ignored, so that it can check those of any function of a cluster.
+
+    Raises:
+        InvalidTypeError: naming the argument, and the cure where it is the cluster of a plain
+            function.
+    """
+    if isinstance(cluster, Cluster):
+        return
+    reason = "must be the Cluster of `async with pyinformer.connect() as cluster`"
+    reason = f"{reason}, got {type(cluster).__name__}"
+    if isinstance(getattr(cluster, "asynchronous", None), Cluster):
+        reason = (
+            f"{reason}: a plain function calls the function of the same name in"
+            " pyinformer.blocking, or a method of its cluster; its .asynchronous is for code on the"
+            " event loop"
+        )
+    raise InvalidTypeError("cluster", reason)
+
+
 def claim_loop(cluster: Cluster) -> None:
     """Bind a cluster to the running event loop, as its first request does.
 

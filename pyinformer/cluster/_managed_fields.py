@@ -8,7 +8,7 @@ move they belong to the apply. Only `metadata.managedFields` changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -21,13 +21,12 @@ from pyinformer.apimachinery import (
     check_text,
     decode_object,
 )
+from pyinformer.cluster._cluster import Cluster, check_cluster
 from pyinformer.cluster._field_manager import apply_manager_of, checked_field_manager
 from pyinformer.cluster._targets import object_path
 from pyinformer.cluster._upserts import retry_on_conflict
-from pyinformer.errors import InvalidObjectError, InvalidTypeError
-
-if TYPE_CHECKING:
-    from pyinformer.cluster._cluster import Cluster
+from pyinformer.errors import InvalidObjectError
+from pyinformer.tasks import checked_by
 
 _JSON_PATCH: Final = "application/json-patch+json"
 _MEMBER: Final = "."  # in FieldsV1: the field itself belongs to the set, beside fields below it
@@ -35,6 +34,7 @@ _UPDATE: Final = "Update"
 _APPLY: Final = "Apply"
 
 
+@checked_by(check_cluster)
 async def upgrade_managed_fields(
     cluster: Cluster,
     api_version: str,
@@ -73,7 +73,9 @@ async def upgrade_managed_fields(
         NotFoundError: the object does not exist.
         ConflictError: other clients changed it before each attempt.
         InvalidArgumentError: an argument is malformed, or there is no field manager.
-        InvalidTypeError: `managers` is a text, or has something else than texts.
+        InvalidTypeError: `managers` is a text, or has something else than texts; or
+            `cluster` is the cluster of a plain function, which calls
+            `pyinformer.blocking.upgrade_managed_fields`.
         InvalidObjectError: the server's managedFields cannot be read.
         APIStatusError: the server refused.
         TransportError: no response arrived; it may have been written or not.
@@ -86,9 +88,6 @@ async def upgrade_managed_fields(
     """
     check_iterable("managers", managers, shown="a sequence of texts", items=str)
     check_text("subresource", subresource)
-    if not hasattr(cluster, "discovery"):
-        reason = f"must be the Cluster of connect(), got {type(cluster).__name__}"
-        raise InvalidTypeError("cluster", reason)
     names = tuple(dict.fromkeys(managers))
     for name in names:
         checked_field_manager(name, "managers")

@@ -5,6 +5,8 @@ Only a conflict is worth another attempt, and the number of attempts is bounded.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ import anyio
 
 from pyinformer.apimachinery import JSONObject, KubeObject, check_integer, check_seconds
 from pyinformer.cluster._bodies import Body, body_of
+from pyinformer.cluster._cluster import Cluster, check_cluster
 from pyinformer.cluster._patches import same
 from pyinformer.cluster._targets import Target, target_of
 from pyinformer.cluster._unstored import is_status_stored
@@ -24,10 +27,9 @@ from pyinformer.errors import (
     InvalidTypeError,
     NotFoundError,
 )
-from pyinformer.tasks import check_callable
+from pyinformer.tasks import check_callable, checked_by
 
 if TYPE_CHECKING:
-    from pyinformer.cluster._cluster import Cluster
     from pyinformer.cluster._write_path import FieldValidation
 
 _T = TypeVar("_T")
@@ -49,6 +51,45 @@ class Upserted(NamedTuple):
     operation: Operation
 
 
+def check_attempt(
+    attempt: object, *, attempts: int = _ATTEMPTS, backoff_seconds: float = _BACKOFF_SECONDS
+) -> None:
+    """Refuse what cannot be called again after a conflict.
+
+    Raises:
+        InvalidArgumentError: `attempts` is below 1, or `backoff_seconds` is negative.
+        InvalidTypeError: the attempt cannot be called without arguments.
+    """
+    check_callable(attempt, "attempt()", 0)
+    check_integer("attempts", attempts)
+    check_seconds("backoff_seconds", backoff_seconds)
+
+
+def is_worth_retrying(error: ConflictError) -> bool:
+    """Return whether another attempt may end without this conflict."""
+    return not isinstance(error, ApplyConflictError) and not _exists(error)
+
+
+def _check_awaited_attempt(attempt: object, *_: object, **__: object) -> None:
+    """Refuse a plain attempt where no event loop runs: the coroutine would never be awaited.
+
+    Raises:
+        InvalidTypeError: it is one.
+    """
+    call = getattr(attempt, "__call__", None)  # noqa: B004 - of an object that has an async one
+    if inspect.iscoroutinefunction(attempt) or inspect.iscoroutinefunction(call):
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        reason = (
+            "must be an async function: no event loop runs here; a plain function calls"
+            " pyinformer.blocking.retry_on_conflict"
+        )
+        raise InvalidTypeError("attempt", reason) from None
+
+
+@checked_by(_check_awaited_attempt)
 async def retry_on_conflict(
     attempt: Callable[[], Awaitable[_T]],
     *,
@@ -69,7 +110,8 @@ async def retry_on_conflict(
         ConflictError: the last attempt raised it; or no further attempt would help: the object
             exists already, or another field manager owns a field.
         InvalidArgumentError: `attempts` is below 1, or `backoff_seconds` is negative.
-        InvalidTypeError: what the attempt returns cannot be awaited.
+        InvalidTypeError: what the attempt returns cannot be awaited; or it is a plain function
+            where no event loop runs, which calls `pyinformer.blocking.retry_on_conflict`.
 
     Cancellation:
         Cancels the attempt.
@@ -77,9 +119,7 @@ async def retry_on_conflict(
     Source:
         client-go util/retry/util.go.
     """
-    check_callable(attempt, "attempt()", 0)
-    check_integer("attempts", attempts)
-    check_seconds("backoff_seconds", backoff_seconds)
+    check_attempt(attempt, attempts=attempts, backoff_seconds=backoff_seconds)
     left = attempts
     while True:
         left -= 1
@@ -90,11 +130,12 @@ async def retry_on_conflict(
                 raise InvalidTypeError("attempt", reason)
             return await made
         except ConflictError as error:
-            if not left or isinstance(error, ApplyConflictError) or _exists(error):
+            if not left or not is_worth_retrying(error):
                 raise
         await anyio.sleep(backoff_seconds * (1 + random.random() * _JITTER_FACTOR))
 
 
+@checked_by(check_cluster)
 async def create_or_update(
     cluster: Cluster,
     desired: Body,
@@ -122,7 +163,9 @@ async def create_or_update(
         ConflictError: other clients changed it before each attempt.
         InvalidArgumentError: the object lacks apiVersion, kind, a name or a namespace, or `mutate`
             changed its name or kind; or the server stored nothing of a status.
-        InvalidTypeError: `mutate` is a coroutine function, or returns a dict of its own.
+        InvalidTypeError: `mutate` is a coroutine function, or returns a dict of its own; or
+            `cluster` is the cluster of a plain function, which calls
+            `pyinformer.blocking.create_or_update`.
         APIStatusError: the server refused.
         TransportError: no response arrived; it may have been written or not.
 
@@ -132,7 +175,8 @@ async def create_or_update(
     Source:
         controller-runtime pkg/controller/controllerutil, CreateOrPatch.
     """
-    _check_upsert(cluster, mutate)
+    if mutate is not None:
+        check_callable(mutate, "mutate(dict)", 1)
     skeleton = body_of(desired, "desired")
     target = await target_of(cluster.discovery, skeleton, argument="desired")
     resource = target.resource
@@ -221,14 +265,6 @@ class _Writes:
             field_manager=self.field_manager,
             field_validation=self.field_validation,
         )
-
-
-def _check_upsert(cluster: object, mutate: object) -> None:
-    if not hasattr(cluster, "discovery"):
-        reason = f"must be the Cluster of connect(), got {type(cluster).__name__}"
-        raise InvalidTypeError("cluster", reason)
-    if mutate is not None:
-        check_callable(mutate, "mutate(dict)", 1)
 
 
 def _status_of(body: JSONObject) -> JSONObject:

@@ -4,6 +4,8 @@ from pyinformer.cluster import upgrade_managed_fields
 from pyinformer.controllerutil._conditions import find_condition, is_condition_true, set_condition
 from pyinformer.controllerutil._event_recorder import EventRecorder, EventRecorderStatistics
 from pyinformer.controllerutil._finalizer import FinalizerContext, FinalizerPhase, finalizer
+from pyinformer.controllerutil._finalizer import enter_finalizer as enter_finalizer
+from pyinformer.controllerutil._finalizer import leave_finalizer as leave_finalizer
 from pyinformer.controllerutil._owner_references import (
     set_controller_reference,
     set_owner_reference,

@@ -30,7 +30,7 @@ from pyinformer.apimachinery import (
     check_text,
     object_key,
 )
-from pyinformer.cluster import Cluster, writing_as
+from pyinformer.cluster import Cluster, check_cluster, writing_as
 from pyinformer.controllerutil._event_body import API_VERSION, EventBodies, series_body
 from pyinformer.controllerutil._event_series import EventBook, EventOutcome, Occurrence, Series
 from pyinformer.controllerutil._references import AnyObject
@@ -120,6 +120,7 @@ class EventRecorder(Startable):
         wall_clock: Callable[[], float] = wall_time,
         rng: random.Random | None = None,
     ) -> None:
+        check_cluster(cluster)
         check_text("controller", controller)
         if instance is not None:
             check_text("instance", instance)

@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, final
 
 from pyinformer.apimachinery import JSONObject, KubeObject, ObjectMeta, View
-from pyinformer.cluster import Cluster, state_of
+from pyinformer.cluster import Cluster, check_cluster, state_of
 from pyinformer.errors import ConflictError, InvalidArgumentError, InvalidTypeError, NotFoundError
+from pyinformer.tasks import checked_by
 
 FinalizerPhase: TypeAlias = Literal["active", "deleting", "gone"]
 """`active`: it is not deleted and has the finalizer. `deleting`: it waits for this controller to
@@ -41,6 +42,7 @@ class FinalizerContext:
         self.is_released: bool = False
         """Whether the finalizer is removed after the block although the object is not deleted."""
         self._name = name
+        self._first = self.phase
 
     @property
     def phase(self) -> FinalizerPhase:
@@ -48,6 +50,16 @@ class FinalizerContext:
         if self.object is None or self._name not in self.object.metadata.finalizers:
             return "gone"
         return "deleting" if self.object.metadata.deletion_timestamp else "active"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the finalizer is removed if the block ends now, without an error."""
+        return self.is_released or (self._first == "deleting" and not self.is_kept)
+
+    @property
+    def name(self) -> str:
+        """The finalizer."""
+        return self._name
 
     def keep(self) -> None:
         """Keep the finalizer after this block: cleaning up continues in a later reconcile."""
@@ -64,6 +76,7 @@ class FinalizerContext:
         self.is_kept = False
 
 
+@checked_by(check_cluster)
 @asynccontextmanager
 async def finalizer(
     cluster: Cluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
@@ -91,13 +104,30 @@ async def finalizer(
 
     Raises:
         InvalidArgumentError: the finalizer's name is invalid.
-        InvalidTypeError: `obj` is not a KubeObject.
+        InvalidTypeError: `obj` is not a KubeObject; or `cluster` is the cluster of a plain
+            function, which calls `pyinformer.blocking.finalizer`.
         ConflictError: other clients changed the object several times meanwhile.
         APIStatusError: the server refused.
         TransportError: the server was not reached; the finalizer may or may not have changed.
 
     Cancellation:
         Safe; inside the block it counts as an error, and the finalizer stays.
+    """
+    held = await enter_finalizer(cluster, obj, name, add=add)
+    yield held
+    await leave_finalizer(cluster, held)
+
+
+async def enter_finalizer(
+    cluster: Cluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
+) -> FinalizerContext:
+    """Begin a block of `finalizer`, with its arguments.
+
+    Raises:
+        InformerError: as `finalizer`.
+
+    Cancellation:
+        Safe.
     """
     if obj is not None and not isinstance(obj, KubeObject):
         reason = f"must be the object that a reconcile gets, not {type(obj).__name__}"
@@ -111,16 +141,26 @@ async def finalizer(
         has_it = name in meta.finalizers or not add
         return None if has_it or meta.deletion_timestamp else [*meta.finalizers, name]
 
+    state_of(cluster).add_finalizer(name)
+    return FinalizerContext(await _change(cluster, obj, added), name)
+
+
+async def leave_finalizer(cluster: Cluster, held: FinalizerContext) -> None:
+    """End a block of `finalizer` that has raised nothing.
+
+    Raises:
+        InformerError: as `finalizer`.
+
+    Cancellation:
+        Safe; the finalizer may or may not have been removed.
+    """
+
     def removed(meta: ObjectMeta) -> list[str] | None:
         """Remove the finalizer, and no other."""
-        others = [each for each in meta.finalizers if each != name]
+        others = [each for each in meta.finalizers if each != held.name]
         return None if len(others) == len(meta.finalizers) else others
 
-    state_of(cluster).add_finalizer(name)
-    held = FinalizerContext(await _change(cluster, obj, added), name)
-    phase = held.phase
-    yield held
-    if held.is_released or (phase == "deleting" and not held.is_kept):
+    if held.is_over:
         held.object = await _change(cluster, held.object, removed)
 
 

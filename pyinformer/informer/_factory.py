@@ -26,7 +26,7 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
-from pyinformer.cluster import claim_loop
+from pyinformer.cluster import check_cluster, claim_loop
 from pyinformer.errors import InformerError, InvalidArgumentError, LifecycleError
 from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import InformerCore, core_of
@@ -38,7 +38,6 @@ from pyinformer.informer._settings import (
     Scope,
     SharingKind,
     check_audit_period,
-    check_cluster,
     check_safeguards,
     check_same_settings,
 )

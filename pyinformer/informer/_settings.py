@@ -243,17 +243,6 @@ def check_safeguards(options: object, mutation_detector: object) -> None:
             raise InvalidTypeError(name, f"must be a {kind.__name__}, got {type(value).__name__}")
 
 
-def check_cluster(cluster: object) -> None:
-    """Raise for something else in place of a cluster, such as what connect() returns.
-
-    Raises:
-        InvalidTypeError: naming the argument.
-    """
-    if not hasattr(cluster, "list_watch"):
-        reason = "must be the Cluster of `async with pyinformer.connect() as cluster`"
-        raise InvalidTypeError("cluster", f"{reason}, not {type(cluster).__name__}")
-
-
 _LEAST_AUDIT_PERIOD_SECONDS = 1.0
 
 

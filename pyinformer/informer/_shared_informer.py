@@ -18,6 +18,7 @@ from pyinformer.apimachinery import (
     check_seconds,
 )
 from pyinformer.audit import MutationDetector
+from pyinformer.cluster import check_cluster
 from pyinformer.errors import (
     InformerConflictError,
     InvalidArgumentError,
@@ -35,7 +36,6 @@ from pyinformer.informer._settings import (
     QueueKind,
     Scope,
     SharingKind,
-    check_cluster,
     check_readable,
     check_safeguards,
     checked_namespaces,

@@ -23,6 +23,7 @@ from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._clock import lease_time, wall_time
 from pyinformer._logging import get_logger
+from pyinformer.cluster import check_cluster
 from pyinformer.errors import (
     APIStatusError,
     ConflictError,
@@ -176,6 +177,7 @@ class LeaderElector:
         wall_clock: Callable[[], float] | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        check_cluster(cluster)
         check_lease_name("name", name)
         check_lease_name("namespace", namespace)
         if identity is None:

@@ -25,7 +25,7 @@ from pyinformer.apimachinery import (
     check_type,
 )
 from pyinformer.blocking import BlockingCluster
-from pyinformer.cluster import Cluster, connect, state_of, writing_as
+from pyinformer.cluster import Cluster, check_cluster, connect, state_of, writing_as
 from pyinformer.controller import Controller, ControllerOptions, Result
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import (
@@ -63,7 +63,7 @@ from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
 from pyinformer.sources import PredicateFunction, Request, check_period, check_plain
 from pyinformer.store import IndexFunction, Lister
-from pyinformer.tasks import check_callable
+from pyinformer.tasks import check_callable, checked_by
 from pyinformer.tracing import FencedTracing, Tracing
 from pyinformer.transport import ClusterConfig, ForeignClient
 
@@ -548,6 +548,8 @@ class Operator:
         Raises:
             InvalidArgumentError: an argument is invalid.
         """
+        check_cluster(cluster)
+        check_type("factory", factory, SharedInformerFactory)
         chosen = checked_namespaces(namespaces)
         self._trace(cluster)
         return self._registrations.builder(
@@ -590,6 +592,7 @@ class Operator:
         health_port: int | None,
         is_program: bool,
     ) -> OperatorRun:
+        check_cluster(cluster)
         self._check_registered()
         checked = checked_namespaces(namespaces)
         self._warn_of_secrets(self._registrations.caches())
@@ -632,6 +635,7 @@ class Operator:
                 DEFAULT_MEMORY,
             )
 
+    @checked_by(lambda _, *args, **kwargs: check_cluster(*args, **kwargs))
     async def run_async(
         self,
         cluster: Cluster,

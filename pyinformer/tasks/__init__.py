@@ -10,7 +10,7 @@ from pyinformer.tasks._failures import (
     repeats_text,
     trace_text,
 )
-from pyinformer.tasks._functions import check_callable, name_of, place_of
+from pyinformer.tasks._functions import check_callable, checked_by, name_of, place_of
 from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._runner import program_runner
@@ -50,6 +50,7 @@ __all__ = [
     "causes_text",
     "check_callable",
     "check_log_exceptions",
+    "checked_by",
     "close_on_exit",
     "ends_task",
     "error_text",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from pyinformer.errors import invalid_handler
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def check_callable(
@@ -43,6 +46,26 @@ def check_callable(
     except TypeError as error:
         reason = f"must be a function like {shape}, got one that takes {signature}"
         raise invalid_handler(name_of(function), reason) from error
+
+
+def checked_by(check: Callable[..., None]) -> Callable[[F], F]:
+    """Check the arguments of a coroutine function at the call, before there is a coroutine.
+
+    A coroutine that is made by mistake, where nothing awaits it, would do nothing without an error.
+
+    Args:
+        check: is called with the same arguments; raises for those that cannot work.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: object, **kwargs: object) -> object:
+            check(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        return cast("F", call)
+
+    return decorate
 
 
 def name_of(function: object) -> str:

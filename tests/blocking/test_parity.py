@@ -161,6 +161,20 @@ def test_members_listed_as_not_blocking_exist(cls: type, without: dict[str, str]
     assert [name for name in without if not hasattr(cls, name)] == []
 
 
+@pytest.mark.parametrize("name", ["create_or_update", "finalizer", "upgrade_managed_fields"])
+def test_a_blocking_function_has_the_arguments_and_the_docstring_of_the_asynchronous_one(
+    name: str,
+) -> None:
+    original = getattr(pyinformer, name, None) or getattr(pyinformer.controllerutil, name)
+    twin = getattr(pyinformer.blocking, name)
+    model, found = inspect.signature(original), inspect.signature(twin)
+
+    assert twin.__doc__ == blocking_doc(original)
+    assert [str(one) for one in found.parameters.values()][1:] == [
+        str(one) for one in model.parameters.values()
+    ][1:]
+
+
 def test_a_runner_connects_with_the_arguments_of_connect() -> None:
     model, twin = inspect.signature(pyinformer.connect), inspect.signature(Runner.connect)
 

@@ -79,8 +79,9 @@ def test_the_page_on_threads_reads_waits_and_writes(apiserver: APIServer) -> Non
         factory.start()
         factory.wait_for_cache_sync()
         assert page["next_names"](pods, 1, 0.01) == []
-        assert page["ensure"](runner, cluster, config)
-        assert not page["ensure"](runner, cluster, config)
+        assert page["ensure"](cluster, config)
+        assert not page["ensure"](cluster, config)
+        assert page["nodes_from_a_thread"](runner, cluster, "default") == [""]
         heard = Heard(pods)
         waiting = threading.Thread(target=heard.run, args=(page["next_names"],))
         waiting.start()

@@ -104,8 +104,12 @@ PUBLIC: dict[str, list[str]] = {
         "BlockingTypedEventStream",
         "BlockingTypedInformer",
         "Runner",
+        "create_or_update",
+        "finalizer",
+        "retry_on_conflict",
         "run_in_thread",
         "timeout",
+        "upgrade_managed_fields",
     ],
     "pyinformer.cache": [
         "ABSENT",

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyinformer
+from pyinformer import blocking
 from pyinformer.blocking import BlockingCluster, run_with_cluster, timeout
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.controller import ControllerOptions
-from pyinformer.errors import FencedError, LifecycleError
+from pyinformer.errors import ConflictError, FencedError, InvalidTypeError, LifecycleError
 from pyinformer.operator import Operator
 from pyinformer.sources import Request
 from pyinformer.tasks import WorkerThreads
@@ -301,3 +302,179 @@ def test_virtual_time_passes_while_a_thread_waits_for_a_write() -> None:
         world.fail_on("configmaps", status=429, retry_after_seconds=3)
         assert world.run(scenario) >= 3
         assert world.get("v1", "configmaps", "made")
+
+
+async def test_a_plain_reconcile_creates_and_updates_with_the_blocking_twin(api: APIServer) -> None:
+    done: list[str] = []
+
+    def edit(body: JSONObject) -> None:
+        body["data"] = {"b": "2"}
+
+    def work(cluster: BlockingCluster) -> None:
+        for name in ("made", "made", "a"):
+            upserted = blocking.create_or_update(
+                cluster, config_map(name), edit, field_manager="test"
+            )
+            done.append(upserted.operation)
+
+    async with running(api, operator(work)) as run:
+        (maps,) = run.controllers
+        await until(lambda: maps.status().outcomes["success"])
+    assert done[:3] == ["created", "unchanged", "updated"]
+    assert api.get("v1", "configmaps", "made")["data"] == {"b": "2"}
+
+
+async def test_a_plain_reconcile_keeps_a_finalizer_until_it_has_cleaned_up(api: APIServer) -> None:
+    phases: list[str] = []
+    app = Operator("test")
+
+    @app.reconcile("v1", "configmaps", field_selector="metadata.name=a")
+    def reconcile(
+        request: Request, obj: pyinformer.KubeObject | None, cluster: BlockingCluster
+    ) -> None:
+        with blocking.finalizer(cluster, obj, "acme.io/backups") as held:
+            phases.append(held.phase)
+            if phases.count("deleting") == 1:
+                raise RuntimeError("the first attempt to clean up fails")
+
+    async with running(api, app):
+        await until(lambda: "active" in phases)
+        assert api.get("v1", "configmaps", "a")["metadata"]["finalizers"] == ["acme.io/backups"]
+        api.delete("v1", "configmaps", "a")
+        await until(lambda: "gone" in phases)
+    assert phases.count("deleting") == 2, "the block that failed removed nothing"
+
+
+async def test_a_plain_function_starts_over_after_a_conflict(api: APIServer) -> None:
+    calls: list[int] = []
+
+    def work(cluster: BlockingCluster) -> str:
+        def attempt() -> str:
+            obj = cluster.get("v1", "configmaps", "default/a").to_dict()
+            calls.append(1)
+            if len(calls) < 3:  # another writer is quicker
+                api.patch("v1", "configmaps", "a", {"data": {"other": str(len(calls))}})
+            return cluster.replace({**obj, "data": {"b": "2"}}).metadata.name
+
+        return blocking.retry_on_conflict(attempt, backoff_seconds=0.0)
+
+    assert await call(api, work) == "a"
+    assert len(calls) == 3
+    assert api.get("v1", "configmaps", "a")["data"] == {"b": "2"}
+
+
+async def test_a_plain_function_stops_after_its_attempts(api: APIServer) -> None:
+    calls: list[int] = []
+
+    def work(cluster: BlockingCluster) -> None:
+        def attempt() -> None:
+            calls.append(1)
+            stale = cluster.get("v1", "configmaps", "default/a").to_dict()
+            stale["metadata"]["resourceVersion"] = "1"
+            cluster.replace(stale)
+
+        with pytest.raises(ConflictError):
+            blocking.retry_on_conflict(attempt, attempts=2, backoff_seconds=0.0)
+        with pytest.raises(ConflictError):
+            blocking.retry_on_conflict(lambda: cluster.create(config_map("a")))  # exists
+
+    await call(api, work)
+    assert len(calls) == 2
+
+
+async def test_the_pause_between_attempts_ends_at_the_deadline_of_the_thread(
+    api: APIServer,
+) -> None:
+    def attempt() -> None:
+        raise ConflictError(status=409, reason="Conflict")
+
+    def work(_cluster: BlockingCluster) -> None:
+        with timeout(0.0), pytest.raises(TimeoutError):
+            blocking.retry_on_conflict(attempt, backoff_seconds=100.0)
+
+    await call(api, work)
+
+
+async def test_a_blocking_attempt_must_not_be_async(api: APIServer) -> None:
+    async def attempt() -> None:
+        """Do nothing."""
+
+    def work(_cluster: BlockingCluster) -> None:
+        with pytest.raises(InvalidTypeError, match="must be a plain function"):
+            _ = blocking.retry_on_conflict(attempt)
+
+    await call(api, work)
+
+
+async def test_a_plain_function_upgrades_managed_fields(api: APIServer) -> None:
+    def work(cluster: BlockingCluster) -> str:
+        cluster.patch(
+            config_map("a"), {**config_map("a"), "data": {"b": "2"}}, field_manager="earlier"
+        )
+        found = blocking.upgrade_managed_fields(
+            cluster, "v1", "configmaps", "default/a", managers=["earlier"], field_manager="test"
+        )
+        return found.metadata.name
+
+    assert await call(api, work) == "a"
+
+
+_ASYNC_FUNCTIONS = [
+    pytest.param(
+        lambda one: pyinformer.create_or_update(one, config_map("a")), id="create_or_update"
+    ),
+    pytest.param(
+        lambda one: pyinformer.controllerutil.upgrade_managed_fields(
+            one, "v1", "configmaps", "default/a", managers=["a"]
+        ),
+        id="upgrade_managed_fields",
+    ),
+    pytest.param(
+        lambda one: pyinformer.controllerutil.finalizer(one, None, "acme.io/a"), id="finalizer"
+    ),
+    pytest.param(lambda one: operator(print).run_async(one), id="run_async"),
+    pytest.param(lambda one: operator(print).running(one), id="running"),
+    pytest.param(
+        lambda one: operator(print).controllers(one, pyinformer.SharedInformerFactory(one)),
+        id="controllers",
+    ),
+    pytest.param(pyinformer.SharedInformerFactory, id="factory"),
+    pytest.param(lambda one: pyinformer.SharedInformer(one, "v1", "pods"), id="informer"),
+    pytest.param(lambda one: pyinformer.controllerutil.EventRecorder(one, "a"), id="recorder"),
+    pytest.param(lambda one: pyinformer.LeaderElector(one, "a", namespace="a"), id="elector"),
+]
+
+
+@pytest.mark.parametrize("function", _ASYNC_FUNCTIONS)
+async def test_an_async_function_refuses_the_blocking_cluster_at_the_call(
+    api: APIServer, function: Callable[[Any], object]
+) -> None:
+    def work(cluster: BlockingCluster) -> None:
+        with pytest.raises(InvalidTypeError, match=r"^cluster: .* pyinformer\.blocking"):
+            function(cluster)  # and no coroutine is left, which would be a warning
+
+    await call(api, work)
+
+
+async def test_an_async_retry_in_a_plain_function_is_refused_at_the_call(api: APIServer) -> None:
+    def work(cluster: BlockingCluster) -> None:
+        with pytest.raises(InvalidTypeError, match=r"pyinformer\.blocking\.retry_on_conflict"):
+            _ = pyinformer.retry_on_conflict(
+                lambda: cluster.get("v1", "configmaps", "default/a")  # type: ignore[arg-type, return-value]
+            )
+
+    await call(api, work)
+
+
+@pytest.mark.parametrize("name", ["create_or_update", "upgrade_managed_fields", "finalizer"])
+async def test_a_blocking_function_refuses_the_asynchronous_cluster(
+    api: APIServer, name: str
+) -> None:
+    arguments: dict[str, tuple[object, ...]] = {
+        "create_or_update": (config_map("a"),),
+        "upgrade_managed_fields": ("v1", "configmaps", "default/a"),
+        "finalizer": (None, "acme.io/a"),
+    }
+    async with pyinformer.connect(server=api.url) as cluster:
+        with pytest.raises(InvalidTypeError, match="cluster: must be the BlockingCluster"):
+            getattr(blocking, name)(cluster, *arguments[name])
