@@ -22,6 +22,7 @@ from pyinformer.errors import (
     ProtocolError,
 )
 from pyinformer.reflector._body_reader import read_body
+from pyinformer.reflector._opening import open_unless_mute
 from pyinformer.reflector._silence import IdleTimer
 from pyinformer.reflector.history import read_live
 from pyinformer.reflector.machine.steps import WatchListUnfinishedError, WatchListUnspokenError
@@ -169,27 +170,7 @@ async def open_watch_list(
     Cancellation:
         Safe; the connection is closed.
     """
-    body: Body | None = None
-    failure: Exception | None = None
-    async with anyio.create_task_group() as group:
-
-        async def doubt() -> None:
-            """End the wait for an answer once a list is answered."""
-            while True:
-                await anyio.sleep(idle_seconds)
-                with suppress(InformerError):  # the server is slow or away, for lists as well
-                    await read_live(list_watch)
-                    group.cancel_scope.cancel()
-
-        group.start_soon(doubt)
-        try:
-            body = await stack.enter_async_context(watch_list)
-        except Exception as error:  # noqa: BLE001 - the group would wrap it
-            failure = error
-        finally:
-            group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    body = await open_unless_mute(stack, watch_list, list_watch, idle_seconds=idle_seconds)
     if body is None:
         what = f"watch-list {list_watch.resource}"
         raise WatchListUnfinishedError(what, "the server does not answer it, and answers lists")

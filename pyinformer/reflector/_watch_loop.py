@@ -21,6 +21,7 @@ from pyinformer.errors import InformerError, InternalError, RequestTimeoutError
 from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._currency_check import CurrencyCheck
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
+from pyinformer.reflector._opening import open_unless_mute
 from pyinformer.reflector._silence import IdleTimer, SilenceFinding, StreamProgress, until_doubtful
 from pyinformer.reflector.history import check_is_asked_for
 from pyinformer.reflector.machine.steps import (
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from pyinformer.tasks import Turn
     from pyinformer.transport import Body, ListWatch
 
+_MUTE_SECONDS = 15.0  # an overloaded kube-apiserver lets a request wait for that long
 _LONG_LINE_SECONDS = 60.0  # with the 75 s of silence, etcd's 1.5 MiB arrive at 12 KiB/s
 _CONTACT_SECONDS = 2.0  # a quiet watch that was open for that long was contact with the server
 _EARLY_SECONDS = 5.0  # a watch that ends that much before its time was not ended by its timeout
@@ -167,10 +169,27 @@ class WatchLoop(Generic[V]):
         """
         await self._request_budget.attempt()
         async with AsyncExitStack() as stack:
-            body = await stack.enter_async_context(self.open())
+            body = await self._opened(stack)
             self._machine.connected()
             self._reporter.changed()
             return await self.follow(stack.pop_all(), body, self._splitter(), [])
+
+    async def _opened(self, stack: AsyncExitStack) -> Body:
+        """Open a watch at the guard's position.
+
+        Raises:
+            RequestTimeoutError: the server does not answer it, and answers lists.
+            InformerError: it was not accepted.
+        """
+        list_watch = self._list_watch
+        began_at = self._now()
+        body = await open_unless_mute(stack, self.open(), list_watch, idle_seconds=_MUTE_SECONDS)
+        if body is None:
+            self._machine.list_answered()
+            url = list_watch.connection.config.server + list_watch.path
+            reason = "the server does not answer the watch, and answers lists"
+            raise RequestTimeoutError(url, reason, waited_seconds=self._now() - began_at)
+        return body
 
     async def follow(
         self, stack: AsyncExitStack, body: Body, splitter: LineSplitter, rest: list[bytes]
@@ -213,7 +232,7 @@ class WatchLoop(Generic[V]):
         """Open a second watch before the first is closed."""
         async with AsyncExitStack() as made:
             await self._request_budget.attempt()
-            body = await made.enter_async_context(self.open())
+            body = await self._opened(made)
             await stack.aclose()
             self.liveness.takeovers += 1
             self._guard.counts.add("watch_takeovers", "silent")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec import json
 
-from pyinformer.errors import ResourceVersionTooLargeError
-from pyinformer.reflector import Reflector
+from pyinformer.errors import ResourceVersionTooLargeError, status_error_class
+from pyinformer.reflector import Reflector, ReflectorState
 from pyinformer.transport import Body
 from tests.reflector.samples import DictSink, line, pod_bytes
 from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedConnection, following, silence
@@ -32,6 +32,10 @@ class ProxiedServer(ScriptedConnection):
     """Whether the proxy sends what a watch has brought when the watch ends."""
     loses: bool = False
     """Whether the proxy sends nothing of what a watch has brought."""
+    buffers: bool = False
+    """Whether the proxy sends the head of the response with the first event."""
+    is_mute: bool = False
+    """Whether the proxy answers no watch."""
     cuts_after_seconds: float = 1000.0
     """When the proxy ends a watch, in the proper way."""
     versions: dict[str, int] = field(default_factory=lambda: {"a": 40})
@@ -47,6 +51,9 @@ class ProxiedServer(ScriptedConnection):
     def put(self, name: str) -> None:
         """Create a pod, or change it."""
         self.versions[name] = self.newest + 1
+
+    refused: Exception | None = None
+    """Raised by each list."""
 
     async def probe(self, timeout_seconds: float) -> bool:
         """Return that the server answers."""
@@ -67,10 +74,15 @@ class ProxiedServer(ScriptedConnection):
             pieces = silence()
         elif "watch" in query:
             self.requests.append("watch")
-            pieces = self._watch(int(query["resourceVersion"]), float(query["timeoutSeconds"]))
+            position = int(query["resourceVersion"])
+            while self.is_mute or (self.buffers and not self._events(position)):
+                await elapse(1.0)
+            pieces = self._watch(position, float(query["timeoutSeconds"]))
         else:
             is_look = query.get("limit") == "1" or "fieldSelector" in query
             self.requests.append("look" if is_look else "list")
+            if self.refused is not None:
+                raise self.refused
             pieces = self._list(query)
         try:
             yield ScriptedBody(pieces)
@@ -171,4 +183,46 @@ async def test_a_quiet_server_without_bookmarks_is_not_listed_again() -> None:
         for _ in range(100):
             await elapse(30.0)
             assert now() - (reflector.last_proof_at or 0.0) < 75.0
+        assert reflector.status().loads == 1
+
+
+async def test_what_changes_behind_a_gateway_that_answers_no_watch_is_listed() -> None:
+    server = ProxiedServer(is_mute=True)
+    async with loaded(server) as (reflector, sink):
+        for name in "bcdef":
+            server.put(name)
+            missed_at, requests = now(), len(server.requests)
+            while name not in sink.versions():
+                await elapse(0.5)
+                assert now() < missed_at + 75.0
+            assert len(server.requests) < requests + 20
+        assert reflector.state is ReflectorState.POLLING
+        assert "does not answer the watch" in reflector.status().reason
+        server.is_mute = False
+        await until(lambda: reflector.state is ReflectorState.WATCHING)
+        server.put("g")
+        await until(lambda: "g" in sink.versions())
+        assert reflector.epoch == 0
+
+
+async def test_a_gateway_that_sends_the_head_with_the_first_event_is_polled_and_watched() -> None:
+    server = ProxiedServer(buffers=True)
+    async with loaded(server) as (reflector, sink):
+        for name in "bcdef":
+            await elapse(40.0)
+            server.put(name)
+            missed_at = now()
+            while name not in sink.versions():
+                await elapse(0.5)
+                assert now() < missed_at + 45.0
+        assert reflector.epoch == 0
+
+
+async def test_a_server_that_answers_nothing_is_not_taken_for_one_without_watches() -> None:
+    server = ProxiedServer(is_mute=True)
+    async with loaded(server) as (reflector, _):
+        server.refused = status_error_class(503)(status=503)
+        await elapse(100.0)
+        assert server.requests.count("watch") == 1
+        assert server.requests.count("list") == 1
         assert reflector.status().loads == 1

@@ -231,6 +231,10 @@ class ReflectorMachine:
         if self.lost_at is not None:  # the server did not answer the proof
             self._on_suspicion("the connection was lost, and the server's history is unproven")
 
+    def list_answered(self) -> None:
+        """Record that a list of the resource was answered just before its watch is refused."""
+        self._refusals.listed()
+
     @property
     def is_still(self) -> bool:
         """Whether watches are accepted and do not follow what lists show."""
