@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
     from pyinformer.testing.apiserver.storage import SavedState
+    from pyinformer.testing.faults import FaultProxy, ServerAddress
     from pyinformer.testing.kube_apiserver import KubeAPIServer, SavedEtcd, StaticToken
     from pyinformer.testing.replays import IncompleteRecordingWarning, Replay, replay
     from pyinformer.testing.synced import SyncedInformer, synced_informer
@@ -25,6 +26,7 @@ _HOMES = {
     "APIServer": "apiserver.server",
     "Connector": "_connector",
     "Fault": "apiserver.requests",
+    "FaultProxy": "faults",
     "FaultScript": "apiserver.requests",
     "IncompleteRecordingWarning": "replays",
     "KubeAPIServer": "kube_apiserver",
@@ -32,6 +34,7 @@ _HOMES = {
     "RequestRecord": "apiserver.requests",
     "SavedEtcd": "kube_apiserver",
     "SavedState": "apiserver.storage",
+    "ServerAddress": "faults",
     "ServerReplica": "apiserver.server",
     "StaticToken": "kube_apiserver",
     "SyncedInformer": "synced",
@@ -46,6 +49,7 @@ __all__ = [
     "APIServer",
     "Connector",
     "Fault",
+    "FaultProxy",
     "FaultScript",
     "IncompleteRecordingWarning",
     "KubeAPIServer",
@@ -53,6 +57,7 @@ __all__ = [
     "RequestRecord",
     "SavedEtcd",
     "SavedState",
+    "ServerAddress",
     "ServerReplica",
     "StaticToken",
     "SyncedInformer",

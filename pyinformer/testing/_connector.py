@@ -12,6 +12,7 @@ from pyinformer.transport import ClusterConfig, NoCredentials, StaticCredentials
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster, WriteOptions
     from pyinformer.testing.apiserver.server import APIServer
+    from pyinformer.testing.faults import FaultProxy
     from pyinformer.testing.kube_apiserver import KubeAPIServer
     from pyinformer.transport import ConnectionOptions
 
@@ -37,7 +38,7 @@ class Connector:
 
     def __call__(
         self,
-        server: APIServer | KubeAPIServer | None = None,
+        server: APIServer | KubeAPIServer | FaultProxy | None = None,
         *,
         token: str | None = None,
         namespace: str = "default",
@@ -48,7 +49,8 @@ class Connector:
         """Return a connection: `async with cluster() as connected`.
 
         Args:
-            server: the server; None is the embedded one of this test, which is started if needed.
+            server: the server, or a proxy in front of one; None is the embedded one of this test,
+                which is started if needed.
             token: the user's bearer token; None is the first of the server, the administrator's.
             namespace: that of the connection, as the pod's in a cluster: where the Lease of a
                 leader election is.

@@ -15,15 +15,13 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
 
 import pyinformer
 from pyinformer.errors import TransportError
-from pyinformer.testing import APIServer
+from pyinformer.testing import APIServer, FaultProxy
 from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions
-from tests.integration.proxy import proxying
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -51,22 +49,19 @@ async def serve() -> None:
     await asyncio.to_thread(sys.stdin.readline)  # the pair is there
     for command in ("link set lo up", f"addr add {SERVER}/24 dev far", "link set far up"):
         ip(command)
-    with APIServer(tls=True) as api:
-        async with proxying(urlsplit(api.url).port or 0) as proxy:  # the server is on loopback
-            listener = await asyncio.start_server(proxy.serve, SERVER, PORT)
-            say(api.ca_file)
-            while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
-                match line:
-                    case "drop":
-                        ip(f"route add blackhole {CLIENT}/32")
-                    case "pass":
-                        ip(f"route del blackhole {CLIENT}/32")
-                    case name:
-                        meta = {"name": name, "namespace": "default"}
-                        api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
-                say("done")
-            listener.close()
-            proxy.cut_now()
+    with APIServer(tls=True) as api, FaultProxy(api, host=SERVER, port=PORT) as proxy:
+        say(api.ca_file)
+        while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            match line:
+                case "drop":
+                    ip(f"route add blackhole {CLIENT}/32")
+                case "pass":
+                    ip(f"route del blackhole {CLIENT}/32")
+                case name:
+                    meta = {"name": name, "namespace": "default"}
+                    api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+            say("done")
+        proxy.cut()
 
 
 class Peer:

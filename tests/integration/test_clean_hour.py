@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tests.integration.proxy import Proxy
+    from pyinformer.testing import FaultProxy
 
 MINUTES = float(os.environ.get("PYINFORMER_SOAK_MINUTES", "1"))
 RESTARTS = 3  # in a short run; an hour has one every three minutes
@@ -116,7 +116,7 @@ class Traffic:
                     self.server.api.create(event_of_nothing(f"e{self.events}", self.namespace))
                 self.events += 1
 
-    def restart_in_turn(self, period_seconds: float, balancer: Proxy) -> None:
+    def restart_in_turn(self, period_seconds: float, balancer: FaultProxy) -> None:
         """Kill one server after the other, never amid a write: its outcome would be unknown.
 
         The balancer asks for readiness, as load balancers do: a server that starts accepts
@@ -127,7 +127,7 @@ class Traffic:
         ports = api.ports
         while not self._stop.wait(period_seconds):
             replica = self.restarts % len(ports)
-            balancer.target_ports = tuple(port for port in ports if port != ports[replica])
+            balancer.use_ports([port for port in ports if port != ports[replica]])
             for lock in self._between_writes:
                 lock.acquire()
             try:
@@ -136,10 +136,10 @@ class Traffic:
                 for lock in self._between_writes:
                     lock.release()
             api.restart(replica)
-            balancer.target_ports = ports
+            balancer.use_ports(ports)
             self.restarts += 1
 
-    async def rage(self, seconds: float, balancer: Proxy) -> None:
+    async def rage(self, seconds: float, balancer: FaultProxy) -> None:
         """Do all of it at once.
 
         In threads of its own: the loop has only a few, and looks up addresses in them.
@@ -200,7 +200,7 @@ async def test_a_clean_hour_has_no_alarm_and_no_list_without_a_reason(
     traffic = Traffic(server, versions)
     asked = Asked(api, audit_folder)
     async with (
-        proxying(*api.ports) as balancer,
+        proxying(api, ports=api.ports) as balancer,
         server.connect(url=balancer.url, token=TOKEN) as cluster,
         pyinformer.SharedInformerFactory(cluster, metrics=registry) as factory,
     ):

@@ -22,7 +22,7 @@ from pyinformer.informer import core_of
 from tests.integration.following import Followed, follow
 from tests.integration.history import Versions
 from tests.integration.objects import CONFIG_MAPS, SECRETS, WIDGET, changed, event_of_nothing
-from tests.integration.proxy import Proxy, proxying
+from tests.integration.proxy import proxying
 from tests.integration.servers import EITHER_CLIENT_OBSERVED
 from tests.integration.workload import SELECTED, Writer, together
 from tests.waiting import until
@@ -30,6 +30,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from pyinformer.testing import FaultProxy
     from tests.integration.asked import Observed
     from tests.integration.servers import Server
 
@@ -44,7 +45,7 @@ BUMP = 100_000
 class World:
     """Five informers of one connection: three kinds, one of them selected too, and Events."""
 
-    def __init__(self, observed: Observed, cluster: pyinformer.Cluster, proxy: Proxy) -> None:
+    def __init__(self, observed: Observed, cluster: pyinformer.Cluster, proxy: FaultProxy) -> None:
         self.server: Server = observed.server
         self.asked = observed.asked
         self.cluster = cluster
@@ -122,7 +123,7 @@ async def following(observed: Observed) -> AsyncIterator[World]:
     """Sync the informers of one connection."""
     observed.server.serve_widgets()
     async with (
-        proxying(observed.server.port) as proxy,
+        proxying(observed.server.api) as proxy,
         observed.server.connect(url=proxy.url, token=observed.token) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):
@@ -351,7 +352,7 @@ async def test_events_of_a_restored_history_are_not_mixed_with_own_writes_of_the
         restore = await asyncio.to_thread(world.server.save)
         await world.churn(creates=LOST_CREATES, others=LOST_CREATES)
         await world.settle()
-        world.proxy.hold_back()
+        world.proxy.stall(new=False)
         lost = CONFIG_MAPS.make("lost", world.namespace)
         answer = await asyncio.to_thread(world.server.api.create, lost)
         world.cluster.record_write("v1", "configmaps", answer)

@@ -38,7 +38,7 @@ async def test_everything_deleted_during_an_outage_is_believed_after_the_second_
     for name in names:
         server.api.create(CONFIG_MAPS.make(name, namespace))
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect(url=proxy.url) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):

@@ -73,7 +73,7 @@ async def test_a_killed_server_is_listed_again_and_only_differences_are_delivere
     namespace = server.namespace()
     three = Three(server, namespace)
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect(url=proxy.url) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):
@@ -98,7 +98,7 @@ async def test_a_lost_connection_resumes_where_it_was(server: Server) -> None:
     namespace = server.namespace()
     three = Three(server, namespace)
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect(url=proxy.url) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):
@@ -160,7 +160,7 @@ async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed
         return rng.randint(SMALLEST_LIFE_BYTES, LARGEST_LIFE_BYTES)
 
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect(url=proxy.url) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):
@@ -170,8 +170,8 @@ async def test_connections_cut_at_random_bytes_lose_nothing(server: Server, seed
         ]
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
-        proxy.cut_after = life
-        proxy.cut_now()
+        proxy.cut_after(life)
+        proxy.cut()
         for _ in range(ROUNDS):
             count = WRITES // ROUNDS // 2
             await asyncio.to_thread(writer.churn, creates=count, others=count)
@@ -194,7 +194,7 @@ async def test_loads_that_break_off_are_never_half_a_cache(
     options = pyinformer.cache.ReflectorOptions(use_watch_list=use_watch_list, page_size=60)
 
     async with (
-        proxying(server.port, cut_after=lambda: next(lives, 1 << 40)) as proxy,
+        proxying(server.api, cut_after=lambda: next(lives, 1 << 40)) as proxy,
         server.connect(url=proxy.url) as cluster,
         pyinformer.SharedInformerFactory(cluster, options=options) as factory,
     ):
@@ -230,7 +230,7 @@ async def test_events_that_expire_together_leave_no_phantoms(other_server: Serve
     """Six deletions share a resource version; one stream is cut behind the first of them."""
     server, namespace = other_server, other_server.namespace()
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect() as cluster,
         server.connect(url=proxy.url) as cut_cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,

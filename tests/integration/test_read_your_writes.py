@@ -74,13 +74,13 @@ async def test_writes_are_read_while_the_watch_is_held_back(server: Server) -> N
     for name in ("changed", "doomed", "recreated"):
         server.api.create(CONFIG_MAPS.make(name, namespace))
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect(url=proxy.url) as behind,
         server.connect() as cluster,
         pyinformer.SharedInformer(behind, "v1", "configmaps", namespaces=namespace) as informer,
     ):
         await informer.wait_for_cache_sync()
-        proxy.hold_back()
+        proxy.stall(new=False)
         lister = informer.lister
 
         def record(obj: pyinformer.KubeObject[Any]) -> None:
@@ -105,7 +105,7 @@ async def test_writes_are_read_while_the_watch_is_held_back(server: Server) -> N
         assert informer.status().objects == 3
         assert not informer.has_seen(recreated.metadata.resource_version)
 
-        proxy.let_flow()
+        proxy.resume()
         await informer.wait_until(recreated.metadata.resource_version, timeout_seconds=100)
         assert not core_of(informer).caches.all[0].freshness.overlay.entries
         truth = server.api.list("v1", "configmaps", namespace)
@@ -164,7 +164,7 @@ async def test_an_own_write_that_no_list_has_is_reconciled_again(server: Server)
         seen.append(obj is not None)
 
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect(url=proxy.url) as behind,
         server.connect() as cluster,
     ):

@@ -96,7 +96,7 @@ async def test_a_role_that_loses_watch_and_gets_it_again(strict: Server) -> None
     namespace = strict.namespace()
     token = await asyncio.to_thread(token_of, strict, namespace)
     async with (
-        proxying(strict.port) as proxy,
+        proxying(strict.api) as proxy,
         strict.connect(token=token, url=proxy.url) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):
@@ -111,7 +111,7 @@ async def test_a_role_that_loses_watch_and_gets_it_again(strict: Server) -> None
         await asyncio.to_thread(
             grant, strict, role, [{**each, "verbs": ["list"]} for each in rules]
         )
-        proxy.cut_now()
+        proxy.cut()
         await until(lambda: informer.state is ReflectorState.POLLING, what=informer.status())
         strict.api.create(CONFIG_MAPS.make("one", namespace))
         await until(lambda: "one" in one.names(), what=informer.status())
@@ -226,7 +226,7 @@ async def test_a_server_that_cannot_be_reached_at_first_is_followed_later(server
     namespace = server.namespace()
     server.api.create(CONFIG_MAPS.make("one", namespace))
     async with (
-        proxying(server.port) as proxy,
+        proxying(server.api) as proxy,
         server.connect(url=proxy.url) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):

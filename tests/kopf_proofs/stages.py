@@ -13,20 +13,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-from anyio.from_thread import start_blocking_portal
-
-from pyinformer.testing import APIServer, Fault, KubeAPIServer, Token
+from pyinformer.testing import APIServer, Fault, FaultProxy, KubeAPIServer, Token
 from pyinformer.testing._polling import poll
-from tests.integration.proxy import proxying
 from tests.integration.servers import ADMIN, EmbeddedServer, RealServer
 from tests.kopf_proofs.operators import Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from anyio.from_thread import BlockingPortal
-
-    from tests.integration.proxy import Proxy
     from tests.integration.servers import Server
 
     AnyAPI = APIServer | KubeAPIServer
@@ -93,9 +87,7 @@ class Stage:
             if isinstance(server.api, APIServer):
                 yield Site(server, None)
                 return
-            portal = stack.enter_context(start_blocking_portal())
-            proxy = stack.enter_context(portal.wrap_async_context_manager(proxying(server.port)))
-            yield Site(server, (portal, proxy))
+            yield Site(server, stack.enter_context(FaultProxy(server.api)))
 
 
 @final
@@ -104,14 +96,14 @@ class Site:
 
     Args:
         server: either server.
-        proxy: the way of the operators to it, and the thread that the proxy runs in.
+        proxy: the way of the operators to it; None is the server itself.
 
     Attributes:
         server: either server.
         namespace: the namespace.
     """
 
-    def __init__(self, server: Server, proxy: tuple[BlockingPortal, Proxy] | None) -> None:
+    def __init__(self, server: Server, proxy: FaultProxy | None) -> None:
         self.server = server
         self.api: APIServer | KubeAPIServer = server.api
         self.namespace = server.namespace()
@@ -123,7 +115,7 @@ class Site:
         return Operator(
             self.api,
             token=token or (lambda: self.server.token),
-            url=None if self._proxy is None else self._proxy[1].url,
+            url=None if self._proxy is None else self._proxy.url,
             **(where | options),
         )
 
@@ -135,10 +127,9 @@ class Site:
             with unreachable(self.api):
                 yield
             return
-        portal, proxy = self._proxy
-        portal.call(proxy.refuse)
+        self._proxy.refuse()
         yield
-        portal.call(proxy.accept)
+        self._proxy.accept()
 
     def forget(self) -> None:
         """Let the watch history expire: of a kube-apiserver it is gone after a restart."""

@@ -1,6 +1,7 @@
 """Requests to the embedded server: parsed, recorded, refused, or failed by the fault script."""
 
 from pyinformer.testing.apiserver.requests import failures
+from pyinformer.testing.apiserver.requests._edits import BodyEdit, Edit
 from pyinformer.testing.apiserver.requests._faults import Cut, Fault, FaultScript, scripted_failure
 from pyinformer.testing.apiserver.requests._protobuf import PROTOBUF, json_of
 from pyinformer.testing.apiserver.requests._query import (
@@ -25,7 +26,9 @@ from pyinformer.testing.apiserver.requests.failures import Failure, resource_ver
 
 __all__ = [
     "PROTOBUF",
+    "BodyEdit",
     "Cut",
+    "Edit",
     "Failure",
     "Fault",
     "FaultScript",

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.testing.apiserver.requests._edits import Edit
 from pyinformer.testing.apiserver.requests._request_log import RequestRecord
 from pyinformer.testing.apiserver.requests.failures import Failure
 
-Cut: TypeAlias = Literal["reset", "close", "end"]
-"""How a response ends early: with RST, with FIN inside the body, or with a proper end."""
+Cut: TypeAlias = Literal["reset", "close", "chunk", "end"]
+"""How a response ends early: with RST, with FIN between chunks or inside of one, or normally."""
 
 Chance: TypeAlias = int | tuple[int, int]
 """A number of bytes, or an inclusive range from which a number is drawn."""
@@ -32,6 +33,8 @@ class Fault:
         verb: only requests of this verb (`list`, `watch`, `get`, ...); None is any.
         resource: only of this resource (`pods`, `deployments.apps`); None is any.
         namespace: only in this namespace ("" is across namespaces); None is any.
+        parameter: only requests with this query parameter, such as `continue` or
+            `sendInitialEvents`; None is any.
         match: only requests for which this returns true; called in the server's thread.
         skip: the number of matching requests that are answered normally first.
         times: how many requests it affects; None is all.
@@ -49,11 +52,14 @@ class Fault:
         cut_after_bytes: the number of body bytes after which the response ends early.
         cut: how it ends early; see Cut.
         stall_after_bytes: the number of bytes after which the response waits for a release.
+        edit: what is changed in the correct body; see Edit.
+        gzip_members: compress each piece of the body as a gzip member of its own.
     """
 
     verb: str | None = None
     resource: str | None = None
     namespace: str | None = None
+    parameter: str | None = None
     match: Callable[[RequestRecord], bool] | None = None
     skip: int = 0
     times: int | None = 1
@@ -71,10 +77,14 @@ class Fault:
     cut_after_bytes: Chance | None = None
     cut: Cut = "reset"
     stall_after_bytes: Chance | None = None
+    edit: Edit | None = None
+    gzip_members: bool = False
 
     def __post_init__(self) -> None:
         if self.cut not in get_args(Cut):
             raise InvalidArgumentError("cut", f"has to be one of {', '.join(get_args(Cut))}")
+        if self.edit is not None and self.edit not in get_args(Edit):
+            raise InvalidArgumentError("edit", f"has to be one of {', '.join(get_args(Edit))}")
         if not 0.0 <= self.probability <= 1.0:
             raise InvalidArgumentError("probability", "has to be between 0 and 1")
         for name in ("skip", "times", "delay_seconds", "retry_after_seconds"):
@@ -82,12 +92,18 @@ class Fault:
             if value is not None and value < 0:
                 raise InvalidArgumentError(name, "must not be negative")
 
+    @property
+    def changes_body(self) -> bool:
+        """Whether it changes a correct body, which a proxy then has to receive plainly."""
+        return self.edit is not None or self.gzip_members
+
     def applies_to(self, request: RequestRecord) -> bool:
         """Return whether this fault is meant for a request."""
         return (
             self.verb in (None, request.verb)
             and self.resource in (None, request.resource)
             and self.namespace in (None, request.namespace)
+            and (self.parameter is None or self.parameter in request.query)
             and (self.match is None or self.match(request))
         )
 

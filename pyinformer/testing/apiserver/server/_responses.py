@@ -7,13 +7,21 @@ connection was cut on purpose.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aiohttp import web
 
-from pyinformer.testing.apiserver.requests import Cut, Failure, Fault, FaultScript, scripted_failure
+from pyinformer.testing.apiserver.requests import (
+    BodyEdit,
+    Cut,
+    Failure,
+    Fault,
+    FaultScript,
+    scripted_failure,
+)
 
 _JSON = "application/json"
 _MOST_WARNINGS = 64
@@ -36,7 +44,7 @@ def cut_transport(transport: asyncio.BaseTransport | None, *, reset: bool) -> No
     if not isinstance(transport, asyncio.WriteTransport):
         return
     raw = transport.get_extra_info("socket")
-    if reset and raw is not None:
+    if reset and raw is not None and not transport.is_closing():
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     transport.abort()
 
@@ -68,6 +76,10 @@ class Response:
         stall, cut = self._fault.stall_after_bytes, self._fault.cut_after_bytes
         self._stall_at = stall if isinstance(stall, int) else None
         self._cut_at = cut if isinstance(cut, int) else None
+        self._edit: BodyEdit | None = None
+        if self._fault.edit is not None:
+            is_watch_list = request.query.get("sendInitialEvents") == "true"
+            self._edit = BodyEdit(self._fault.edit, has_initial_events=is_watch_list)
 
     async def begin_faulty(self) -> bool:
         """Carry out the fault, if there is one.
@@ -152,7 +164,12 @@ class Response:
         stream.headers.update(headers or {})
         stream.headers.extend([("Warning", one) for one in self._warnings])
         stream.headers["Content-Type"] = content_type
-        is_faulty = self._cut_at is not None or self._stall_at is not None or self._fault.frames
+        fault = self._fault
+        is_faulty = self._cut_at is not None or self._stall_at is not None or fault.frames
+        if fault.gzip_members:
+            stream.headers["Content-Encoding"] = "gzip"
+        if fault.changes_body:
+            length = None
         if length is None or is_faulty:
             stream.enable_chunked_encoding()
         else:
@@ -163,8 +180,8 @@ class Response:
         transport = self._request.transport
         if is_faulty and transport is not None:
             transport.set_write_buffer_limits(0)  # a cut must not discard earlier bytes
-        for frame in (b"", *self._fault.frames):
-            await self.write(frame)
+        for frame in (b"", *fault.frames):
+            await self._write(frame)
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the body as one chunk.
@@ -175,14 +192,22 @@ class Response:
         Cancellation:
             Safe; the client is gone then.
         """
+        await self._write(data if self._edit is None else self._edit.feed(data))
+
+    async def _write(self, data: bytes) -> None:
+        if data and self._fault.gzip_members:
+            data = gzip.compress(data)
         if self._stall_at is not None and self._reaches(self._stall_at, data):
             data = await self._write_until(self._stall_at, data)
             self._stall_at = None
             await self._script.hold()
         if self._cut_at is not None and self._reaches(self._cut_at, data):
-            await self._write_until(self._cut_at, data)
+            if self._fault.cut == "chunk":
+                await self._write_half(self._cut_at, data)
+            else:
+                await self._write_until(self._cut_at, data)
             if self._fault.cut == "end":
-                await self.finish()
+                await self._stream_end()
             self._break(self._fault.cut)
         await self._write_plainly(data)
 
@@ -197,6 +222,11 @@ class Response:
         Cancellation:
             Safe; the client is gone then.
         """
+        if self._edit is not None:
+            await self._write(self._edit.finish())
+        await self._stream_end()
+
+    async def _stream_end(self) -> None:
         if self._stream is None:
             raise ResponseCut
         await self._stream.write_eof()
@@ -208,6 +238,12 @@ class Response:
         split = offset - self._sent
         await self._write_plainly(data[:split])
         return data[split:]
+
+    async def _write_half(self, offset: int, data: bytes) -> None:
+        """Announce a chunk, and send only the bytes before the offset."""
+        transport = self._request.transport
+        if isinstance(transport, asyncio.WriteTransport):
+            transport.write(b"%x\r\n%b" % (max(len(data), 1), data[: offset - self._sent]))
 
     async def _write_plainly(self, data: bytes) -> None:
         if data and self._stream is not None and self._request.method != "HEAD":

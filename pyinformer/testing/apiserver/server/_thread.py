@@ -12,11 +12,13 @@ import contextlib
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 from aiohttp import web
 
 from pyinformer.errors import LifecycleError
+from pyinformer.testing._listening import close_listener
 from pyinformer.testing.apiserver.server._responses import cut_transport
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -24,7 +26,6 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOOPBACK = "127.0.0.1"
 _LARGEST_BODY_BYTES = 512 * 1024 * 1024
 _COMMAND_SECONDS = 30.0
-_TURNS_TO_ACCEPT = 5  # loop iterations; a connection needs two or three to be registered
 _BACKLOG = 1024
 
 
@@ -36,6 +37,8 @@ class ServerThread:
         ssl_context: None serves plain HTTP.
         tick: called in the loop every `tick_seconds`.
         tick_seconds: 0 never calls it.
+        lifetime: what the handler needs in the loop; entered before the first request, left after
+            the last one.
     """
 
     def __init__(
@@ -45,8 +48,10 @@ class ServerThread:
         ssl_context: ssl.SSLContext | None,
         tick: Callable[[], object],
         tick_seconds: float,
+        lifetime: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         self._handler = handler
+        self._lifetime = lifetime
         self._ssl_context = ssl_context
         self._tick = tick
         self._tick_seconds = tick_seconds
@@ -72,7 +77,7 @@ class ServerThread:
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._port = port
         thread = threading.Thread(
-            target=lambda: asyncio.run(self._main(started)),
+            target=lambda: asyncio.run(self._live(started)),
             name="pyinformer-apiserver",
             daemon=True,
         )
@@ -126,6 +131,10 @@ class ServerThread:
 
         asyncio.run_coroutine_threadsafe(run(), self._loop).result(_COMMAND_SECONDS)
 
+    async def _live(self, started: concurrent.futures.Future[None]) -> None:
+        async with self._lifetime():
+            await self._main(started)
+
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
@@ -162,15 +171,8 @@ class ServerThread:
 
     async def _close_port(self) -> None:
         listener, self._listener = self._listener, None
-        if listener is None:
-            return
-        # A socket that was just accepted must become a connection first: asyncio leaks it open
-        # if the listener is closed before that.
-        for accepting in listener.sockets:
-            asyncio.get_running_loop().remove_reader(accepting.fileno())
-        for _ in range(_TURNS_TO_ACCEPT):
-            await asyncio.sleep(0)
-        listener.close()
+        if listener is not None:
+            await close_listener(listener)
 
     async def _cut(self, *, reset: bool) -> None:
         if self._runner is not None and self._runner.server is not None:
