@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
     from pyinformer.testing.apiserver.storage import SavedState
-    from pyinformer.testing.faults import FaultProxy, ServerAddress
+    from pyinformer.testing.faults import EtcdRelay, FaultProxy, ServerAddress
     from pyinformer.testing.kube_apiserver import KubeAPIServer, SavedEtcd, StaticToken
     from pyinformer.testing.replays import IncompleteRecordingWarning, Replay, replay
     from pyinformer.testing.synced import SyncedInformer, synced_informer
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "APIServer": "apiserver.server",
     "Connector": "_connector",
+    "EtcdRelay": "faults",
     "Fault": "apiserver.requests",
     "FaultProxy": "faults",
     "FaultScript": "apiserver.requests",
@@ -48,6 +49,7 @@ _HOMES = {
 __all__ = [
     "APIServer",
     "Connector",
+    "EtcdRelay",
     "Fault",
     "FaultProxy",
     "FaultScript",

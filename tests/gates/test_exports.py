@@ -387,6 +387,7 @@ PUBLIC: dict[str, list[str]] = {
     "pyinformer.testing": [
         "APIServer",
         "Connector",
+        "EtcdRelay",
         "Fault",
         "FaultProxy",
         "FaultScript",

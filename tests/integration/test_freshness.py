@@ -9,8 +9,7 @@ import pytest
 
 import pyinformer
 from pyinformer.reflector import ReflectorState
-from pyinformer.testing import KubeAPIServer
-from tests.integration.etcd_relay import EtcdRelay
+from pyinformer.testing import EtcdRelay, KubeAPIServer
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.servers import RealServer
 from tests.waiting import until
@@ -21,12 +20,11 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 @pytest.fixture
 def relayed(kube_apiserver_build: bool) -> Iterator[tuple[RealServer, EtcdRelay]]:
     """Return a real server that reaches its etcd by a relay."""
-    servers: list[KubeAPIServer] = []
-    with EtcdRelay(lambda: servers[0]._running.etcd.port) as relay:
-        etcd = f"--etcd-servers-overrides=/configmaps#http://127.0.0.1:{relay.port}"
-        servers.append(KubeAPIServer(build=kube_apiserver_build, extra_args=[etcd]))
-        with servers[0] as api:
-            yield RealServer(api), relay
+    with (
+        EtcdRelay() as relay,
+        KubeAPIServer(build=kube_apiserver_build, etcd_relays=[relay]) as api,
+    ):
+        yield RealServer(api), relay
 
 
 async def test_what_a_watch_side_that_stands_still_misses_is_listed(
@@ -47,7 +45,7 @@ async def test_what_a_watch_side_that_stands_still_misses_is_listed(
             server.api.create(CONFIG_MAPS.make(f"other-{number}", "kube-system"))
             assert (await informer.audit()).verdict == "consistent"
 
-        relay.hold()
+        relay.hold("/registry/configmaps/")
         server.api.create(CONFIG_MAPS.make("missed", "default"))
         missed_at = clock()
         too_young: list[float] = []

@@ -6,16 +6,18 @@ start: no acknowledged write is missing.
 
 from __future__ import annotations
 
+import contextlib
 import http
 import http.client
-import os
 import shutil
-import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
+import msgspec
+
+from pyinformer.apimachinery import JSONObject, decoder_of
 from pyinformer.errors import KubeAPIServerError
 from pyinformer.testing._polling import poll
 from pyinformer.testing.kube_apiserver._build import KubeBinaries
@@ -25,6 +27,8 @@ _QUOTA_BYTES: Final = 8 * 1024**3  # with etcd's default of 2 GiB large tests fa
 _SETTLE_SECONDS: Final = 30.0  # on an idle machine, etcd replays its log and ends within one second
 _TOOL_SECONDS: Final = 120.0  # etcdutl copies the data once
 _DATA: Final = "etcd"
+_KEY_OF_NOTHING: Final = "AA=="  # base64 of one zero byte
+_decode = decoder_of(JSONObject)
 
 
 @final
@@ -55,13 +59,56 @@ class Etcd:
         """Copy the data. Requests wait for some tenths of a second; connections stay open."""
         self._saved += 1
         saved = SavedEtcd(self._group.folder / f"saved-{self._saved}")
-        self._stand_still()
+        self.program.pause()
         try:
             # Files that end in .tmp are space that etcd reserves for its next log file.
             shutil.copytree(self._data, saved.folder, ignore=shutil.ignore_patterns("*.tmp"))
         finally:
-            os.kill(self.program.pid, signal.SIGCONT)
+            self.program.resume()
         return saved
+
+    @property
+    def url(self) -> str:
+        """The address for its clients, and of its JSON gateway."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def restart(self) -> None:
+        """Kill it, start it again with its data, and wait until it serves."""
+        self.program.kill()
+        self.program = self._started(self._data)
+        self._wait_until_serving("etcd cannot be started again")
+
+    def compact(self) -> int:
+        """Forget every revision before the newest; return that one.
+
+        Raises:
+            KubeAPIServerError: etcd did not do it.
+        """
+        newest = self._call("kv/range", {"key": _KEY_OF_NOTHING, "count_only": True})
+        revision = int(newest["header"]["revision"])
+        with contextlib.suppress(KubeAPIServerError):  # it has been compacted there already
+            self._call("kv/compaction", {"revision": str(revision), "physical": True})
+        return revision
+
+    def _call(self, method: str, body: JSONObject) -> JSONObject:
+        """Call the JSON gateway."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_SETTLE_SECONDS)
+        try:
+            connection.request("POST", f"/v3/{method}", msgspec.json.encode(body))
+            answer = connection.getresponse()
+            text = answer.read()
+        except OSError as error:
+            raise KubeAPIServerError(f"etcd {method} failed", str(error)) from error
+        finally:
+            connection.close()
+        if answer.status != http.HTTPStatus.OK:
+            raise KubeAPIServerError(f"etcd {method} failed", text.decode(errors="replace"))
+        return _decode(text)
+
+    def _wait_until_serving(self, failed: str) -> None:
+        program = self.program
+        if not poll(lambda: _is_serving(program, self.port), timeout_seconds=_SETTLE_SECONDS):
+            raise KubeAPIServerError(failed, program.last_lines())
 
     def restore(self, saved: SavedEtcd, *, bump_revision: int) -> None:
         """Kill etcd, replace its data by a copy, and start it again."""
@@ -85,13 +132,6 @@ class Etcd:
                 "bump_revision needs etcdutl", f"there is none beside {self._binaries.etcd}"
             )
         return tool
-
-    def _stand_still(self) -> None:
-        pid = self.program.pid
-        os.kill(pid, signal.SIGSTOP)
-        _, status = os.waitpid(pid, os.WUNTRACED)  # until all its threads have stopped
-        if not os.WIFSTOPPED(status):
-            raise KubeAPIServerError("etcd cannot be saved", self.program.last_lines())
 
     def _restore_with_tool(self, saved: SavedEtcd, bump_revision: int) -> None:
         whole = self._written_out(saved)

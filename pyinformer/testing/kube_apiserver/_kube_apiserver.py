@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, final
+from typing import Final, Protocol, Self, final
 
 from pyinformer.apimachinery import (
     JSONObject,
@@ -58,6 +58,14 @@ class _Running:
     saved: list[SavedEtcd] = field(default_factory=list)
 
 
+class EtcdPath(Protocol):
+    """A way to etcd, such as an `EtcdRelay`."""
+
+    def attach(self, port: int) -> int:
+        """Lead to this port of loopback, and return the port to connect to."""
+        ...
+
+
 @final
 class KubeAPIServer(ObjectCalls):
     """A private kube-apiserver with its etcd, as a context manager.
@@ -81,6 +89,7 @@ class KubeAPIServer(ObjectCalls):
         watch_list: bool = True,
         feature_gates: Mapping[str, bool] | None = None,
         extra_args: Sequence[str] = (),
+        etcd_relays: Sequence[EtcdPath] = (),
         progress: Callable[[str], None] | None = None,
     ) -> None:
         """Describe a server.
@@ -97,6 +106,8 @@ class KubeAPIServer(ObjectCalls):
             extra_args: further flags of kube-apiserver, as `--name=value`; each replaces a flag of
                 the same name that the kit sets itself. `--disable-admission-plugins=` enables
                 ServiceAccount, which refuses pods in namespaces without the account `default`.
+            etcd_relays: the relays through which replicas reach etcd, in their order; those that
+                have none reach it directly. They must run before the server is started.
             progress: receives one line for each step of a build.
 
         Raises:
@@ -116,6 +127,7 @@ class KubeAPIServer(ObjectCalls):
         self._wanted_port = port
         self._count = replicas
         self._progress = progress
+        self._etcd_relays = tuple(etcd_relays)
         self._tokens = (StaticToken(self.token, "pyinformer-admin", ("system:masters",)), *tokens)
         gates = {"WatchList": watch_list, **(feature_gates or {})}
         self._extra_args = [
@@ -187,6 +199,69 @@ class KubeAPIServer(ObjectCalls):
         chosen = self._chosen(replica)
         self.kill(replica)
         self._start_servers(self._running, chosen)
+
+    def pause(self, replica: int | None = None) -> None:
+        """Stop kube-apiserver with SIGSTOP: connections stay open, and no request is answered.
+
+        Args:
+            replica: the index of the replica, from 0; None is all of them.
+
+        Raises:
+            InvalidArgumentError: there is no such replica.
+            KubeAPIServerError: it has ended.
+        """
+        for one in self._chosen(replica):
+            if one.program is not None:
+                one.program.pause()
+
+    def resume(self, replica: int | None = None) -> None:
+        """Continue after `pause`.
+
+        Raises:
+            InvalidArgumentError: there is no such replica.
+        """
+        for one in self._chosen(replica):
+            if one.program is not None:
+                one.program.resume()
+
+    @property
+    def etcd_url(self) -> str:
+        """The address of etcd, and of its JSON gateway, such as `http://127.0.0.1:40002`."""
+        return self._running.etcd.url
+
+    def pause_etcd(self) -> None:
+        """Stop etcd with SIGSTOP until `resume_etcd`.
+
+        Raises:
+            KubeAPIServerError: it has ended.
+        """
+        self._running.etcd.program.pause()
+
+    def resume_etcd(self) -> None:
+        """Continue after `pause_etcd`."""
+        self._running.etcd.program.resume()
+
+    def restart_etcd(self) -> None:
+        """Kill etcd with SIGKILL, and start it again with its data; kube-apiserver keeps running.
+
+        Raises:
+            KubeAPIServerError: it did not start; the text ends with its log.
+        """
+        self._running.etcd.restart()
+
+    def compact(self) -> int:
+        """Let etcd forget every revision before the newest, as it does every five minutes.
+
+        Watches, exact lists and continue tokens of before then get 410, unless the memory of
+        kube-apiserver reaches so far back.
+
+        Returns:
+            The revision that is the oldest now.
+
+        Raises:
+            KubeAPIServerError: etcd did not do it.
+        """
+        return self._running.etcd.compact()
 
     def save(self) -> SavedEtcd:
         """Copy etcd's data for `restore`, like a backup.
@@ -357,8 +432,10 @@ class KubeAPIServer(ObjectCalls):
         self._start_servers(self._state, replicas[1:])
 
     def _start_servers(self, state: _Running, replicas: Sequence[Replica]) -> None:
+        paths = dict(zip(state.replicas, self._etcd_relays, strict=False))
         for one in replicas:
-            one.spawn(self._extra_args, etcd_port=state.etcd.port, issuer_port=self.port)
+            port = paths[one].attach(state.etcd.port) if one in paths else state.etcd.port
+            one.spawn(self._extra_args, etcd_port=port, issuer_port=self.port)
         for one in replicas:
             _wait_until_ready(state, one)
         # The server creates this one itself, a moment after it reports that it is ready.

@@ -7,12 +7,16 @@ group. The group's number cannot be reused while the guard is in it, so no other
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
+
+from pyinformer.errors import KubeAPIServerError
 
 _GUARD_SCRIPT: Final = 'read -r _; rm -rf -- "$1"; kill -9 0'
 _STOP_TIMEOUT_SECONDS: Final = 10.0  # SIGKILL takes milliseconds, or longer during disk I/O
@@ -50,6 +54,22 @@ class ServerProgram:
         """Send SIGKILL and wait for the end; does nothing if it has ended."""
         self._process.kill()
         self._process.wait(timeout=_STOP_TIMEOUT_SECONDS)
+
+    def pause(self) -> None:
+        """Send SIGSTOP: it keeps its connections, and does nothing until `resume`.
+
+        Raises:
+            KubeAPIServerError: it has ended.
+        """
+        os.kill(self.pid, signal.SIGSTOP)
+        _, status = os.waitpid(self.pid, os.WUNTRACED)  # until all its threads have stopped
+        if not os.WIFSTOPPED(status):
+            raise KubeAPIServerError(f"{self.name} cannot be paused", self.last_lines())
+
+    def resume(self) -> None:
+        """Send SIGCONT; does nothing if it runs, or has ended."""
+        if self.is_running:
+            os.kill(self.pid, signal.SIGCONT)
 
     def terminate(self) -> None:
         """Send SIGTERM and wait for the end; does nothing if it has ended."""
