@@ -1,5 +1,7 @@
 """Histories of runs under faults: who records what, and the checker that judges the log alone."""
 
+from pyinformer.testing.histories._checker import EXPECTED, check_history
+from pyinformer.testing.histories._digests import digest, digest_of, status_digests
 from pyinformer.testing.histories._history import History, read_history
 from pyinformer.testing.histories._records import (
     AuditedRecord,
@@ -23,8 +25,16 @@ from pyinformer.testing.histories._records import (
     WaitingRecord,
     WroteRecord,
 )
+from pyinformer.testing.histories._verdict import (
+    KNOWN_OF_CLIENT_GO,
+    Rule,
+    Verdict,
+    Violation,
+)
 
 __all__ = [
+    "EXPECTED",
+    "KNOWN_OF_CLIENT_GO",
     "AuditedRecord",
     "FaultRecord",
     "FollowedRecord",
@@ -38,13 +48,20 @@ __all__ = [
     "ResourcesRecord",
     "RestedRecord",
     "RestoredRecord",
+    "Rule",
     "RunRecord",
     "SampledRecord",
     "TruthRecord",
     "Verb",
+    "Verdict",
     "Version",
+    "Violation",
     "WaitedRecord",
     "WaitingRecord",
     "WroteRecord",
+    "check_history",
+    "digest",
+    "digest_of",
     "read_history",
+    "status_digests",
 ]

@@ -85,7 +85,10 @@ class RestoredRecord(_Record, frozen=True, kw_only=True, tag="restored"):
 
 @final
 class FollowedRecord(_Record, frozen=True, kw_only=True, tag="followed"):
-    """A reader begins: what it follows. Every other record of a reader has its `who`."""
+    """A reader begins: what it follows. Every other record of a reader has its `who`.
+
+    The namespaces stay the same: a reader that follows others is another one.
+    """
 
     who: str
     """The name of the reader, unique in the history."""
@@ -222,6 +225,9 @@ class WroteRecord(_Record, frozen=True, kw_only=True, tag="wrote"):
     key: str
     uid: str
     resource_version: str
+    """Of the answer."""
+    based_on: str = ""
+    """The resource version from which the writer made the new status."""
     status: dict[str, str] = field(default_factory=dict)
     """The digest of each field of the status that the writer wanted to set."""
 

@@ -1,0 +1,252 @@
+"""The truth by object, as one reader may see it: the states in which it selects the object.
+
+Where the log leaves open which state a reader means, such as that of an object that is absent now
+and was absent before, the state is taken in which the reader is right.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from msgspec import Struct, structs
+
+from pyinformer.apimachinery import FieldSelector, LabelSelector
+from pyinformer.testing.histories._records import RestoredRecord, TruthRecord, Version
+
+if TYPE_CHECKING:
+    from pyinformer.testing.histories._records import FollowedRecord
+
+BEFORE_ALL: Final = -1
+"""The index of the state before the first revision: the object is absent."""
+
+_Identity: TypeAlias = tuple[str, str]
+"""A uid and a resource version."""
+
+
+@final
+class Point(Struct, frozen=True, gc=False):
+    """One state of an object, as a reader selects it."""
+
+    is_there: bool
+    """Whether the object exists and is selected."""
+    record: TruthRecord
+    """The revision that made the state."""
+
+    @property
+    def at_seconds(self) -> float:
+        """When the revision was seen."""
+        return self.record.at_seconds
+
+    @property
+    def revision(self) -> int:
+        """The revision of the store."""
+        return self.record.revision
+
+    def is_version(self, version: Version) -> bool:
+        """Return whether a reader that shows a version shows this state."""
+        same_uid = not self.record.uid or self.record.uid == version.uid
+        return self.is_there and same_uid and str(self.revision) == version.resource_version
+
+
+@final
+class Timeline:
+    """The states of one object in order, for one scope; the object is absent before the first."""
+
+    def __init__(self, points: list[Point]) -> None:
+        self.points = points
+        self._there: dict[_Identity, list[int]] = {}
+        self._gone: dict[_Identity, list[int]] = {}
+        for index, point in enumerate(points):
+            found = self._there if point.is_there else self._gone
+            found.setdefault((point.record.uid, str(point.revision)), []).append(index)
+
+    def of(self, version: Version) -> list[int]:
+        """Return the indexes at which the object was in this version, in order.
+
+        There are several if the store was put back: it uses its revisions again.
+        """
+        return _found(self._there, version)
+
+    def gone_by(self, version: Version) -> list[int]:
+        """Return the indexes at which this very revision made the object absent, in order."""
+        return _found(self._gone, version)
+
+    def last_of(self, version: Version, until_seconds: float) -> int:
+        """Return the last index up to a time at which the object was in this version.
+
+        Returns:
+            The first such index if the version came later; BEFORE_ALL if it never was.
+        """
+        indexes = self.of(version)
+        before = [one for one in indexes if self.points[one].at_seconds <= until_seconds]
+        return max(before, default=min(indexes, default=BEFORE_ALL))
+
+    def first_absence(self, after: int) -> int | None:
+        """Return the first index from `after` on at which the object is absent, or None."""
+        if after == BEFORE_ALL:
+            return BEFORE_ALL
+        points = self.points
+        return next((i for i in range(after, len(points)) if not points[i].is_there), None)
+
+    def last_absence(self, until_seconds: float) -> int:
+        """Return the last index up to a time at which the object is absent."""
+        index = self.at(until_seconds)
+        while index > BEFORE_ALL and self.points[index].is_there:
+            index -= 1
+        return index
+
+    def at(self, seconds: float) -> int:
+        """Return the index of the state at a time."""
+        return bisect_right(self.points, seconds, key=_time) - 1
+
+    def point(self, index: int) -> Point | None:
+        """Return the state at an index; None before the first, and behind the last."""
+        return self.points[index] if 0 <= index < len(self.points) else None
+
+    def around(self, index: int) -> list[TruthRecord]:
+        """Return the revisions that made the state at an index, and the next one."""
+        both = (self.point(index), self.point(index + 1))
+        return [point.record for point in both if point is not None]
+
+
+def _found(known: dict[_Identity, list[int]], version: Version) -> list[int]:
+    found = known.get((version.uid, version.resource_version))
+    return found or known.get(("", version.resource_version), [])
+
+
+def _time(point: Point) -> float:
+    return point.at_seconds
+
+
+@final
+class Truth:
+    """All revisions of the store, by object; to be complete before a reader is judged."""
+
+    def __init__(self) -> None:
+        self.restored: list[float] = []
+        """When the store turned out to have another history."""
+        self._objects: dict[str, dict[str, list[TruthRecord]]] = {}
+        self._identities: set[tuple[str, str, str, str]] = set()
+        self._relisted: set[tuple[str, str]] = set()
+        self._to_come = 0
+        self._restore: RestoredRecord | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._objects)
+
+    def restore(self, record: RestoredRecord) -> None:
+        """Take over another history, whose objects follow."""
+        if self._objects:
+            self.restored.append(record.at_seconds)
+        self._restore, self._to_come = record, record.puts
+        self._relisted.clear()
+        self._end_restore()
+
+    def add(self, record: TruthRecord) -> None:
+        """Take over a revision."""
+        known = self._objects.setdefault(record.resource, {}).setdefault(record.key, [])
+        before = known[-1] if known else None
+        if record.verb == "delete" and not record.uid and before is not None:
+            record = structs.replace(record, uid=before.uid)
+        is_same = before is not None and before.verb == record.verb == "put"
+        is_same = is_same and before is not None and _identity(before) == _identity(record)
+        if not is_same:
+            known.append(record)
+        self._identities.add((record.resource, record.key, *_identity(record)))
+        if self._to_come:
+            self._to_come -= 1
+            self._relisted.add((record.resource, record.key))
+            self._end_restore()
+
+    def _end_restore(self) -> None:
+        """Once everything that lives has been named: whatever else lived is gone."""
+        restore = self._restore
+        if self._to_come or restore is None:
+            return
+        self._restore = None
+        for resource, objects in self._objects.items():
+            for key, known in objects.items():
+                if known[-1].verb == "put" and (resource, key) not in self._relisted:
+                    known.append(
+                        TruthRecord(
+                            at_seconds=restore.at_seconds,
+                            revision=restore.revision,
+                            resource=resource,
+                            key=key,
+                            uid=known[-1].uid,
+                            verb="delete",
+                        )
+                    )
+
+    def restores_until(self, seconds: float) -> int:
+        """Return how often the store had been put back at a time."""
+        return bisect_right(self.restored, seconds)
+
+    def existed(self, resource: str, key: str, version: Version) -> bool:
+        """Return whether an object was ever put in this version, or deleted by it."""
+        place = (resource, key)
+        return any(
+            (*place, uid, version.resource_version) in self._identities for uid in (version.uid, "")
+        )
+
+    def keys(self, resource: str) -> Iterator[str]:
+        """Yield the keys of all objects that ever existed."""
+        return iter(self._objects.get(resource, ()))
+
+    def of(self, resource: str, key: str) -> list[TruthRecord]:
+        """Return the revisions of an object."""
+        return self._objects.get(resource, {}).get(key, [])
+
+
+def _identity(record: TruthRecord) -> _Identity:
+    return record.uid, str(record.revision)
+
+
+@final
+class ScopedTruth:
+    """The truth as one reader selects it.
+
+    Args:
+        truth: everything.
+        followed: what the reader follows.
+    """
+
+    def __init__(self, truth: Truth, followed: FollowedRecord) -> None:
+        self.truth = truth
+        self.resource = followed.resource
+        self._namespaces = None if followed.namespaces is None else frozenset(followed.namespaces)
+        self._labels = LabelSelector.parse(followed.label_selector)
+        self._fields = FieldSelector.parse(followed.field_selector)
+        self._timelines: dict[str, Timeline] = {}
+
+    def timeline(self, key: str) -> Timeline:
+        """Return the states of one object."""
+        known = self._timelines.get(key)
+        if known is None:
+            known = self._timelines[key] = Timeline(list(self._points(key)))
+        return known
+
+    def timelines(self) -> Iterator[tuple[str, Timeline]]:
+        """Yield the states of every object that the reader ever selected, by key."""
+        for key in self.truth.keys(self.resource):
+            timeline = self.timeline(key)
+            if timeline.points:
+                yield key, timeline
+
+    def selects(self, record: TruthRecord) -> bool:
+        """Return whether the reader selects the object in the state that a revision made."""
+        namespace, _, name = record.key.rpartition("/")
+        if self._namespaces is not None and namespace not in self._namespaces:
+            return False
+        known = {"metadata.name": name, "metadata.namespace": namespace, **record.fields}
+        is_selected = self._fields.matches(lambda path: known.get(path, ""))
+        return is_selected and self._labels.matches(record.labels)
+
+    def _points(self, key: str) -> Iterator[Point]:
+        is_there = False
+        for record in self.truth.of(self.resource, key):
+            was_there, is_there = is_there, record.verb == "put" and self.selects(record)
+            if is_there or was_there:
+                yield Point(is_there, record)
