@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
     from pyinformer.testing.apiserver.storage import SavedState
-    from pyinformer.testing.faults import EtcdRelay, FaultProxy, ServerAddress
+    from pyinformer.testing.faults import (
+        EtcdRelay,
+        FaultLab,
+        FaultProxy,
+        FaultSchedule,
+        ServerAddress,
+        TimedFault,
+    )
     from pyinformer.testing.kube_apiserver import KubeAPIServer, SavedEtcd, StaticToken
     from pyinformer.testing.replays import IncompleteRecordingWarning, Replay, replay
     from pyinformer.testing.synced import SyncedInformer, synced_informer
@@ -27,7 +34,9 @@ _HOMES = {
     "Connector": "_connector",
     "EtcdRelay": "faults",
     "Fault": "apiserver.requests",
+    "FaultLab": "faults",
     "FaultProxy": "faults",
+    "FaultSchedule": "faults",
     "FaultScript": "apiserver.requests",
     "IncompleteRecordingWarning": "replays",
     "KubeAPIServer": "kube_apiserver",
@@ -39,6 +48,7 @@ _HOMES = {
     "ServerReplica": "apiserver.server",
     "StaticToken": "kube_apiserver",
     "SyncedInformer": "synced",
+    "TimedFault": "faults",
     "Token": "apiserver.access",
     "World": "world",
     "WriteRecord": "world",
@@ -51,7 +61,9 @@ __all__ = [
     "Connector",
     "EtcdRelay",
     "Fault",
+    "FaultLab",
     "FaultProxy",
+    "FaultSchedule",
     "FaultScript",
     "IncompleteRecordingWarning",
     "KubeAPIServer",
@@ -63,6 +75,7 @@ __all__ = [
     "ServerReplica",
     "StaticToken",
     "SyncedInformer",
+    "TimedFault",
     "Token",
     "World",
     "WriteRecord",

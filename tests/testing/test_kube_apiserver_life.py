@@ -231,7 +231,7 @@ def test_an_impossible_restore_is_refused_and_the_server_stays(server: KubeAPISe
 def test_an_etcd_that_has_ended_is_not_saved(server: KubeAPIServer) -> None:
     pid = int((server.ca_file.parents[1] / "etcd" / "starts").read_text())
     os.kill(pid, signal.SIGKILL)
-    with pytest.raises(KubeAPIServerError, match="etcd cannot be saved"):
+    with pytest.raises(KubeAPIServerError, match="etcd cannot be paused"):
         server.save()
 
 

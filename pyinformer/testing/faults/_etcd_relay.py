@@ -1,7 +1,7 @@
 """A relay between a kube-apiserver and its etcd that holds watches back, and delays or fails reads.
 
-It reads the frames of HTTP/2 and, of each call, the first message that the client sends: that tells
-a watch from a range, and names the keys. Nothing else is decoded.
+It reads the frames of HTTP/2 and, of each call, the first message that the client sends: whether
+that is a watch or a range, and of which keys. Nothing else is decoded.
 """
 
 from __future__ import annotations

@@ -275,6 +275,11 @@ class FaultProxy:
         """The requests that it has read, oldest first; empty without `reads_requests`."""
         return () if self._http is None else self._http.requests
 
+    @property
+    def reads_requests(self) -> bool:
+        """Whether TLS ends here, so that faults of requests have an effect."""
+        return self._reads_requests
+
     def use_ports(self, ports: Sequence[int]) -> None:
         """Pass later connections to these ports of the server's host, in turn."""
         targets = [(self._target_host, port) for port in ports]
@@ -394,6 +399,16 @@ class FaultProxy:
 
     def heal(self) -> None:
         """End every fault, those of the script included; half-open connections stay so."""
+        self.heal_requests()
+        self.heal_network()
+
+    def heal_requests(self) -> None:
+        """Remove all faults of the script, and continue the responses that it holds."""
+        self.faults.clear()
+        self.faults.release()
+
+    def heal_network(self) -> None:
+        """End the faults of the network; half-open connections stay so."""
 
         def apply() -> None:
             self._refuses = self._stalls = False
@@ -403,8 +418,6 @@ class FaultProxy:
                 link.left = None
                 link.resume()
 
-        self.faults.clear()
-        self.faults.release()
         self._thread.call(apply)
 
     def _reshape(self, change: Callable[[_Shape], _Shape]) -> None:

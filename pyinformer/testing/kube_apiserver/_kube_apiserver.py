@@ -6,6 +6,7 @@ or its process dies, both programs end and their data is removed.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,12 @@ from pyinformer.apimachinery import (
     check_seconds,
     check_type,
 )
-from pyinformer.errors import InvalidArgumentError, KubeAPIServerError, LifecycleError
+from pyinformer.errors import (
+    InformerError,
+    InvalidArgumentError,
+    KubeAPIServerError,
+    LifecycleError,
+)
 from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import kubeconfig_text, write_private
 from pyinformer.testing.kube_apiserver._build import KubeBinaries, find_or_build
@@ -439,7 +445,14 @@ class KubeAPIServer(ObjectCalls):
         for one in replicas:
             _wait_until_ready(state, one)
         # The server creates this one itself, a moment after it reports that it is ready.
-        self.ensure_namespace("default")
+        if not poll(self._has_default_namespace, timeout_seconds=_READY_TIMEOUT_SECONDS):
+            self.ensure_namespace("default")
+
+    def _has_default_namespace(self) -> bool:
+        with contextlib.suppress(InformerError):  # etcd may be in trouble just now
+            self.ensure_namespace("default")
+            return True
+        return False
 
 
 def _token_line(numbered: tuple[int, StaticToken]) -> str:
