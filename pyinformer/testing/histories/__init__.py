@@ -2,6 +2,8 @@
 
 from pyinformer.testing.histories._checker import EXPECTED, check_history
 from pyinformer.testing.histories._digests import digest, digest_of, status_digests
+from pyinformer.testing.histories._etcd_log import resource_name
+from pyinformer.testing.histories._etcd_truth import EtcdTruth
 from pyinformer.testing.histories._history import History, read_history
 from pyinformer.testing.histories._records import (
     AuditedRecord,
@@ -36,6 +38,7 @@ __all__ = [
     "EXPECTED",
     "KNOWN_OF_CLIENT_GO",
     "AuditedRecord",
+    "EtcdTruth",
     "FaultRecord",
     "FollowedRecord",
     "HandledRecord",
@@ -63,5 +66,6 @@ __all__ = [
     "digest",
     "digest_of",
     "read_history",
+    "resource_name",
     "status_digests",
 ]
