@@ -61,7 +61,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo options conformance pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo options conformance pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver fuzz soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -118,6 +118,10 @@ test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproj
 
 test-newest: $(READY_TO_TEST)  ## the wheel with the newest versions of today, whatever constraints.txt says
 	@$(BIN)/python -m tests.packaging.pythons --newest
+
+fuzz: $(READY_TO_TEST)  ## readers of foreign bytes beside plain ones, guided by coverage; TARGET=yaml RUNS=1000000
+	@$(call INSTALL,--group fuzz)
+	@$(BIN)/python -m tests.fuzz $(or $(TARGET),all) --runs $(or $(RUNS),100000) $(FUZZ_ARGS)
 
 soak: kube-apiserver  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
 	@echo "== properties with a hundred times the examples, storms of full size"
@@ -209,7 +213,7 @@ constraints:  ## write constraints.txt again from the newest versions that pypro
 	$(or $(PYTHON),python3) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade pip
 	build/constraints/bin/python -m pip install --quiet -e '.[$(TEST_EXTRAS),kube-apiserver]' \
-	  --group dev --group build --group tools
+	  --group dev --group build --group tools --group fuzz
 	grep '^#' constraints.txt > build/constraints.txt
 	build/constraints/bin/python -m pip freeze --all --exclude-editable --exclude setuptools \
 	  >> build/constraints.txt

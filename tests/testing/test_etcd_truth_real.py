@@ -97,7 +97,16 @@ def test_kubectl_shows_what_the_truth_has(server: KubeAPIServer, tmp_path: Path)
     )
     history = History()
     with EtcdTruth(history, server.etcd_url, fields=["spec.nodeName"]) as truth:
-        command = [kubectl, "--kubeconfig", config, "get", f"{kinds},pods,crds", "-A", "-o", "json"]
+        command = [
+            kubectl,
+            "--kubeconfig",
+            str(config),
+            "get",
+            f"{kinds},pods,crds",
+            "-A",
+            "-o",
+            "json",
+        ]
         listed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         truth.catch_up()
 
