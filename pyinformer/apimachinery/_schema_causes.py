@@ -115,7 +115,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def _numbers(value: float, schema: JSONObject, path: str) -> Iterator[SchemaCause]:
-    least, most = schema.get("minimum"), schema.get("maximum")
+    least, most = (_bound(schema.get(word), value) for word in ("minimum", "maximum"))
     if least is not None and (value < least or (value == least and schema.get("exclusiveMinimum"))):
         words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
         yield _invalid(value, path, f"should be {words} {least}")
@@ -127,6 +127,13 @@ def _numbers(value: float, schema: JSONObject, path: str) -> Iterator[SchemaCaus
     step = schema.get("multipleOf")
     if step and not _is_multiple(value, step):
         yield _invalid(value, path, f"should be a multiple of {step}")
+
+
+def _bound(bound: float | None, value: float) -> float | None:
+    """Return a bound as Go compares a number with it; it cuts the bound of an integer."""
+    if bound is None or not isinstance(value, int):
+        return bound
+    return int(bound) if _MIN_INT64 <= bound <= _MAX_INT64 else _MIN_INT64
 
 
 def _is_multiple(value: float, step: float) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
@@ -216,7 +217,9 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
     kind = type(value)  # dynamic objects of clients seem to have every attribute
     if hasattr(kind, "model_dump"):
         dumped: Mapping[str, object] = value.model_dump(mode="json", by_alias=True)
-        return dumped
+        values = value.model_dump(mode="python", by_alias=True)
+        revealed: Mapping[str, object] = _revealed(dumped, values)
+        return revealed
     if hasattr(kind, "openapi_types"):
         return {value.attribute_map[name]: getattr(value, name) for name in value.openapi_types}
     if isinstance(value, Struct):
@@ -230,6 +233,31 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return None
+
+
+def _revealed(dumped: Any, values: Any) -> Any:  # noqa: ANN401
+    """Return what pydantic makes of a model for JSON, with what it hides of the values there.
+
+    A secret becomes asterisks, which would be written over it; NaN and infinity become null in
+    places, which deletes. What a serializer of the model makes stays as it is.
+    """
+    if isinstance(dumped, dict) and isinstance(values, dict) and len(dumped) == len(values):
+        pairs = zip(dumped.items(), values.values(), strict=True)
+        return {name: _revealed(one, value) for (name, one), value in pairs}
+    if isinstance(dumped, list) and isinstance(values, AbstractSet):  # in an order of its own
+        return sorted(_revealed("", value) for value in values) if _hides(dumped) else dumped
+    if isinstance(dumped, list) and isinstance(values, Sequence) and len(dumped) == len(values):
+        return [_revealed(one, value) for one, value in zip(dumped, values, strict=True)]
+    if _hides([dumped]) and hasattr(values, "get_secret_value"):
+        secret = values.get_secret_value()
+        return secret.decode() if isinstance(secret, bytes) else secret
+    if dumped is None and isinstance(values, float):
+        raise _NotFiniteError
+    return dumped
+
+
+def _hides(dumped: list[Any]) -> bool:
+    return all(isinstance(one, str) and not one.strip("*") for one in dumped)
 
 
 def _is_dynamic(value: object) -> bool:

@@ -45,6 +45,7 @@ _EXTENSIONS: Final[Mapping[str, tuple[str, tuple[object, ...]]]] = {
     "x-kubernetes-embedded-resource": ("object", (True, False)),
 }
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
+_WORDS_OF: Final = {"minimum": "an exclusive minimum", "maximum": "an exclusive maximum"}
 _BOUNDS: Final = frozenset({"minimum", "maximum", "multipleOf"})
 _MAX_INT64: Final = (1 << 63) - 1
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
@@ -218,6 +219,14 @@ class _Conversion:
         kind = node["type"]
         if kind not in _KEPT:
             self._refuse(path, f"is of type {kind!r}, which the server does not know")
+        default = node.get("default")
+        if (
+            node.get("writeOnly")
+            and isinstance(default, str)
+            and default
+            and not default.strip("*")
+        ):
+            self._refuse(path, "is a secret whose default pydantic hides; let it have none")
         found: JSONObject = {"type": kind, **_described(node)}
         found.update({word: node[word] for word in _KEPT[kind] if word in node})
         self._check_constraints(found, path)
@@ -249,10 +258,17 @@ class _Conversion:
             bound = found[word]
             if not abs(bound) <= sys.float_info.max:  # NaN is not, either
                 self._refuse(path, f"{word} must be a finite number of 64 bits, or absent")
-            power = 31 if found.get("format") == "int32" else 63
-            if found["type"] == "integer" and not abs(float(bound)) < 2.0**power:
+            power, whose = 31 if found.get("format") == "int32" else 63, "every object"
+            if found["type"] == "number":
+                power, whose = 63, "every whole number"
+            if not abs(float(bound)) < 2.0**power:
                 reason = f"{word} must be between -2^{power} and 2^{power} as a float, got {bound}"
-                self._refuse(path, f"{reason}: the server would refuse every object")
+                self._refuse(path, f"{reason}: the server would refuse {whose}")
+            # It cuts the bound where the value is whole: 2 is not less than 2.5 there.
+            is_strict = word == "multipleOf" or f"exclusive{word.title()}" in found
+            if is_strict and float(bound) % 1:
+                reason = f"must be whole, got {bound}: the server would refuse whole numbers"
+                self._refuse(path, f"{_WORDS_OF.get(word, word)} {reason}; a Rule can say it")
 
     def _check_extensions(self, schema: JSONObject, path: str) -> None:
         """Refuse extensions of Kubernetes that do not fit the type of the field."""
@@ -380,10 +396,19 @@ def _may_be_null(schema: JSONObject) -> bool:
 def _problems(default: JSONValue, schema: JSONObject) -> Iterator[tuple[str, str]]:
     """Yield the places in a default that are not valid, and what is wrong."""
     yield from _not_finite(default, "")  # others assume JSON
-    for _, path, sentence in apimachinery.schema_causes(default, schema):
+    for _, path, sentence in apimachinery.schema_causes(_as_stored(default), schema):
         where = f".{path}" if path and not path.startswith(("[", ".")) else path
         yield where, sentence.replace(f": {path} in body ", ": ").rstrip()
     yield from _unknown_fields(default, schema, "")
+
+
+def _as_stored(value: JSONValue) -> JSONValue:
+    """Return a default as the server has it, where 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _as_stored(one) for name, one in value.items()}
+    return [_as_stored(one) for one in value] if isinstance(value, list) else value
 
 
 def _not_finite(value: JSONValue, path: str) -> Iterator[tuple[str, str]]:

@@ -367,6 +367,80 @@ def test_a_model_that_cannot_be_converted_is_refused_without_its_message() -> No
     assert "hunter2" not in str(raised.value)
 
 
+class Hidden(pydantic.BaseModel):
+    """A model whose fields pydantic shows as asterisks, or as null."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    text: pydantic.SecretStr = pydantic.SecretStr("hunter2")
+    data: pydantic.SecretBytes = pydantic.SecretBytes(b"h\xc3\xbcnter2")
+    number: pydantic.Secret[int] = pydantic.Secret(5)
+    empty: pydantic.SecretStr | None = None
+    many: dict[int, list[pydantic.SecretStr]] = {
+        1: [pydantic.SecretStr("a"), pydantic.SecretStr("")]
+    }
+    some: set[pydantic.SecretStr] = {pydantic.SecretStr(letter) for letter in "abcdefgh"}
+    plain: str = "***"
+    day: dt.date = dt.date(2026, 1, 2)
+
+
+def test_the_secrets_of_a_pydantic_model_are_written_and_not_their_asterisks() -> None:
+    assert body_of(Hidden()) == {
+        "text": "hunter2",
+        "data": "hünter2",
+        "number": 5,
+        "many": {"1": ["a", ""]},
+        "some": list("abcdefgh"),
+        "plain": "***",
+        "day": "2026-01-02",
+    }
+
+
+def test_an_edit_of_a_secret_is_a_patch() -> None:
+    class Spec(pydantic.BaseModel):
+        """A spec with a secret."""
+
+        password: pydantic.SecretStr
+
+    class Model(pydantic.BaseModel):
+        """An object with a secret."""
+
+        metadata: dict[str, Any]
+        spec: Spec
+
+    body = {**DEPLOYMENT, "spec": {"password": "old"}}
+    raw = msgspec.json.encode(body)
+    codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
+    before = codec.decode(raw, 0, len(raw))
+    edited = before.as_type(Model)
+    assert patch_of(before, edited) == {}
+
+    edited.spec.password = pydantic.SecretStr("new")
+
+    assert patch_of(before, edited) == {"spec": {"password": "new"}}
+
+
+def test_what_a_serializer_of_the_model_makes_of_a_secret_stays() -> None:
+    class Model(pydantic.BaseModel):
+        """A model that hides its secret itself."""
+
+        password: pydantic.SecretStr = pydantic.SecretStr("hunter2")
+
+        @pydantic.field_serializer("password", when_used="json")
+        def show(self, value: pydantic.SecretStr) -> str:
+            """Return its length."""
+            return f"{len(value)} letters"
+
+    assert body_of(Model()) == {"password": "7 letters"}
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_pydantic_would_make_null_is_refused(number: float) -> None:
+    for model in (Hidden(other=number), Hidden(other={"deep": [number]})):
+        with pytest.raises(InvalidArgumentError, match="NaN or infinity"):
+            body_of(model)
+
+
 def test_no_status_and_an_empty_one_are_the_same() -> None:
     body = {name: value for name, value in DEPLOYMENT.items() if name != "status"}
     codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))

@@ -51,6 +51,9 @@ _SPEC: JSONObject = {
         "nullable": {"type": "integer", "nullable": True},
         "given": {"type": "integer", "default": 3},
         "ratio": {"type": "number"},
+        "least": {"type": "number", "minimum": 0.5},
+        "less": {"type": "number", "maximum": 2.5, "exclusiveMaximum": True},
+        "vast": {"type": "number", "maximum": 1e300},
         "mode": {"type": "string", "enum": ["fast", "slow"]},
         "name": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 4},
         "port": {"x-kubernetes-int-or-string": True},
@@ -396,6 +399,10 @@ class TestTypes:
             ({"size": 1.5}, ["spec.size"]),
             ({"size": 0}, ["spec.size"]),
             ({"size": 10}, ["spec.size"]),
+            ({"size": 1, "least": 0.4}, ["spec.least"]),
+            ({"size": 1, "less": 2.5}, ["spec.less"]),
+            ({"size": 1, "less": 2}, ["spec.less"]),  # Go cuts the bound of an integer
+            ({"size": 1, "vast": 0}, ["spec.vast"]),
             ({"size": 1, "mode": "odd"}, ["spec.mode"]),
             ({"size": 1, "name": "a"}, ["spec.name"]),
             ({"size": 1, "name": "abcde"}, ["spec.name"]),
@@ -421,6 +428,13 @@ class TestTypes:
 
         assert created["spec"] == {**spec, "given": 3}
         assert fields(place.patch(f"{things}/a", {"status": {"since": "noon"}})) == ["status.since"]
+
+    def test_the_bounds_of_a_whole_number_are_cut(self, place: Place, things: str) -> None:
+        spec = {"size": 1, "least": 0, "less": 2.4, "vast": 0.5}
+
+        created = place.created(things, thing(spec=spec))
+
+        assert created["spec"] == {**spec, "given": 3}
 
     def test_whole_numbers_lose_their_fraction(self, place: Place, things: str) -> None:
         spec = {"size": 2.0, "ratio": 2.0, "free": {"a": [2.0, 2.5]}}
