@@ -14,11 +14,13 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from time import thread_time
 from typing import Final, Literal, NamedTuple, TypeAlias, cast, final, get_args
 from urllib.parse import parse_qsl
 
 import httptools
 
+from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
 from pyinformer._user_code import ENDS_PROGRAM
@@ -81,6 +83,8 @@ _MAX_PORT: Final = 65_535
 _REQUEST_SECONDS: Final = 5.0  # from accept to the end of the request's head
 _CONNECTION_SECONDS: Final = 10.0  # from the answer to the last byte read by the client
 _MAX_UNREAD_BYTES: Final = 32 << 20  # of different answers that clients have not read yet
+_SHARED: Final = 20  # times the time that a check took
+_MOST_SHARED_SECONDS: Final = 1.0
 _PIECE_BYTES: Final = 64 << 10  # of an answer, in the buffer of one connection
 
 
@@ -99,8 +103,8 @@ class HealthServer(Startable):
     """Answers `GET` and `HEAD` of a few paths. Use it as `async with HealthServer(...)`.
 
     Args:
-        checks: the check for each path, such as `/healthz`. It is called on the loop for each
-            request and must be quick. A check that raises is itself a problem.
+        checks: the check for each path, such as `/healthz`. It is called on the loop and must be
+            quick; many requests share a verdict. A check that raises is itself a problem.
         pages: the pages at other paths, such as `/status`; called on the loop, too. An
             InvalidArgumentError is answered with 400 and its text.
         pages_for: `loopback` serves pages, and the text of problems, only to requests from the same
@@ -133,7 +137,7 @@ class HealthServer(Startable):
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise InvalidArgumentError("port", f"must be 0 to {_MAX_PORT}, got {port!r}")
         check_choice("pages_for", pages_for, get_args(_PagesFor))
-        self._checks = dict(checks)
+        self._checks = {path: _SharedCheck(check) for path, check in checks.items()}
         self._pages = dict(pages or {})
         both = sorted(self._checks.keys() & self._pages.keys())
         if both:
@@ -216,8 +220,8 @@ class HealthServer(Startable):
             return _Answer(HTTPStatus.OK, "", scrape=",".join(accepted))
         return self._page(cast("Page", page), query, request)
 
-    def _probe(self, check: Check, path: str, request: PageRequest) -> _Answer:
-        problems = _problems_of(check)
+    def _probe(self, check: _SharedCheck, path: str, request: PageRequest) -> _Answer:
+        problems = check.problems()
         if not problems:
             return _Answer(HTTPStatus.OK, "ok\n")
         if self._refuses(request):  # it reads the status alone
@@ -237,6 +241,30 @@ class HealthServer(Startable):
             reason = f"this page is served to the same host only: {why}; use kubectl port-forward\n"
             return _Answer(HTTPStatus.FORBIDDEN, reason)
         return _shown(page, dict(parse_qsl(query, keep_blank_values=True)))
+
+
+@final
+class _SharedCheck:
+    """A check whose verdict answers all requests of a moment: strangers decide how many come.
+
+    The status of many informers takes milliseconds. A verdict is used for as long as keeps checks
+    to a twentieth of the loop's time, and for a second at most.
+    """
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+        self._problems: Sequence[str] = ()
+        self._valid_until = float("-inf")
+
+    def problems(self) -> Sequence[str]:
+        """Return what is wrong; from the loop alone."""
+        now = monotonic()
+        if now >= self._valid_until:
+            began = thread_time()  # not the time of other programs on this processor
+            self._problems = _problems_of(self._check)
+            seconds = min(_MOST_SHARED_SECONDS, _SHARED * (thread_time() - began))
+            self._valid_until = monotonic() + seconds
+        return self._problems
 
 
 @final

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -321,3 +322,19 @@ async def test_a_port_that_is_taken_is_a_typed_error() -> None:
 def test_a_port_out_of_range_is_refused(port: int) -> None:
     with pytest.raises(InvalidArgumentError, match="port"):
         HealthServer({}, port=port)
+
+
+async def test_many_requests_share_the_verdict_of_a_check_that_takes_long() -> None:
+    calls: list[int] = []
+
+    def slow() -> Sequence[str]:
+        calls.append(1)
+        begun = time.thread_time()
+        while time.thread_time() - begun < 0.1:
+            pass
+        return ()
+
+    async with HealthServer({"/healthz": slow}) as server:
+        answers = [await ask(server.port, get("/healthz")) for _ in range(40)]
+    assert answers == [(200, "ok\n")] * 40
+    assert len(calls) < 40
