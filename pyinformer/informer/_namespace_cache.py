@@ -18,6 +18,7 @@ from pyinformer.informer._state_changes import StateChangeReporter
 from pyinformer.informer._status import NamespaceStatus
 from pyinformer.informer._store_sink import StoreSink, make_sink
 from pyinformer.reflector import Reflector, ReflectorState
+from pyinformer.tasks import start_in
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -221,7 +222,7 @@ class NamespaceCache(Generic[V]):
                 if self._is_stopped:
                     scope.cancel()
                 async with anyio.create_task_group() as group:
-                    await group.start(self.reflector.run)
+                    await start_in(group, self.reflector.run)
                     group.start_soon(self.auditor.run)
                     task_status.started()
         finally:

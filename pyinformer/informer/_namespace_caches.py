@@ -18,7 +18,7 @@ from pyinformer.apimachinery import Journal, V
 from pyinformer.informer._namespace_cache import NamespaceCache
 from pyinformer.informer.delivery import CacheContents
 from pyinformer.store import Indexer, JointIndexer, merged_get
-from pyinformer.tasks import spread
+from pyinformer.tasks import spread, start_in
 from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class NamespaceCaches(Generic[V]):
         """
         self._has_begun = True
         for cache in self.all:
-            await group.start(cache.run)
+            await start_in(group, cache.run)
         self._group = group
         self._apply_soon()
 

@@ -11,7 +11,7 @@ from pyinformer.tasks._failures import (
     trace_text,
 )
 from pyinformer.tasks._functions import check_callable, checked_by, name_of, place_of
-from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit
+from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, start_in
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._runner import program_runner
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
@@ -64,6 +64,7 @@ __all__ = [
     "run_in_daemon",
     "run_shielded",
     "spread",
+    "start_in",
     "trace_text",
     "wait_shielded",
 ]

@@ -11,10 +11,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Self, TypeAlias, final
+from typing import Protocol, Self, TypeAlias, final
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from pyinformer._logging import get_logger
 from pyinformer.errors import InformerError, InternalError, LifecycleError
@@ -30,6 +30,13 @@ It runs until it is cancelled. Clean-up that awaits must be shielded and bounded
 """
 
 
+class Runs(Protocol):
+    """A function that runs until it is cancelled, and says when it has begun."""
+
+    async def __call__(self, *, task_status: TaskStatus[None]) -> None:
+        """Run."""
+
+
 async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) -> None:
     """Wait until cancelled: the main function of a host that only holds a task group.
 
@@ -38,6 +45,44 @@ async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) ->
     """
     ready()
     await anyio.sleep_forever()
+
+
+async def start_in(group: TaskGroup, run: Runs) -> None:
+    """Start a function in a task group, and wait until it calls `task_status.started()`, or ends.
+
+    As TaskGroup.start, which waits for ever for a task that is cancelled by other code before its
+    first step: `asyncio.run` cancels all tasks when a program fails while another part starts.
+
+    Args:
+        group: the task group; what the function raises ends it.
+        run: the function.
+
+    Cancellation:
+        Ends the wait; the function ends with the group.
+    """
+    ready = anyio.Event()
+
+    async def begin() -> None:
+        """Run it, and release the starter in any case."""
+        try:
+            await run(task_status=_Ready(ready))
+        finally:
+            ready.set()
+
+    group.start_soon(begin)
+    await ready.wait()
+
+
+@final
+class _Ready(TaskStatus[None]):
+    """Releases the starter of a function."""
+
+    def __init__(self, ready: anyio.Event) -> None:
+        self._ready = ready
+
+    def started(self, value: None = None) -> None:
+        """Release it."""
+        self._ready.set()
 
 
 async def close_on_exit(close: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
