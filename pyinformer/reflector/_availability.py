@@ -82,6 +82,7 @@ class Availability:
         self.confirm_seconds: float = confirm_seconds
         """The least time between two answers of discovery that empty the cache."""
         self._resource = resource
+        self._is_logged = False  # once discovery has answered: it may know a better reason
         self._is_empty = False
         self._has_loaded = False
         self._near: tuple[str, ...] = ()
@@ -141,20 +142,12 @@ class Availability:
         return self._asked % _ASKED_PER_LOAD == 0
 
     def not_found(self) -> None:
-        """Record a 404 to a list or a watch; it is logged once until the resource is back."""
-        if self.is_absent:
-            return
+        """Record a 404 to a list or a watch, before discovery is asked for its reason."""
         self.is_absent = True
-        facts = {"resource": self._resource, "policy": self.policy}
-        if self.policy == "optional":
-            text = "%s is not served (404); it is optional, and is followed once it is served"
-            _log.info(text, self._resource, extra=facts)
-            return
-        _log.warning(
-            "%s is not served (404): the cache is kept, and the reflector retries until it is back",
-            self._resource,
-            extra=facts,
-        )
+
+    def unanswered(self) -> None:
+        """Record that discovery did not answer: the 404 is all that is known."""
+        self._log_absence()
 
     def answered(self, answer: DiscoveryAnswer, asked_at: float) -> DiscoveryOutcome:
         """Record an answer of discovery, and return what follows from it.
@@ -166,6 +159,8 @@ class Availability:
         self._asked += 1
         self._near = () if self._has_loaded else answer.near
         self._note_scope(is_misplaced=answer.is_misplaced)
+        if not answer.is_misplaced:
+            self._log_absence()
         if answer.is_served:
             self._lacked_at = None
             return DiscoveryOutcome.SERVED
@@ -185,6 +180,22 @@ class Availability:
             return self.policy == "optional"
         return not first and apart_seconds >= self.confirm_seconds
 
+    def _log_absence(self) -> None:
+        """Log the 404 once until the resource is back."""
+        if self._is_logged:
+            return
+        self._is_logged = True
+        facts = {"resource": self._resource, "policy": self.policy}
+        if self.policy == "optional":
+            text = "%s is not served (404); it is optional, and is followed once it is served"
+            _log.info(text, self._resource, extra=facts)
+            return
+        _log.warning(
+            "%s is not served (404): the cache is kept, and the reflector retries until it is back",
+            self._resource,
+            extra=facts,
+        )
+
     def _note_scope(self, *, is_misplaced: bool) -> None:
         if is_misplaced and not self._is_misplaced:
             text = (
@@ -200,10 +211,10 @@ class Availability:
 
     def loaded(self) -> None:
         """Record a complete load: the resource is served; logged if it was not before."""
-        if self.is_absent:
+        if self._is_logged:
             facts = {"resource": self._resource}
             _log.info("%s is served again", self._resource, extra=facts)
-        self.is_absent = self._is_empty = self._is_misplaced = False
+        self.is_absent = self._is_logged = self._is_empty = self._is_misplaced = False
         self._has_loaded = True
         self._near = ()
         self._lacked_at = None

@@ -735,6 +735,7 @@ class Reflector(Generic[V]):
             is_served, tries_load = (outcome is DiscoveryOutcome.SERVED, availability.tries_load)
         except Exception as error:  # noqa: BLE001 - the loop continues
             self.journal.note(f"discovery failed: {self._as_informer_error(error)}")
+            availability.unanswered()
             is_served, tries_load = False, True
         spread = 1.0 + self._options.rng.uniform(0.0, 0.5)  # many may miss one definition
         return steps.Discovered(

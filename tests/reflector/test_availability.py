@@ -154,6 +154,30 @@ def test_absence_and_return_are_one_log_line_each(caplog: pytest.LogCaptureFixtu
     ]
 
 
+def test_a_namespace_too_much_is_the_only_line(caplog: pytest.LogCaptureFixture) -> None:
+    presence = Availability("widgets")
+    for number in range(2):
+        presence.not_found()
+        presence.answered(DiscoveryAnswer(is_served=True, is_misplaced=True), float(number))
+    (line,) = caplog.messages
+    assert "is cluster-scoped and cannot be followed in a namespace" in line
+
+    presence.not_found()
+    presence.answered(DiscoveryAnswer(is_served=False), 3.0)
+    assert "is not served (404)" in caplog.messages[-1]
+
+
+def test_an_absence_is_logged_if_discovery_does_not_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    presence = Availability("widgets")
+    for _ in range(2):
+        presence.not_found()
+        presence.unanswered()
+    (line,) = caplog.messages
+    assert "is not served (404)" in line
+
+
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="require, wait, optional, got 'maybe'"):
         Availability("widgets", "maybe")  # type: ignore[arg-type] # what is refused
