@@ -331,6 +331,49 @@ async def test_a_login_that_is_not_a_text_is_named_without_its_value(
         await authorization(config_from_client(made))
 
 
+@each_package
+@pytest.mark.parametrize(
+    "answer",
+    [None, "a-token", ["a-token"], {"BearerToken": "a-token"}, {"BearerToken": ["a-token"]}, 5],
+    ids=["none", "text", "list", "text-inside", "list-inside", "number"],
+)
+async def test_auth_settings_of_another_form_are_named_without_their_value(
+    package: str, answer: Any
+) -> None:
+    """A program may have a Configuration of its own."""
+
+    class Own(of(package).Configuration):  # type: ignore[misc] # of either package
+        def auth_settings(self) -> Any:
+            return answer
+
+    made = Own()
+    made.host = SERVER
+    with pytest.raises(ConfigurationError, match=r"auth_settings\(\) must return") as raised:
+        await authorization(config_from_client(made))
+    assert "a-token" not in "".join(traceback.format_exception(raised.value))
+
+
+@each_package
+async def test_default_headers_of_another_form_are_named(package: str) -> None:
+    async with client(package, configuration(package)) as opened:
+        opened.default_headers = ["a"]
+        with pytest.raises(ConfigurationError, match="default_headers must be a mapping, got list"):
+            config_from_client(opened)
+
+
+@each_package
+async def test_a_name_that_fails_to_become_a_header_is_named(package: str) -> None:
+    class Own(of(package).Configuration):  # type: ignore[misc] # of either package
+        def get_basic_auth_token(self) -> Any:
+            raise ValueError("the password is secret")
+
+    made = Own()
+    made.host, made.username, made.password = SERVER, "me", "secret"
+    with pytest.raises(ConfigurationError, match="get_basic_auth_token failed") as raised:
+        await authorization(config_from_client(made))
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 async def test_a_kubeconfig_that_the_package_loaded_is_used(package: str, tmp_path: Path) -> None:
     guarded = Guarded()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import ssl
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -23,7 +24,7 @@ from pyinformer.transport.config._proxy_environment import is_listed
 from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 _BEARER: Final = "BearerToken"
 _GENERATED: Final = "OpenAPI-Generator/"  # how the User-Agent begins that a program did not set
@@ -77,7 +78,7 @@ def config_from_client(client: ForeignClient) -> ClusterConfig:
     _check_session(client)
     if problem := _problem(configuration):
         raise ConfigurationError(source, problem)
-    headers = _default_headers(client)
+    headers = _default_headers(client, source)
     config = ClusterConfig(
         server=configuration.host,
         ca_file=configuration.ssl_ca_cert or None,
@@ -103,11 +104,17 @@ def config_from_client(client: ForeignClient) -> ClusterConfig:
     return config
 
 
-def _default_headers(client: object) -> dict[str, str]:
-    """Return the headers that a client sends with every request; a configuration has none."""
-    return {
-        name.lower(): str(value) for name, value in getattr(client, "default_headers", {}).items()
-    }
+def _default_headers(client: object, source: str) -> dict[str, str]:
+    """Return the headers that a client sends with every request; a configuration has none.
+
+    Raises:
+        ConfigurationError: they are not a mapping.
+    """
+    found = getattr(client, "default_headers", None) or {}
+    if not isinstance(found, Mapping):
+        reason = f"default_headers must be a mapping, got {type(found).__name__}"
+        raise ConfigurationError(source, reason)
+    return {str(name).lower(): str(value) for name, value in found.items()}
 
 
 def _configuration_of(client: object) -> Any:  # noqa: ANN401 - its attributes are checked
@@ -229,12 +236,16 @@ async def _log_in(
     Cancellation:
         Safe; a hook in a thread ends on its own.
     """
-    defaults = _default_headers(client)
+    defaults = _default_headers(client, source)
     value = await _api_key(configuration, source, blocking) or defaults.get("authorization")
     if not value and configuration.username:
         for name in ("username", "password"):
             _check_text(name, getattr(configuration, name), source)
-        value = configuration.get_basic_auth_token()
+        try:
+            value = configuration.get_basic_auth_token()
+        except Exception as error:  # noqa: BLE001 - of the other library, or of the program
+            reason = f"get_basic_auth_token failed: {type(error).__name__} {place_of(error)}"
+            raise ConfigurationError(source, reason) from None
     cookie = getattr(client, "cookie", None) or defaults.get("cookie")
     _check_text("api_key", value, source)
     _check_text("cookie", cookie, source)
@@ -261,7 +272,7 @@ async def _api_key(
     """Return the value of the Authorization header; None if the configuration has none.
 
     Raises:
-        ConfigurationError: the hook failed.
+        ConfigurationError: the hook failed, or the settings have another form.
 
     Cancellation:
         Safe; a hook in a thread ends on its own.
@@ -278,5 +289,9 @@ async def _api_key(
         # Its text may quote the token; the place leads to the cause.
         reason = f"refresh_api_key_hook failed: {type(error).__name__} {place_of(error)}"
         raise ConfigurationError(source, reason) from None
-    value: str | None = found.get(_BEARER, {}).get("value")
+    setting = found.get(_BEARER, {}) if isinstance(found, Mapping) else None
+    if not isinstance(setting, Mapping):
+        reason = f"auth_settings() must return a mapping with a mapping as {_BEARER!r}, if any"
+        raise ConfigurationError(source, f"{reason}; it has another form")
+    value: str | None = setting.get("value")
     return value
