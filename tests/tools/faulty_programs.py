@@ -34,6 +34,7 @@ ALERTS: Final = {
     ("InformerCacheStale", "stale"),
     ("InformerNotSynced", "unsynced"),
     ("InformerForbidden", "unsynced"),
+    ("InformerPolling", "polling"),
     ("InformerRelistLoop", "relists"),
     ("InformerHandlerBehind", "late"),
     ("EventLoopBlocked", "blocked"),
@@ -134,6 +135,9 @@ async def faulty_programs() -> AsyncIterator[dict[str, HealthServer]]:
         unproven = programs.server()
         unproven.faults.add(Fault(verb="list", status=503, times=None, match=_asks_for_one))
         await programs.add("stale", unproven, lease="d")
+        unwatched = programs.server()
+        unwatched.faults.add(Fault(verb="watch", resource="pods", status=403, times=None))
+        await programs.add("polling", unwatched, lease="g")
         expired = programs.server(bookmark_interval_seconds=1.0)
         expired.faults.add(Fault(verb="watch", status=410, times=None, match=_continues))
         await programs.add("relists", expired, lease="e")
