@@ -330,6 +330,25 @@ async def test_a_list_with_an_object_that_is_nested_deeply_deletes_others(
         await until(lambda: running.sink.versions().items() >= good.items())
 
 
+async def test_a_null_in_a_list_is_an_object_without_a_name(server: APIServer) -> None:
+    """Encoders of other languages send one; Go's decoders make an object without fields of it."""
+    put(server, "gone")
+    async with reflecting(server) as running:
+        await running.until_watching()
+        remove(server, "gone")
+        items = [b"null", *(json.encode(one) for one in server.list("v1", "pods")), b"null"]
+        head = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%s"},"items":['
+        body = head % server.resource_version.encode() + b",".join(items) + b"]}"
+        server.faults.add(Fault(verb="watch", status=410), Fault(match=is_load, body=body))
+        server.end_watches()
+        await running.until_watching(loads=2)
+        assert running.sink.objects.keys() >= {"default/a", "default/b"}
+        assert running.counts()["undecodable:skipped"] == 2
+        put(server, "a", value="later")
+        good = listed(server)
+        await until(lambda: running.sink.versions().items() >= good.items())
+
+
 def wide(server: APIServer, *, is_named_first: bool) -> bytes:
     """Return a pod of the next version with many fields, and one that is nested deeply."""
     nested = deep(server, "wide")

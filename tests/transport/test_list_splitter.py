@@ -75,6 +75,20 @@ BODIES = [
     pytest.param(compact(built_in(None)), [], id="null"),
     pytest.param(compact(custom(None)), [], id="null-sorted"),
     pytest.param(compact(built_in(ITEMS[:1])), ITEMS[:1], id="one"),
+    pytest.param(compact(built_in([None])), [{}], id="null-item"),
+    pytest.param(
+        compact(built_in([None, *ITEMS, None, None])), [{}, *ITEMS, {}, {}], id="null-items"
+    ),
+    pytest.param(
+        json.dumps(custom([*CUSTOM, None, *CUSTOM]), indent=1).encode(),
+        [*CUSTOM, {}, *CUSTOM],
+        id="null-item-indented",
+    ),
+    pytest.param(
+        compact(built_in([None, *ITEMS])).replace(b'"items":', b'"it\\u0065ms":'),
+        [{}, *ITEMS],
+        id="null-item-after-an-escaped-key",
+    ),
     pytest.param(
         compact({"zzz": {"items": [{"items": [1]}]}, **built_in(ITEMS)}), ITEMS, id="other-items"
     ),
@@ -137,7 +151,8 @@ _json = st.recursive(
     max_leaves=8,
 )
 _items = st.lists(
-    st.fixed_dictionaries(
+    st.none()
+    | st.fixed_dictionaries(
         {},
         optional={
             "apiVersion": st.just("v1"),
@@ -182,7 +197,7 @@ def test_items_equal_those_of_whole_body_decoding(
 
     metadata = collector.run(in_chunks(body, size))
 
-    assert collector.items == items
+    assert collector.items == [{} if item is None else item for item in items]
     assert metadata == ListMetadata("PodList", "v1", "42", "next", 7)
 
 
@@ -240,6 +255,9 @@ BAD = [
     pytest.param(compact(built_in(5)), "items must be an array", id="items-number"),
     pytest.param(compact(built_in([1, 2])), "followed by an object", id="numbers"),
     pytest.param(compact(built_in([{}, 2])), "followed by an object", id="number-after-object"),
+    pytest.param(b'{"items":[nul]}', "followed by an object", id="not-null"),
+    pytest.param(b'{"items":[nullx]}', "followed by an object", id="longer-than-null"),
+    pytest.param(b'{"items":[null null]}', "followed by an object", id="null-without-comma"),
     pytest.param(
         compact(built_in([{}])).replace(b"[{}", b"[{},"), "followed by an object", id="comma"
     ),

@@ -46,6 +46,8 @@ _UNREADABLE = (msgspec.DecodeError, InvalidObjectError, RecursionError, UnicodeD
 _MAX_WRONG_BORDERS = 8  # false borders inside one item before it is scanned
 _PREFIX_BYTES = 1 << 10  # of the first item: the others begin alike
 _ITEMS_PER_STEP = 64  # of `steps`: 2 ms if every item fails, much less otherwise
+_NULL: Final = b"null"
+_OF_NULL: Final = b"{}"
 _SCAN_AFTER_BYTES = 1 << 20  # without a border: scan, the borders may have changed
 
 _Step: TypeAlias = Callable[[bytes, int], tuple[bytes, int]]
@@ -198,14 +200,16 @@ class ListSplitter:
         check_kind(envelope, self._what)
         if not envelope.items:
             raise self._error("items are missing")
-        if bytes(envelope.items) == b"null":
+        if bytes(envelope.items) == _NULL:
             return envelope
         try:
             items = _decode_items(envelope.items)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._error("items must be an array") from error
         for item in items:
-            self._deliver_certain(bytes(item), 0, len(item))
+            found = bytes(item)
+            found = _OF_NULL if found == _NULL else found
+            self._deliver_certain(found, 0, len(found))
         return envelope
 
     def _read_gap(self, data: bytes, position: int) -> tuple[bytes, int]:
@@ -217,14 +221,29 @@ class ListSplitter:
         if end == len(data):
             return data, end
         commas = self._gap.count(b",")
-        if data[end : end + 1] == b"]" and commas == 0:
+        begins = data[end : end + 1]
+        if begins == b"]" and commas == 0:
             self._step = self._read_tail
-        elif data[end : end + 1] == b"{" and commas == (self._item_count > 0):
+        elif begins == b"{" and commas == (self._item_count > 0):
             self._enter_item(bytes(self._gap), data[end:])
+        elif begins == b"n" and commas == (self._item_count > 0):
+            self._step = self._read_null
         else:
             raise self._error(f"item {self._item_count} must be followed by an object or the end")
         self._gap.clear()
         return data, end
+
+    def _read_null(self, data: bytes, position: int) -> tuple[bytes, int]:
+        """Read an item that is null, and pass on an object without fields, as Go's decoders do."""
+        end = position + len(_NULL) - len(self._pending)
+        self._pending += memoryview(data)[position:end]
+        if not _NULL.startswith(self._pending):
+            raise self._error(f"item {self._item_count} must be followed by an object or the end")
+        if len(self._pending) == len(_NULL):
+            self._pending = bytearray()
+            self._deliver_certain(_OF_NULL, 0, len(_OF_NULL))
+            self._step = self._read_gap
+        return data, min(end, len(data))
 
     def _enter_item(self, gap: bytes, rest: bytes) -> None:
         if self._item_count == 1:
