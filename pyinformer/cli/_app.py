@@ -550,6 +550,7 @@ def rbac(
     """Print the least rights that an Operator needs as YAML, for `kubectl apply -f -`."""
     from pyinformer.cli._rbac import rbac as print_rights
 
+    _options.check_namespaces(namespace or ())
     with _exit_status_of_signals():
         raise typer.Exit(
             print_rights(

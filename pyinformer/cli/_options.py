@@ -5,6 +5,7 @@ An invalid combination raises typer.BadParameter, which names the option.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,6 +15,8 @@ import typer
 from pyinformer.cli._completion import complete_context, complete_resource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from pyinformer.cli.objects import ServerAccess, WatchTarget
 
 
@@ -113,6 +116,11 @@ def access_of(
     if server is not None and (kubeconfig is not None or context is not None):
         reason = "cannot be combined with --kubeconfig or --context"
         raise typer.BadParameter(reason, param_hint="--server")
+    if kubeconfig is not None and str(kubeconfig).startswith(("http:/", "https:/")):
+        raise typer.BadParameter("must be a file; --server takes a URL", param_hint="--kubeconfig")
+    for option, names in (("--as", [] if user is None else [user]), ("--as-group", groups or [])):
+        if not all(name and name.isprintable() for name in names):
+            raise typer.BadParameter("must be a name of printable characters", param_hint=option)
     if groups and not user:
         raise typer.BadParameter("requires --as", param_hint="--as-group")
     return ServerAccess(
@@ -134,8 +142,13 @@ def target_of(
     metadata_only: bool,
 ) -> WatchTarget:
     """Check the options that select objects, and return them."""
+    from pyinformer.apimachinery import FieldSelector, LabelSelector
     from pyinformer.cli.objects import WatchTarget
 
+    with _naming("--selector"):
+        LabelSelector.parse(selector)
+    with _naming("--field-selector"):
+        FieldSelector.parse(field_selector)
     return WatchTarget(
         resource=resource,
         namespaces=namespaces_of(namespaces, all_namespaces=all_namespaces),
@@ -155,7 +168,32 @@ def namespaces_of(namespaces: list[str] | None, *, all_namespaces: bool) -> tupl
         raise typer.BadParameter(
             "cannot be combined with --namespace", param_hint="--all-namespaces"
         )
+    check_namespaces(names)
     return tuple(names)
+
+
+def check_namespaces(names: Sequence[str]) -> None:
+    """Refuse names that no namespace can have: a server has an empty list for each of them."""
+    from pyinformer.errors import InvalidArgumentError
+    from pyinformer.informer import checked_namespaces
+
+    for name in names:
+        try:
+            checked_namespaces([name])
+        except InvalidArgumentError:
+            reason = f"{name!r} cannot be the name of a namespace"
+            raise typer.BadParameter(reason, param_hint="--namespace") from None
+
+
+@contextmanager
+def _naming(option: str) -> Iterator[None]:
+    """Let an error about an argument name the option that was typed."""
+    from pyinformer.errors import InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise typer.BadParameter(error.reason, param_hint=option) from None
 
 
 def names_programs(targets: list[str]) -> bool:
@@ -183,12 +221,17 @@ def health_urls(urls: list[str]) -> list[str]:
 
 def path_and_value(index: str) -> tuple[str, str]:
     """Split `spec.nodeName=node-1`; a part of the path that contains `=` must be quoted."""
+    from pyinformer.apimachinery import parse_path
+
     quoted = ""
     for place, one in enumerate(index):
         if one in {"'", '"'} and quoted in {"", one}:
             quoted = "" if quoted else one
         elif one == "=" and not quoted and place:
-            return index[:place], index[place + 1 :]
+            path, value = index[:place], index[place + 1 :]
+            with _naming("--index"):
+                parse_path(path)
+            return path, value
     raise typer.BadParameter(
         f"must be PATH=VALUE, such as spec.nodeName=node-1, got {index!r}", param_hint="--index"
     )

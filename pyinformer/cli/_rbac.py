@@ -7,11 +7,13 @@ it is called.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Final, TextIO
 
 from pyinformer.cli._target import load_target
 from pyinformer.errors import InformerError, InvalidArgumentError
 from pyinformer.operator import Operator
+
+_OPTIONS: Final = {"name": "--name", "service_account": "--service-account"}
 
 
 def rbac(
@@ -44,6 +46,11 @@ def rbac(
         text = found.required_rbac(
             namespaces=list(namespaces) or None, name=name, service_account=service_account
         )
+    except InvalidArgumentError as error:
+        option = _OPTIONS.get(error.argument)
+        problem = str(error) if option is None else f"{option}: {error.reason}"
+        print(f"cannot print the rights: {problem}", file=errors)
+        return 1
     except InformerError as error:
         print(f"cannot print the rights: {error}", file=errors)
         return 1

@@ -145,6 +145,60 @@ async def _serves_the_default_namespace(kubeconfig: Path) -> bool:
         return "default" in namespaces.lister
 
 
+@pytest.mark.parametrize("command", ["get", "watch", "record"])
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        pytest.param(["-n", "a b"], "--namespace", id="namespace"),
+        pytest.param(["--namespace", "a,B"], "--namespace", id="one-of-several"),
+        pytest.param(["-l", "a in ("], "--selector", id="labels"),
+        pytest.param(["--field-selector", "x"], "--field-selector", id="fields"),
+        pytest.param(["--as", ""], "--as", id="user"),
+        pytest.param(["--as", "a", "--as-group", "x\ny"], "--as-group", id="group"),
+        pytest.param(["--kubeconfig", "https://x"], "--kubeconfig", id="kubeconfig"),
+    ],
+)
+def test_a_malformed_value_is_refused_under_the_option_that_was_typed(
+    command: str, arguments: list[str], named: str, tmp_path: Path
+) -> None:
+    more = ["-o", str(tmp_path / "a.jsonl")] if command == "record" else []
+    server = [] if "kubeconfig" in named else ["--server", "http://127.0.0.1:1"]
+    done = here(command, "pods", *more, *server, *arguments, COLUMNS="300")
+    assert done.exit_code == 2
+    assert f"Invalid value for {named}: " in done.stderr
+    for argument in ("namespaces", "label_selector", "field_selector", "impersonate_", "None"):
+        assert argument not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["get", "pods", "--server", "htp:/x"], "get: --server: ", id="server"),
+        pytest.param(["doctor", "--server", "htp:/x"], "doctor: --server: ", id="doctor"),
+        pytest.param(
+            ["get", "v1/", "--server", "http://127.0.0.1:1"], "get: RESOURCE: ", id="resource"
+        ),
+        pytest.param(
+            ["get", "pods", "--index", "spec..x=1", "--server", "http://127.0.0.1:1"],
+            "Invalid value for --index: ",
+            id="index",
+        ),
+        pytest.param(
+            ["doctor", "pods", "-n", "a b"], "Invalid value for --namespace: ", id="namespace"
+        ),
+        pytest.param(
+            ["rbac", "my_operator:app", "-n", "a b"], "Invalid value for --namespace: ", id="rbac"
+        ),
+    ],
+)
+def test_other_malformed_values_are_named_as_they_were_typed(
+    arguments: list[str], words: str
+) -> None:
+    done = here(*arguments, COLUMNS="300")
+    assert done.exit_code in {1, 2}
+    assert words in done.stderr
+
+
 def test_serve_names_its_kubeconfig_for_any_folder(tmp_path: Path) -> None:
     command = [*_COMMAND, "serve", "--kubeconfig", os.path.relpath(tmp_path / "kubeconfig")]
     with running(command, errors=subprocess.PIPE) as process:

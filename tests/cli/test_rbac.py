@@ -64,9 +64,13 @@ def test_without_options_it_is_a_cluster_role_of_the_operators_name() -> None:
         ),
         pytest.param(["rights_operator:idle"], "no function is registered", id="idle"),
         pytest.param(
-            ["rights_operator:app", "--service-account", "db"], "'namespace/name'", id="account"
+            ["rights_operator:app", "--service-account", "db"],
+            "--service-account: must be 'namespace/name'",
+            id="account",
         ),
-        pytest.param(["rights_operator:app", "-n", "Shop"], "namespaces", id="namespace"),
+        pytest.param(
+            ["rights_operator:app", "--name", "A b"], "cannot print the rights: --name: ", id="name"
+        ),
     ],
 )
 def test_an_error_is_one_line(arguments: list[str], words: str) -> None:

@@ -320,14 +320,14 @@ def test_an_ambiguous_name_is_reported_with_the_chosen_version(server: APIServer
         pytest.param(
             ["get", "pod/web"], 1, "the full name of a resource must look like", id="kubectls-form"
         ),
-        pytest.param(["get", "pods", "-l", "!!"], 1, "cannot parse '!!'", id="selector"),
+        pytest.param(["get", "pods", "-l", "!!"], 2, "cannot parse '!!'", id="selector"),
         pytest.param(
             ["get", "pods", "--field-selector", "spec.foo=1"], 1, "400 BadRequest", id="no-field"
         ),
         pytest.param(
             ["get", "pods", "-n", "A_B"],
-            1,
-            "namespace, got 'A_B'",
+            2,
+            "'A_B' cannot be the name",
             id="namespace",
         ),
         pytest.param(["get", "pods", "--index", "x"], 2, "must be PATH=VALUE", id="index"),

@@ -20,7 +20,7 @@ from pyinformer.cli.doctor._network import measure_network
 from pyinformer.cli.doctor._report import Report, ReportPart
 from pyinformer.cli.doctor._resources import ResourceChecks
 from pyinformer.cli.doctor._server_findings import resource_findings, server_findings
-from pyinformer.cluster import Cluster, connect
+from pyinformer.cluster import Cluster
 from pyinformer.errors import (
     ConfigurationError,
     ForbiddenError,
@@ -73,13 +73,7 @@ async def examine_server(
     Cancellation:
         Safe; requests are dropped.
     """
-    async with connect(
-        access.kubeconfig,
-        context=access.context,
-        server=access.server,
-        impersonate_user=access.user,
-        impersonate_groups=access.groups,
-    ) as cluster:
+    async with access.connected() as cluster:
         facts = await _server_facts(cluster, timeout_seconds)
         config = cluster.config
         first = ReportPart(source=config.server, findings=server_findings(facts, wall_time()))

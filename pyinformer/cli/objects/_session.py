@@ -26,6 +26,7 @@ from pyinformer.cli.objects._progress import (
 from pyinformer.cli.output import Output
 from pyinformer.cluster import Cluster, connect
 from pyinformer.errors import (
+    InvalidArgumentError,
     ServerError,
     TLSVerificationError,
     TooManyRequestsError,
@@ -34,6 +35,7 @@ from pyinformer.errors import (
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.reflector import ReflectorState
+from pyinformer.transport import ClusterConfig
 
 if TYPE_CHECKING:
     from pyinformer.cluster import APIResource
@@ -83,6 +85,23 @@ class ServerAccess:
     server: str | None = None
     user: str | None = None
     groups: tuple[str, ...] = ()
+
+    def connected(self) -> AbstractAsyncContextManager[Cluster]:
+        """Return a connection to the server, to be entered.
+
+        Raises:
+            ConfigurationError: the server is not a URL; names the option.
+        """
+        config = None
+        if self.server is not None:
+            config = ClusterConfig(server=self.server, source="--server")
+        return connect(
+            self.kubeconfig,
+            context=self.context,
+            config=config,
+            impersonate_user=self.user,
+            impersonate_groups=self.groups,
+        )
 
 
 @final
@@ -218,13 +237,7 @@ async def session(
         Stops the informer and closes the connection.
     """
     async with (
-        connect(
-            access.kubeconfig,
-            context=access.context,
-            server=access.server,
-            impersonate_user=access.user,
-            impersonate_groups=access.groups,
-        ) as cluster,
+        access.connected() as cluster,
         SharedInformerFactory(cluster, grace_seconds=_GRACE_SECONDS) as factory,
     ):
         resource, is_namespaced = await _resource(cluster, target.resource, errors)
@@ -270,7 +283,11 @@ async def _resource(
                 "the full name of a resource must look like v1/pods or apps/v1/deployments, got"
                 f" {name!r}; names of objects are separate arguments"
             )
-        return GroupVersionResource.of(api_version, plural), plural not in _CLUSTER_SCOPED
+        try:
+            resource = GroupVersionResource.of(api_version, plural)
+        except InvalidArgumentError as error:
+            raise CommandError(f"RESOURCE: {error.reason}") from error
+        return resource, plural not in _CLUSTER_SCOPED
     try:
         found, *others = await _retrying(lambda: cluster.discovery.find(name), cluster, errors)
     except UnknownResourceError as error:
