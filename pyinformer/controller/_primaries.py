@@ -147,6 +147,8 @@ def watched_owners(
 async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:
     """Set the kind of a source's owners, and retry while the server is in trouble.
 
+    Once owners are cached, their keys decide the scope: what discovery said may be older.
+
     Best called while the caches are being filled: an index of an empty cache costs nothing, that
     of 100,000 objects a step of 0.1 s.
 
@@ -177,6 +179,10 @@ async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) 
             owner = cached
         if source.owner is None:  # the early call may have set it meanwhile
             source.set_owner(owner)
+    # Discovery may have been read before the definition came back with another scope.
+    keys = primary.lister.keys() if primary.has_synced else []
+    if keys:
+        source.correct_scope(namespaced="/" in keys[0])
 
 
 def _kind_of_cached(primary: SharedInformer[Any]) -> OwnerKind | None:

@@ -7,7 +7,7 @@ cache, own writes included, and can be read from any thread.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer._logging import get_logger
@@ -112,6 +112,19 @@ class OwnedSource(InformerSource[V], Generic[V]):
             return
         if self._owner is not None:
             raise LifecycleError(f"the source {self.name} has owners of kind {self._owner} already")
+        self._set_owner(owner)
+
+    def correct_scope(self, *, namespaced: bool) -> None:
+        """Replace the scope of the owners, which was another one when it was read.
+
+        Args:
+            namespaced: whether the owners live in namespaces.
+        """
+        owner = self._owner
+        if owner is not None and owner.namespaced != namespaced:
+            self._set_owner(replace(owner, namespaced=namespaced))
+
+    def _set_owner(self, owner: OwnerKind) -> None:
         index = owner_index(owner, controller_only=self.controller_only)
         with suppress(InvalidArgumentError):  # another controller added the same index
             self.informer.add_index(self._index_of(owner), index)
@@ -142,7 +155,8 @@ class OwnedSource(InformerSource[V], Generic[V]):
         ]
 
     def _index_of(self, owner: OwnerKind) -> str:
-        return f"{'controlled' if self.controller_only else 'owned'} by {owner}"
+        scope = "" if owner.namespaced else "cluster-scoped "
+        return f"{'controlled' if self.controller_only else 'owned'} by {scope}{owner}"
 
     def _known_owner(self) -> OwnerKind:
         if self._owner is None:

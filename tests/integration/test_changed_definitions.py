@@ -308,3 +308,42 @@ async def test_a_status_is_applied_after_the_kind_has_lost_its_subresource(serve
         await kind.define(has_status=False)
         made = await cluster.apply(kind.body(status={"ready": True}), field_manager="m")
         assert made.at("status.ready", bool)
+
+
+@pytest.mark.parametrize("namespaced", [True, False])
+async def test_a_controller_that_starts_after_the_change_finds_owners_in_their_new_scope(
+    server: Server, *, namespaced: bool
+) -> None:
+    """Discovery was read before, by an earlier term of leader election for example."""
+    async with defined(server, namespaced=not namespaced) as (cluster, kind):
+        assert (await cluster.find_resource(f"{kind.api_version}/{kind.plural}")).kind == kind.kind
+        await kind.remove()
+        await kind.define(namespaced=namespaced)
+        async with server.connect() as other:
+            owner = await other.create(kind.body(namespaced=namespaced))
+        reference = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "name": "a",
+            "uid": owner.metadata.uid,
+            "controller": True,
+        }
+        metadata = {"name": "child", "namespace": kind.namespace, "ownerReferences": [reference]}
+        child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        seen: list[str] = []
+
+        async def reconcile(request: pyinformer.Request, _obj: object) -> None:
+            if any(one.source.startswith("owned") for one in request.reasons):
+                seen.append(request.key)
+
+        async with pyinformer.SharedInformerFactory(cluster) as factory:
+            primary = factory.informer(kind.api_version, kind.plural)
+            maps = factory.informer("v1", "configmaps", namespaces=kind.namespace)
+            controller = pyinformer.Controller("c", reconcile, primary)
+            source = controller.owns(maps)
+            await factory.start()
+            async with controller:
+                await asyncio.to_thread(server.api.create, child)
+                await until(lambda: seen)
+                assert seen[0] == owner.key
+                assert [one.metadata.name for one in source.owned_by(owner.key)] == ["child"]

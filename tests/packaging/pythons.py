@@ -100,13 +100,13 @@ _LOWEST_TESTS = (
     "tests/kopf/test_requests.py",
     "tests/kopf/test_stream.py",
 )
+_END_OF_ANOTHER = "test_the_end_of_one_operator_does_not_stop_the_streams_of_another"
 _OF_LATER_KOPF = (
     # This kopf raises the error of such a connection; later ones take it for an expired login.
     "tests/kopf/test_connection.py::test_data_after_the_end_of_tls_makes_kopf_log_in_again",
     # This kopf has no `settings.watching.label_selectors`, whose change makes a younger reflector;
     # the case of a younger watch runs.
-    "tests/kopf/test_operators.py::test_the_end_of_one_operator_does_not_stop_the_streams_of_another"
-    + "[reflector]",
+    f"tests/kopf/test_operators.py::{_END_OF_ANOTHER}[reflector]",
     # This kopf repeats no 403.
     "tests/kopf/test_requests.py::test_a_later_fetch_is_repeated_but_for_missing_rights",
     # As above: there are no selectors to change.
