@@ -123,6 +123,7 @@ class KubeAPIServer(ObjectCalls):
         check_integer("replicas", replicas)
         check_iterable("tokens", tokens, shown="a sequence of tokens", items=StaticToken)
         check_iterable("extra_args", extra_args, shown="a sequence of texts", items=str)
+        check_iterable("etcd_relays", etcd_relays, shown="a sequence of relays")
         if event_ttl_seconds is not None:
             check_seconds("event_ttl_seconds", event_ttl_seconds, is_positive=True)
         if feature_gates is not None:
