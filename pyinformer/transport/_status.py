@@ -41,6 +41,7 @@ _MANAGER = re.compile(r'"(?:[^"\\]|\\.)*+"')  # conflict with "kubectl" using ap
 _by_admission: Final = re.compile(r' is forbidden: (?!User ")').search
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_MAX_FAILURE_BYTES = 64 << 10  # a Status is short, and larger objects are not searched
 _decode_object = decoder_of(JSONObject)
 _decode_text = decoder_of(str, skims=True)
 
@@ -85,6 +86,21 @@ def status_error_from_object(status_object: JSONValue, *, request: str = "") -> 
     code = fields.get("code")
     status = code if isinstance(code, int) and code in _STATUS_CODES else _INTERNAL_SERVER_ERROR
     return _error(status, fields, message=_message(fields), request=request)
+
+
+def failure_in(body: bytes, *, request: str = "") -> APIStatusError | None:
+    """Return the error for a response of success whose body is the Status of a failure.
+
+    Args:
+        body: the whole body.
+        request: the request, for the error.
+    """
+    if len(body) > _MAX_FAILURE_BYTES or b'"Failure"' not in body or b'"Status"' not in body:
+        return None
+    fields = _status_fields(body)
+    if fields.get("kind") != "Status" or fields.get("status") != "Failure":
+        return None
+    return status_error_from_object(fields, request=request)
 
 
 def _error(

@@ -55,6 +55,7 @@ from pyinformer.transport.http._responses import (
     UNAUTHORIZED,
     read_error_body,
     read_whole,
+    refuse_failure,
     successful,
 )
 from pyinformer.transport.http._server_warnings import (
@@ -373,9 +374,11 @@ class Connection:
 
     async def _exchange(self, request: _Request) -> bytes:
         try:
-            return await self._read_body(await self._open(request), request.url)
+            body = await self._read_body(await self._open(request), request.url)
         except (TransportError, ProtocolError) as error:
             raise request_error(error, request.method) from error.__cause__
+        refuse_failure(body, request=f"{request.method} {request.url.removeprefix(self._server)}")
+        return body
 
     async def aclose(self) -> None:
         """Close all connections; open streams fail.

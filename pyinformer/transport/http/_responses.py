@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 from pyinformer.errors import ProtocolError, TransportError
 from pyinformer.transport._rbac_hint import needed_rule
-from pyinformer.transport._status import status_error
+from pyinformer.transport._status import failure_in, status_error
 from pyinformer.transport.http._body import read_bounded
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ UNAUTHORIZED: Final = 401
 _MAX_BODY_BYTES = 64 << 20
 _MAX_ERROR_BYTES = 64 << 10
 _ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FIRST_SUCCESS, _FIRST_NO_SUCCESS = 200, 300
 
 
@@ -69,8 +71,44 @@ async def successful(
             raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
         return response
     text = await read_error(response)
+    if response.status in _REDIRECTS and not text.lstrip().startswith(b"{"):  # it is no Status
+        text = _redirection(response.headers.get("Location", "")) or text
     needed = needed_rule(method, path, watch=watch, refusal=text)
     raise status_error(response.status, response.headers, text, request=request, needed=needed)
+
+
+def _redirection(location: str) -> bytes:
+    """Return where a redirect leads, without what may be a secret of its URL; else nothing.
+
+    A redirect is not followed: it could take credentials elsewhere, and make a GET of a DELETE.
+    """
+    try:
+        to = urlsplit(location)
+        port = f":{to.port}" if to.port else ""
+    except ValueError:
+        return b""
+    if not location:
+        return b""
+    where = f"{to.scheme}://{to.hostname}{port}" if to.hostname else "another path"
+    return f"redirected to {where}, which is not followed".encode()
+
+
+def refuse_failure(body: bytes, *, request: str) -> None:
+    """Refuse the body of a success that says that the request has failed.
+
+    Args:
+        body: the body.
+        request: the request, for the error.
+
+    Raises:
+        APIStatusError: the body is a Status whose status is Failure.
+
+    Source:
+        client-go rest/request.go, Result.Into.
+    """
+    error = failure_in(body, request=request)
+    if error is not None:
+        raise error
 
 
 async def read_whole(response: Response, body: Body, what: str) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
@@ -10,7 +12,7 @@ from pyinformer._version import __version__
 from pyinformer.transport.http._errors import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import aiohttp
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 USER_AGENT_NAME: Final = "pyinformer"
 """The name in the User-Agent header: to servers it owns the fields of writes that name no owner."""
+
+
+_MAX_HEADER_BYTES: Final = 64 << 10  # as for lists and watches; a proxy's policies have tens of KiB
+_MAX_HEADERS: Final = 1000  # aiohttp allows 128
 
 
 async def send_once(
@@ -60,17 +66,24 @@ def new_session(
     """
     import aiohttp
 
-    connector = aiohttp.TCPConnector(
+    from pyinformer.transport.http._pool_connector import PoolConnector
+
+    connector = PoolConnector(
         limit=limit, socket_factory=dialer.new_socket, resolver=dialer.resolver.for_aiohttp()
     )
+    session: Callable[..., aiohttp.ClientSession] = aiohttp.ClientSession
+    if "max_headers" in signature(session).parameters:  # aiohttp before 3.14 has no limit
+        session = partial(session, max_headers=_MAX_HEADERS)
     timeout = aiohttp.ClientTimeout(
         total=None, connect=dialer.timeout_seconds, sock_connect=dialer.timeout_seconds
     )
-    return aiohttp.ClientSession(
+    return session(
         connector=connector,
         timeout=timeout,
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=buffer_bytes,
+        max_line_size=_MAX_HEADER_BYTES,
+        max_field_size=_MAX_HEADER_BYTES,
         headers=tuple(headers),
     )
 
