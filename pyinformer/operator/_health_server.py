@@ -10,7 +10,9 @@ accepted: one that has its answer is closed for it, or else the oldest of the cl
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -41,6 +43,9 @@ _PagesFor: TypeAlias = Literal["loopback", "all"]
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 METRICS_PATH: Final = "/metrics"
+
+_ANY: Final = "::"
+_WITHOUT_IPV6: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 @final
@@ -178,9 +183,14 @@ class HealthServer(Startable):
         """
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(
-                self._connection, self._host, self._port, backlog=_BACKLOG
-            )
+            if self._host == _ANY:
+                self._server = await loop.create_server(
+                    self._connection, sock=_any_address(self._port), backlog=_BACKLOG
+                )
+            else:
+                self._server = await loop.create_server(
+                    self._connection, self._host, self._port, backlog=_BACKLOG
+                )
         except OSError as error:
             source = f"the health endpoint {self._host}:{self._port}"
             reason = f"{error.strerror or error}; choose another port, 0 for any, None for none"
@@ -554,3 +564,20 @@ class _Connection(asyncio.Protocol):
             self._transport.write_eof()
         except OSError:  # the client has left, as a probe whose timeout has passed
             self.drop()
+
+
+def _any_address(port: int) -> socket.socket:
+    """Return a socket for connections over IPv6 and over IPv4, or over IPv4 on a host without IPv6.
+
+    asyncio makes a socket for `::` that takes IPv6 alone.
+
+    Raises:
+        OSError: the port is in use.
+    """
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server((_ANY, port), family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno not in _WITHOUT_IPV6:
+                raise
+    return socket.create_server(("0.0.0.0", port))  # noqa: S104 - the caller chose all addresses

@@ -689,8 +689,8 @@ class Operator:
             context: the context in the kubeconfig; None for the current one.
             server: the URL of a server without authentication, instead of a kubeconfig.
             config: a configuration, or the client of another library, instead of a kubeconfig.
-            health_host: the address of `/healthz` and `/readyz`; `"0.0.0.0"` in a pod, where the
-                kubelet probes the pod's address.
+            health_host: the address of `/healthz` and `/readyz`; `"::"`, all of IPv6 and IPv4, in a
+                pod, where the kubelet probes the pod's address.
             health_port: its port; 0 for a free one, None for no endpoint.
             lifespan: called with the cluster; returns an async context manager that is entered
                 before the operator starts, and left when its last reconcile has ended. It opens

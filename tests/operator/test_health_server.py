@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -338,3 +339,44 @@ async def test_many_requests_share_the_verdict_of_a_check_that_takes_long() -> N
         answers = [await ask(server.port, get("/healthz")) for _ in range(40)]
     assert answers == [(200, "ok\n")] * 40
     assert len(calls) < 40
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_all_addresses_are_those_of_ipv4_and_of_ipv6(address: str) -> None:
+    server = HealthServer({"/healthz": _Checked()}, host="::", port=0)
+    await server.start()
+    try:
+        async with asyncio.timeout(100):
+            reader, writer = await asyncio.open_connection(address, server.port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+            writer.close()
+            await writer.wait_closed()
+    finally:
+        await server.aclose()
+
+
+async def test_all_addresses_are_those_of_ipv4_on_a_host_without_ipv6(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listening = socket.create_server
+
+    def without_ipv6(address: tuple[str, int], **options: Any) -> socket.socket:
+        if options.get("family") == socket.AF_INET6:
+            raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+        return listening(address, **options)
+
+    monkeypatch.setattr(socket, "create_server", without_ipv6)
+    server = HealthServer({"/healthz": _Checked()}, host="::", port=0)
+    await server.start()
+    try:
+        assert (await ask(server.port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"))[0] == 200
+    finally:
+        await server.aclose()
+
+
+async def test_a_port_in_use_on_all_addresses_is_named() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as taken:  # noqa: S104 - for a moment
+        server = HealthServer({}, host="::", port=taken.getsockname()[1])
+        with pytest.raises(ConfigurationError, match="the health endpoint :::"):
+            await server.start()
