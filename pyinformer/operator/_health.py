@@ -148,8 +148,8 @@ class Health:
         Use it as `async with health.server() as server`. The pages are those of `pages()`.
 
         Args:
-            host: the address; `"::"` in a pod, where the kubelet probes from outside: all addresses,
-                of IPv6 and of IPv4. `"0.0.0.0"` are those of IPv4 only.
+            host: the address; `"::"` in a pod, where the kubelet probes from outside: all
+                addresses, of IPv6 and of IPv4. `"0.0.0.0"` are those of IPv4 only.
             port: the port; 0 for a free one.
             pages_for: whether the pages, and the text of problems, are served to the same host
                 only, or to all.

@@ -70,9 +70,13 @@ async def find_config(
     default = (home or _home(variables)) / ".kube" / "config"
     if default.exists() or context is not None:
         return await kubeconfig_config(str(default), context=context, trust_env=trust_env)
-    if variables.get(_HOST) and (service_account_folder / "token").exists():
+    has_token = (service_account_folder / "token").exists()
+    if variables.get(_HOST) and has_token:
         return in_cluster_config(variables, service_account_folder)
-    searched = f"KUBECONFIG (not set), {default} (no such file), in-cluster (not in a pod)"
+    pod = f"{_HOST} is not set" if has_token else "not in a pod"
+    if variables.get(_HOST) and not has_token:
+        pod = f"{service_account_folder} has no token"
+    searched = f"KUBECONFIG (not set), {default} (no such file), in-cluster ({pod})"
     reason = "found none; pass kubeconfig=, or set KUBECONFIG"
     raise ConfigurationNotFoundError(searched, reason)
 

@@ -17,6 +17,7 @@ from typing import Protocol, final, runtime_checkable
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.transport.config._reasons import reason_of
+from pyinformer.transport.config._unnamed_files import memory_file
 
 TOKEN_FILE_MAX_AGE_SECONDS = 60.0
 """How long a token that was read from a file is used: as in client-go, kubelet rotates in time."""
@@ -54,20 +55,35 @@ class ClientCertificate:
     def load_into(self, context: ssl.SSLContext) -> None:
         """Present this certificate on connections that use the context.
 
-        The ssl module loads certificates from files only. The temporary file is readable by its
-        owner only, in a folder of the same owner, and is deleted before this method returns.
+        The ssl module loads certificates from files only. On Linux it is a file in memory, so that
+        a read-only file system suffices; elsewhere a temporary file, readable by its owner only,
+        in a folder of the same owner. It is gone when this method returns.
 
         Raises:
             OSError: the texts are not a certificate and its key; ssl.SSLError is an OSError.
         """
+        text = f"{self.certificate}\n{self.key}\n".encode()
+        file = memory_file()
+        if file is not None:
+            with file:
+                file.write(text)
+                file.flush()
+                path = Path(f"/proc/self/fd/{file.fileno()}")
+                if path.exists():  # /proc is mounted
+                    _load(context, path)
+                    return
         import tempfile  # loads much, for the few programs that have a certificate in memory
 
         with tempfile.TemporaryDirectory(prefix="pyinformer-") as folder:  # for its owner only
             path = Path(folder, "client.pem")
             path.touch(mode=0o600, exist_ok=False)
-            path.write_text(f"{self.certificate}\n{self.key}\n", encoding="utf-8")
-            # An encrypted key must not ask for its password on the terminal.
-            context.load_cert_chain(path, password=lambda: "")
+            path.write_bytes(text)
+            _load(context, path)
+
+
+def _load(context: ssl.SSLContext, path: Path) -> None:
+    # An encrypted key must not ask for its password on the terminal.
+    context.load_cert_chain(path, password=lambda: "")
 
 
 @final

@@ -51,7 +51,22 @@ class _Answer(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-_decode = decoder_of(_Answer)
+_decode_json = decoder_of(_Answer)
+_UNREADABLE: Final = (msgspec.DecodeError, ValueError)
+
+
+def _decoded(printed: bytes) -> _Answer:
+    """Read an answer in JSON, or in YAML, which client-go reads too.
+
+    Raises:
+        msgspec.DecodeError: the fields have other types, or the text is JSON and malformed.
+        ValueError: it is not UTF-8, or malformed YAML.
+    """
+    from pyinformer.apimachinery import load_yaml
+
+    if printed.lstrip()[:1] in {b"{", b""}:
+        return _decode_json(printed)
+    return msgspec.convert(load_yaml(printed), _Answer)
 
 
 class _Variable(msgspec.Struct):
@@ -125,8 +140,8 @@ class ExecPlugin:
     def secrets(self, printed: bytes) -> Iterator[str]:
         """Yield the secrets among what the command was given and what it printed."""
         yield from (value for value in self.env.values() if len(value) >= _SHORTEST_SECRET)
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            status = _decode(printed).status or _Status()
+        with contextlib.suppress(*_UNREADABLE):
+            status = _decoded(printed).status or _Status()
             yield from (one for one in (status.token, status.client_key_data) if one)
 
     def login(self, printed: bytes) -> Login:
@@ -152,11 +167,11 @@ class ExecPlugin:
 
     def _status(self, printed: bytes) -> _Status:
         try:
-            answer = _decode(printed)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            answer = _decoded(printed)
+        except _UNREADABLE:
             # The library's text may quote the output, which may be the token itself.
-            raise self.problem(f"the output is not an {_KIND} in JSON") from None
-        if answer.kind != _KIND or answer.api_version != self.api_version:
+            raise self.problem(f"the output is not an {_KIND} in JSON or YAML") from None
+        if answer.kind not in {_KIND, ""} or answer.api_version != self.api_version:
             raise self.problem(
                 f"printed {_safe(answer.api_version)!r} {_safe(answer.kind)!r}, not"
                 f" {self.api_version} {_KIND}"

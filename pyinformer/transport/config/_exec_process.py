@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -22,6 +21,7 @@ from pyinformer.errors import ConfigurationError
 from pyinformer.tasks import run_in_daemon, wait_shielded
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
 from pyinformer.transport.config._reasons import reason_of
+from pyinformer.transport.config._unnamed_files import temporary_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ async def run_exec_plugin(
     record = on_call or _ignore
     interactive = plugin.is_interactive(has_terminal=_has_terminal())
     seconds = max(timeout_seconds, _INTERACTIVE_TIMEOUT_SECONDS) if interactive else timeout_seconds
-    with tempfile.TemporaryFile() as words:  # has no name, and holds more than a pipe
+    with temporary_file() as words:  # holds more than a pipe
         # A user at the terminal has to read the error output; otherwise its end is kept.
         process = _start(plugin, None if interactive else words, record, interactive=interactive)
         is_late, printed = await _printed(process, seconds, group=not interactive)
