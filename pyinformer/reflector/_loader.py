@@ -16,14 +16,19 @@ import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
-from pyinformer.errors import InformerError, ListInconsistentError, ProtocolError
+from pyinformer.errors import InformerError, ProtocolError
 from pyinformer.reflector._initial_events import InitialEvents, check_is_empty
 from pyinformer.reflector._mass_delete import MANY, is_mass_delete
 from pyinformer.reflector._object_kind import kind_of, wrong_kind_of
 from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
-from pyinformer.reflector.machine.steps import ListBehindError, ListWithoutVersionError, LoadMode
+from pyinformer.reflector.machine.steps import (
+    ListBehindError,
+    ListWithoutVersionError,
+    LoadMode,
+    PagesInconsistentError,
+)
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
 
@@ -158,14 +163,14 @@ class Loader(Generic[V]):
             token = page.continue_token
             if paging.repeats(token):
                 reason = "a page is followed by itself, or by one before it"
-                raise ListInconsistentError(f"list {self._codec.resource}", reason)
+                raise PagesInconsistentError(f"list {self._codec.resource}", reason)
             page = await self._read_page(snapshot, paging, limit, token, own_seconds)
             if page.resource_version != first:
                 reason = f"its pages are at {first[:40]} and at {page.resource_version[:40]}"
-                raise ListInconsistentError(f"list {self._codec.resource}", reason)
+                raise PagesInconsistentError(f"list {self._codec.resource}", reason)
         if page.remaining_item_count:
             reason = f"it ends {page.remaining_item_count} items early"
-            raise ListInconsistentError(f"list {self._codec.resource}", reason)
+            raise PagesInconsistentError(f"list {self._codec.resource}", reason)
         self._complete(snapshot, first)
 
     async def _read_page(

@@ -18,6 +18,7 @@ from pyinformer.reflector.history import is_built_in
 from pyinformer.reflector.machine.steps import (
     Load,
     LoadMode,
+    PagesInconsistentError,
     WatchListUnfinishedError,
     WatchListUnspokenError,
 )
@@ -31,6 +32,7 @@ _REFUSAL_SECONDS = 600.0  # an upgraded server is noticed within ten minutes
 _REFUSALS = frozenset({400, 403, 405, 415, 422})  # each has been seen from some server
 _REFUSALS_OF_ONE = frozenset({403, 405})  # missing rights or verbs of this resource, not the server
 _BROKEN_WATCH_LISTS = 2
+_BROKEN_PAGES = 3
 _SOON_SECONDS = 3.0  # half of the time after which a watch-list without progress is given up
 
 
@@ -87,10 +89,10 @@ class LoadModes:
         self._own = WatchListMemory()  # of this resource alone
         self.use_watch_list: bool = use_watch_list
         """Whether watch-lists are tried at all."""
-        self._broken = 0
+        self._broken = self._broken_pages = 0
         self._unfinished_at = float("-inf")
         self.prefers_whole: bool = False
-        """Paging takes longer than the server remembers a version."""
+        """Paging takes longer than the server remembers a version, or pages are no list."""
 
     def any(self, now: float) -> Load:
         """Return the best load."""
@@ -110,7 +112,7 @@ class LoadModes:
         A list that is complete soon after a watch-list was given up shows that the server is not
         slow: it does not know watch-lists.
         """
-        self._broken = 0
+        self._broken = self._broken_pages = 0
         if now - self._unfinished_at <= _SOON_SECONDS:
             self._shared.refused(now)
         self._unfinished_at = float("-inf")
@@ -118,6 +120,15 @@ class LoadModes:
     def distrust_watch_list(self, now: float) -> None:
         """Record that the watch-lists of this resource are unreliable."""
         self._own.refused(now)
+
+    def pages_failed(self, error: InformerError) -> None:
+        """Record why a list failed: pages that contradict each other may do so each time.
+
+        A proxy that loses a continue token once is not asked for one long body.
+        """
+        self._broken_pages += isinstance(error, PagesInconsistentError)
+        if self._broken_pages >= _BROKEN_PAGES:
+            self.prefers_whole = True
 
     def watch_list_failed(self, happened: LoadFailed, now: float) -> bool:
         """Record a failed watch-list; return whether to list at once."""

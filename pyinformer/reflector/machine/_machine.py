@@ -311,6 +311,7 @@ class ReflectorMachine:
             self._unordered_lists += 1
             if self._unordered_lists > 1 and not self._relax("per_object"):
                 self.breaks_order = True
+        self._modes.pages_failed(error)
         is_watch_list = happened.mode is steps.LoadMode.WATCH_LIST
         if is_watch_list and self._modes.watch_list_failed(happened, now):
             return self._perform(self._modes.list())
@@ -522,8 +523,9 @@ class ReflectorMachine:
         self._modes.prefers_whole = self._modes.prefers_whole or again
         command = self._wait(error, now, self._load(now))
         if again:
-            self.reason += "; the list takes longer than the server's watch history, so the next"
-            self.reason += " load is a watch-list or one unpaged list"
+            self.reason += "; the list takes longer than the server's watch history, or that does"
+            self.reason += " not reach back to its lists: the next load is a watch-list or one"
+            self.reason += " unpaged list"
         return command
 
     def _on_watch_broken(self, happened: steps.WatchBroken, now: float) -> steps.Command:

@@ -84,6 +84,11 @@ class ListWithoutVersionError(ProtocolError):
 
 
 @final
+class PagesInconsistentError(ListInconsistentError):
+    """The pages of a list are not one list: the server, or a proxy, does not know pages."""
+
+
+@final
 class WatchListUnfinishedError(ListInconsistentError):
     """A watch-list brought nothing more and no end: the server is slow, or knows no watch-lists."""
 

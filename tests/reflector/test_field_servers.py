@@ -1,0 +1,176 @@
+"""Servers that public reports describe; docs/reference/field-reports.md. The times are virtual."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec import json
+
+from pyinformer.reflector import ReflectorState
+from pyinformer.transport import Body
+from pyinformer.transport._status import status_error
+from tests.reflector.samples import bookmark, line, pod_bytes
+from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedConnection, following
+from tests.virtual_time import elapse
+from tests.waiting import until
+
+pytestmark = pytest.mark.virtual_time
+
+
+@dataclass
+class FieldServer(ScriptedConnection):
+    """A server without watch-lists; a test chooses what is odd about it."""
+
+    pods: dict[str, int] = field(default_factory=lambda: {"a": 4, "b": 5})
+    version: int = 5
+    page_size: int = 1_000
+    requests: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list or a watch."""
+        if "sendInitialEvents" in query:
+            raise status_error(422, {}, b"", request="watch-list pods.v1")
+        if "watch" in query:
+            self.requests.append(f"watch {query['resourceVersion']}")
+            pieces = self.watch(int(query["resourceVersion"]))
+        else:
+            self.requests.append("list" if "limit" in query else "whole list")
+            pieces = self.listed(int(query.get("limit", 0)), query.get("continue", ""))
+        try:
+            yield ScriptedBody(pieces)
+        finally:
+            await pieces.aclose()
+
+    async def watch(self, version: int) -> Pieces:
+        """Answer a watch."""
+        yield b""
+        await asyncio.Event().wait()
+
+    async def listed(self, limit: int, token: str) -> Pieces:
+        """Answer a list."""
+        yield self.page({})
+
+    def page(self, meta: dict[str, object], *names: str) -> bytes:
+        """Return a list of these pods, of all if none is named."""
+        chosen = names or tuple(self.pods)
+        items = [json.decode(pod_bytes(name, str(self.pods[name]), name)) for name in chosen]
+        metadata = {"resourceVersion": str(self.version), **meta}
+        head = {"kind": "PodList", "apiVersion": "v1"}
+        return json.encode({**head, "metadata": metadata, "items": items})
+
+    def added(self, name: str) -> bytes:
+        """Return the event of a pod that was created."""
+        return line("ADDED", name, str(self.pods[name]), name) + b"\n"
+
+
+@dataclass
+class BrokenPages(FieldServer):
+    """A server whose pages are no list; one whole body is."""
+
+    how: str = ""
+
+    async def listed(self, limit: int, token: str) -> Pieces:
+        """Answer a list."""
+        if limit in {0, 1}:  # whole, or a look at the newest version
+            yield self.page({})
+        elif self.how == "repeats":
+            yield self.page({"continue": "same"}, "a")
+        elif self.how == "ends-early":
+            yield self.page({"remainingItemCount": 1}, "a")
+        elif token:
+            yield self.page({"resourceVersion": str(self.version + 1)}, "b")
+        else:
+            yield self.page({"continue": "t"}, "a")
+
+
+@pytest.mark.parametrize("how", ["repeats", "ends-early", "two-versions"])
+async def test_a_server_whose_pages_are_no_list_is_asked_for_one_body(how: str) -> None:
+    server = BrokenPages(how=how)
+    async with following(server) as (reflector, sink):
+        await until(lambda: reflector.status().loads)
+        assert sink.versions() == {"a": "4", "b": "5"}
+        assert asyncio.get_running_loop().time() < 30.0
+    assert server.requests.count("whole list") == 1
+
+
+class Compacted(FieldServer):
+    """A store that answers a position which it has compacted with a plain error."""
+
+    as_event = False
+
+    async def watch(self, version: int) -> Pieces:
+        """Answer a watch."""
+        body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500}
+        text = json.encode({**body, "message": "rpc error: revision has been compact"})
+        if version < self.version:
+            if not self.as_event:
+                raise status_error(500, {}, text, request="watch pods.v1")
+            yield b'{"type":"ERROR","object":%s}\n' % text
+            return
+        yield b""
+        if version > 5:
+            await asyncio.Event().wait()
+        self.pods, self.version = {"c": 9}, 9  # while the watch shows nothing
+        await elapse(1.0)
+
+
+@pytest.mark.parametrize("as_event", [False, True])
+async def test_a_position_that_only_fails_is_given_up_for_a_list(as_event: bool) -> None:
+    server = Compacted()
+    server.as_event = as_event
+    async with following(server) as (reflector, sink):
+        await until(lambda: sink.versions() == {"c": "9"})
+        assert asyncio.get_running_loop().time() < 60.0
+        await until(lambda: reflector.status().state is ReflectorState.WATCHING)
+
+
+class ExpiredAtOnce(FieldServer):
+    """A server that refuses to watch from the version of its newest list."""
+
+    async def watch(self, version: int) -> Pieces:
+        """Answer a watch."""
+        text = b'{"kind":"Status","reason":"Expired","message":"too old","code":410}'
+        raise status_error(410, {}, text, request="watch pods.v1")
+        yield b""
+
+
+async def test_a_server_that_watches_from_none_of_its_lists_is_listed_again_and_again() -> None:
+    server = ExpiredAtOnce()
+    async with following(server) as (reflector, sink):
+        await until(lambda: reflector.status().loads > 2)
+        assert "does not reach back to its lists" in reflector.status().reason
+        server.pods, server.version = {"a": 4, "c": 6}, 6
+        began = asyncio.get_running_loop().time()
+        await until(lambda: sink.versions() == {"a": "4", "c": "6"})
+        assert asyncio.get_running_loop().time() - began < 60.0
+        await elapse(300.0)
+    lists = len([one for one in server.requests if "list" in one])
+    assert lists < 40, "the pauses grow"
+
+
+@dataclass
+class Replaying(FieldServer):
+    """A server that ignores the version of a watch: it shows everything again."""
+
+    async def watch(self, version: int) -> Pieces:
+        """Answer a watch."""
+        yield b"".join(map(self.added, self.pods))
+        await elapse(5.0)
+        yield bookmark(str(self.version)) + b"\n"
+
+
+async def test_a_watch_that_shows_everything_again_changes_nothing() -> None:
+    server = Replaying()
+    async with following(server) as (reflector, sink):
+        await until(lambda: reflector.status().loads)
+        await elapse(60.0)
+        assert {name: len(found) for name, found in sink.history.items()} == {"a": 1, "b": 1}
+        server.pods["c"], server.version = 8, 8
+        await until(lambda: sink.versions() == {"a": "4", "b": "5", "c": "8"})
+        assert reflector.status().state is ReflectorState.WATCHING
+        assert "whole list" not in server.requests
