@@ -62,6 +62,18 @@ def test_the_chart_renders_to_the_plain_objects(project: Path, helm: Path) -> No
     assert objects([printed]) == expected
 
 
+def test_braces_in_a_description_are_no_template(project: Path, helm: Path) -> None:
+    described = "Names are {{ .cluster.name }}-{{ .random }}."
+    path = project / "chart/crds/crd.yaml"
+    (crd,) = yaml.safe_load_all(path.read_text())
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = described
+    path.write_text(yaml.safe_dump(crd))
+    printed = run(helm, project / "chart", project.name, project.name)
+    (crd,) = (one for key, one in objects([printed]).items() if key[0].endswith("Definition"))
+    found = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"]
+    assert found == described
+
+
 def test_a_release_has_names_and_values_of_its_own(project: Path, helm: Path) -> None:
     values = ("image.repository=mine/op", "image.tag=7", "resources.limits.memory=1Gi")
     printed = objects([run(helm, project / "chart", "blue", "shop", "replicas=3", *values)])

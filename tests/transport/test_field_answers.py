@@ -72,6 +72,13 @@ async def test_other_bodies_with_the_words_of_a_failure_are_returned(body: bytes
         assert await connection.request("DELETE", "/a") == body
 
 
+async def test_a_deletion_that_was_accepted_is_a_success() -> None:
+    body = json.encode({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 202})
+    answer = response(body, status=202)
+    async with serving(always(answer)) as server, connected(server.url) as connection:
+        assert await connection.request("DELETE", "/a") == body
+
+
 async def test_headers_of_tens_of_kilobytes_are_read() -> None:
     headers = {"Content-Security-Policy": "x" * 60_000} | {f"X-{n}": "y" for n in range(300)}
     answer = response(OBJECT, headers=headers)
