@@ -61,7 +61,7 @@ PUBLISH ?= build/benchmarks
 
 MINUTES ?= 60
 
-.PHONY: help demo options conformance pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver fuzz soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo options conformance pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver fuzz chaos soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
@@ -122,6 +122,11 @@ test-newest: $(READY_TO_TEST)  ## the wheel with the newest versions of today, w
 fuzz: $(READY_TO_TEST)  ## readers of foreign bytes beside plain ones, guided by coverage; TARGET=yaml RUNS=1000000
 	@$(call INSTALL,--group fuzz)
 	@$(BIN)/python -m tests.fuzz $(or $(TARGET),all) --runs $(or $(RUNS),100000) $(FUZZ_ARGS)
+
+chaos: MINUTES := 3
+chaos: kube-apiserver  ## MINUTES (3) of random faults on the real kube-apiserver, judged by etcd's log; SEED=, REPLAY=file
+	@$(BIN)/python -m tests.integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(REPLAY),--replay $(REPLAY))
 
 soak: kube-apiserver  ## long properties and storms, then MINUTES (60) of rolling restarts without a false alarm
 	@echo "== properties with a hundred times the examples, storms of full size"

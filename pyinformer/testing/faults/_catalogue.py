@@ -28,6 +28,11 @@ _EXPIRED: Final = (
 class Servers(Protocol):
     """What a schedule does to programs: a `KubeAPIServer`."""
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports of the kube-apiservers."""
+        ...
+
     def restart(self, replica: int | None = None) -> None:
         """Kill a kube-apiserver, and start it again."""
         ...
@@ -145,8 +150,8 @@ def _is_yes(arguments: Arguments, name: str, default: str) -> bool:
     return arguments.get(name, default) == "yes"
 
 
-def _replica(arguments: Arguments) -> int:
-    return int(arguments.get("replica", "0"))
+def _replica(parts: Parts, arguments: Arguments) -> int:
+    return int(arguments.get("replica", "0")) % len(parts.servers.ports)
 
 
 # The network.
@@ -431,7 +436,7 @@ def _draw_relay(rng: random.Random) -> dict[str, str]:
 
 _OF_RELAYS: Final = frozenset({"prefix", "replica"})
 _REPLICA: Final = frozenset({"replica"})
-_draw_replica: Final = _draw_number("replica", 0, 0)
+_draw_replica: Final = _draw_number("replica", 0, 1)
 
 _SERVERS: Final[dict[str, Kind]] = {
     "hold-watches": Kind(
@@ -464,7 +469,7 @@ _SERVERS: Final[dict[str, Kind]] = {
     "kill-apiserver": Kind(
         part="server",
         summary="kube-apiserver gets SIGKILL, and is started again; `replica` is its index",
-        begin=lambda parts, given: parts.servers.restart(_replica(given)),
+        begin=lambda parts, given: parts.servers.restart(_replica(parts, given)),
         arguments=_REPLICA,
         draw=_draw_replica,
         pause_factor=3.0,
@@ -472,8 +477,8 @@ _SERVERS: Final[dict[str, Kind]] = {
     "pause-apiserver": Kind(
         part="server",
         summary="kube-apiserver gets SIGSTOP, and SIGCONT at the end; `replica` is its index",
-        begin=lambda parts, given: parts.servers.pause(_replica(given)),
-        end=lambda parts, given: parts.servers.resume(_replica(given)),
+        begin=lambda parts, given: parts.servers.pause(_replica(parts, given)),
+        end=lambda parts, given: parts.servers.resume(_replica(parts, given)),
         arguments=_REPLICA,
         draw=_draw_replica,
         lasts_seconds=_SOME_SECONDS,

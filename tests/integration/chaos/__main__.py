@@ -1,0 +1,55 @@
+"""`make chaos SEED= MINUTES=`: one storm, its verdict, and the command that replays it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import secrets
+import sys
+from pathlib import Path
+
+from pyinformer.testing import FaultSchedule
+from tests.integration.chaos.storm import Storm
+
+
+def main() -> int:
+    """Run a storm; return 1 if something was violated."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--no-lies", action="store_true", help="only faults of class A")
+    parser.add_argument("--replay", type=Path, help="the history whose faults are repeated")
+    parser.add_argument("--folder", type=Path, default=Path("build/chaos"))
+    asked = parser.parse_args()
+    seed = secrets.randbelow(1_000_000) if asked.seed is None else asked.seed
+    schedule = None if asked.replay is None else FaultSchedule.of_history(asked.replay)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    path = _unused(asked.folder / f"seed-{seed}.jsonl")
+    logging.basicConfig(
+        filename=path.with_suffix(".log"), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    _say(f"seed {seed}, history {path}, log {path.with_suffix('.log')}")
+    outcome = Storm(seed, asked.minutes * 60, path, lies=not asked.no_lies, schedule=schedule).run()
+    _say(str(outcome))
+    if not outcome.holds:
+        _say(f"replay: make chaos SEED={seed} REPLAY={path}")
+    return 0 if outcome.holds else 1
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _unused(path: Path) -> Path:
+    """Return a path that does not exist: the history of an earlier run is kept."""
+    number = 1
+    found = path
+    while found.exists():
+        number += 1
+        found = path.with_stem(f"{path.stem}-{number}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
