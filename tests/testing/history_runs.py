@@ -1,7 +1,7 @@
 """Made-up runs: a store, and an informer that follows it, with all that a recorder would write.
 
-The informer is right. It applies what it has not seen yet when it is told to, one change after the
-other or all at once like a list, and claims only what is so.
+The informer is right. When the test calls it, it applies what it has not seen yet, one change after
+the other or all at once like a list, and claims only what is so.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_kubectl_shows_what_the_truth_has(server: KubeAPIServer, tmp_path: Path)
     """For every kind that the server makes by itself or that is written here."""
     kubectl = shutil.which("kubectl")
     assert kubectl, "kubectl is needed"
-    config = server.write_kubeconfig(tmp_path / "kubeconfig")
+    config = str(server.write_kubeconfig(tmp_path / "kubeconfig"))
     kinds = "namespaces,services,endpointslices,clusterroles,priorityclasses,apiservices"
     pod = {"containers": [{"name": "main", "image": "example.com/app:1"}], "nodeName": "a"}
     server.create(

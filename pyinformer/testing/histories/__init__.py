@@ -5,6 +5,7 @@ from pyinformer.testing.histories._digests import digest, digest_of, status_dige
 from pyinformer.testing.histories._etcd_log import resource_name
 from pyinformer.testing.histories._etcd_truth import EtcdTruth
 from pyinformer.testing.histories._history import History, read_history
+from pyinformer.testing.histories._recorder import CatchesUp, Recorder
 from pyinformer.testing.histories._records import (
     AuditedRecord,
     FaultRecord,
@@ -27,6 +28,7 @@ from pyinformer.testing.histories._records import (
     WaitingRecord,
     WroteRecord,
 )
+from pyinformer.testing.histories._server_truth import ServerTruth
 from pyinformer.testing.histories._verdict import (
     KNOWN_OF_CLIENT_GO,
     Rule,
@@ -38,6 +40,7 @@ __all__ = [
     "EXPECTED",
     "KNOWN_OF_CLIENT_GO",
     "AuditedRecord",
+    "CatchesUp",
     "EtcdTruth",
     "FaultRecord",
     "FollowedRecord",
@@ -48,12 +51,14 @@ __all__ = [
     "ReconciledRecord",
     "ReconcilingRecord",
     "Record",
+    "Recorder",
     "ResourcesRecord",
     "RestedRecord",
     "RestoredRecord",
     "Rule",
     "RunRecord",
     "SampledRecord",
+    "ServerTruth",
     "TruthRecord",
     "Verb",
     "Verdict",

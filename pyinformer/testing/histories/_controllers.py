@@ -106,18 +106,18 @@ class Controllers:
         )
 
     def finish(
-        self, followed: Mapping[str, FollowedRecord], rested_at: float | None, end: float
+        self, followed: Mapping[str, FollowedRecord], rested_at: float | None, end_seconds: float
     ) -> None:
         """Judge what needs the whole history.
 
         Args:
             followed: what each controller reconciles.
             rested_at: when everything was at rest; None if it never was.
-            end: when the history ends.
+            end_seconds: when the history ends.
         """
         for reconcile in self._running.values():
             began = reconcile.began
-            text = f"it has run for {end - began.at_seconds:.1f} s"
+            text = f"it has run for {end_seconds - began.at_seconds:.1f} s"
             self._report(Rule.RECONCILE_LEFT, text, (began,), began)
         for who, record in followed.items():
             if record.role == "controller" and record.is_complete and rested_at is not None:

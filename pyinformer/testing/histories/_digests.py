@@ -1,4 +1,4 @@
-"""Digests of objects, which tell two contents apart and keep them out of the history."""
+"""Digests of objects, by which two contents are compared without being in the history."""
 
 from __future__ import annotations
 

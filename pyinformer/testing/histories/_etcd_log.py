@@ -12,7 +12,7 @@ from typing import Final, final
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, decoder_of
+from pyinformer.apimachinery import JSONObject, decoder_of, split_api_version
 from pyinformer.testing.apiserver.requests import Failure, json_of
 from pyinformer.testing.histories._digests import digest_of, status_digests
 from pyinformer.testing.histories._records import TruthRecord
@@ -211,7 +211,7 @@ def _place(name: str, obj: JSONObject) -> tuple[str, str]:
     depth = 2 if metadata.get("namespace") else 1
     folder = "/".join(parts[:-depth])
     plural = _PLURALS.get(folder, folder.rpartition("/")[2])
-    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    group, version = split_api_version(str(obj.get("apiVersion") or ""))
     return (resource_name(group, plural) if version else ""), "/".join(parts[-depth:])
 
 

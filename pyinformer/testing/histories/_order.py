@@ -70,7 +70,7 @@ class Order:
             who: the reader.
             key: of the object.
             epoch: of the reader.
-            record: what says so.
+            record: which shows it.
             by: the version of the deletion, if it is known.
         """
         timeline, before = self._scopes[who].timeline(key), self._shown.get((who, key))

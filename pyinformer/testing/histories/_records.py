@@ -105,7 +105,7 @@ class FollowedRecord(_Record, frozen=True, kw_only=True, tag="followed"):
     """The `who` of the cache that feeds a handler, reader or controller."""
     is_complete: bool = True
     """Whether a controller has to reconcile the last state of each object: False with a predicate
-    or an own trigger."""
+    or a trigger of its own."""
 
 
 @final

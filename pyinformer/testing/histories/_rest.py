@@ -21,7 +21,6 @@ from pyinformer.testing.histories._verdict import Rule
 if TYPE_CHECKING:
     from pyinformer.testing.histories._verdict import Findings
 
-_EQUAL_REVISIONS = "events"  # their leases end in one revision: a position stays before it
 _ROLES = frozenset({"cache", "handler"})
 
 
@@ -82,7 +81,7 @@ class Rest:
 
     def _check_position(self, record: RestedRecord, scope: ScopedTruth) -> None:
         restored = scope.truth.restored
-        if not record.position.isdecimal() or scope.resource == _EQUAL_REVISIONS:
+        if not record.position.isdecimal() or scope.has_equal_revisions:
             return
         since = restored[-1] if restored else 0.0  # revisions before that are of another history
         until = record.at_seconds

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BEFORE_ALL: Final = -1
 """The index of the state before the first revision: the object is absent."""
 
+_EQUAL_REVISIONS: Final = "events"  # those that expire together are deleted in one revision
+
 _Identity: TypeAlias = tuple[str, str]
 """A uid and a resource version."""
 
@@ -234,6 +236,24 @@ class ScopedTruth:
             timeline = self.timeline(key)
             if timeline.points:
                 yield key, timeline
+
+    def latest(self) -> tuple[dict[str, Version], int]:
+        """Return the versions that the reader has to show in the end, and its least position."""
+        restored = self.truth.restored
+        since = restored[-1] if restored else 0.0  # revisions before that are of another history
+        last = [(key, line.points[-1]) for key, line in self.timelines()]
+        shown = {
+            key: Version(point.record.uid, str(point.revision))
+            for key, point in last
+            if point.is_there
+        }
+        revisions = (point.revision for _, point in last if point.at_seconds >= since)
+        return shown, 0 if self.has_equal_revisions else max(revisions, default=0)
+
+    @property
+    def has_equal_revisions(self) -> bool:
+        """Whether one revision may change several objects, so that a position stays before it."""
+        return self.resource == _EQUAL_REVISIONS
 
     def selects(self, record: TruthRecord) -> bool:
         """Return whether the reader selects the object in the state that a revision made."""

@@ -46,6 +46,7 @@ from pyinformer.testing.apiserver.server._server_replica import ServerReplica
 from pyinformer.testing.apiserver.server._thread import ServerThread
 from pyinformer.testing.apiserver.storage import (
     WATCH_BUFFER_EVENTS,
+    ChangeReceiver,
     Leases,
     Record,
     SavedState,
@@ -400,6 +401,14 @@ class APIServer(ObjectTestAPI):
             replica.drop_connections()
         self._storage.restore(saved, bump_revision=bump_revision)
         self.accept_again()
+
+    def add_receiver(self, receiver: ChangeReceiver) -> None:
+        """Call a receiver for the state of now, and then for every change of every object."""
+        self._storage.add_receiver(receiver)
+
+    def remove_receiver(self, receiver: ChangeReceiver) -> None:
+        """Stop calling a receiver; one that is not called is ignored."""
+        self._storage.remove_receiver(receiver)
 
     @property
     def requests(self) -> tuple[RequestRecord, ...]:

@@ -22,6 +22,7 @@ from pyinformer.testing.apiserver.storage._pod_logs import ContainerLog, LogLine
 from pyinformer.testing.apiserver.storage._selection import Selection
 from pyinformer.testing.apiserver.storage._storage import (
     WATCH_BUFFER_EVENTS,
+    ChangeReceiver,
     HistoryExpiredError,
     SavedState,
     Storage,
@@ -30,6 +31,7 @@ from pyinformer.testing.apiserver.storage._storage import (
 __all__ = [
     "WATCH_BUFFER_EVENTS",
     "BookmarkChange",
+    "ChangeReceiver",
     "ContainerLog",
     "Follower",
     "HistoryExpiredError",

@@ -30,9 +30,7 @@ class Follower:
         self.storage = storage
         self._waiting: deque[_Waiting] = deque()
         self._is_held = False
-        with leader.lock:
-            storage.restore(leader.save())
-            leader.followers = (*leader.followers, self)
+        leader.add_receiver(self)
 
     @property
     def lag(self) -> int:

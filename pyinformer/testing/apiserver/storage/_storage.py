@@ -12,15 +12,12 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._changes import BookmarkChange, StoredChange, Subscription
 from pyinformer.testing.apiserver.storage._objects import Record, make_record
-
-if TYPE_CHECKING:
-    from pyinformer.testing.apiserver.storage._follower import Follower
 
 WATCH_BUFFER_EVENTS = 100_000
 """How many events a watch may lag before it is closed, as a real server closes slow readers."""
@@ -111,6 +108,22 @@ class SavedState:
     records: Mapping[ResourceType, Mapping[str, Record]]
 
 
+class ChangeReceiver(Protocol):
+    """Receives every change of a storage, under its lock; see `Follower`."""
+
+    def take(self, waiting: tuple[ResourceType, StoredChange] | int) -> None:
+        """Receive a change, or a revision without one."""
+        ...
+
+    def restore(self, saved: SavedState, bump_revision: int) -> None:
+        """Receive that a saved state was restored, whose revision is advanced by a number."""
+        ...
+
+    def forget(self) -> None:
+        """Receive that all older history is forgotten."""
+        ...
+
+
 class Storage:
     """All objects, one global revision, and the log of changes."""
 
@@ -132,7 +145,7 @@ class Storage:
         self._subscriptions_changed = threading.Condition(self.lock)
         self.on_write: Callable[[Record | None], None] | None = None
         """Called under the lock with each stored object, and with None after a deletion."""
-        self.followers: tuple[Follower, ...] = ()
+        self.followers: tuple[ChangeReceiver, ...] = ()
         """The receivers of every change, called under the lock."""
 
     @property
@@ -244,6 +257,17 @@ class Storage:
                 for resource, collection in self._collections.items()
             }
             return SavedState(self._revision, records)
+
+    def add_receiver(self, receiver: ChangeReceiver) -> None:
+        """Let a receiver restore the state of now, and then take every change."""
+        with self.lock:
+            receiver.restore(self.save(), 0)
+            self.followers = (*self.followers, receiver)
+
+    def remove_receiver(self, receiver: ChangeReceiver) -> None:
+        """Stop calling a receiver."""
+        with self.lock:
+            self.followers = tuple(one for one in self.followers if one is not receiver)
 
     def restore(self, saved: SavedState, *, bump_revision: int = 0) -> None:
         """Restore a saved state, its revision included, without notifying watches."""
