@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 GROUPS = 40
 WIDGETS = "chaos.example.com/v1"
+INDEXES = {"group": "data.group"}
 FINALIZER = "chaos.example.com/cleanup"
 
 
@@ -49,7 +50,8 @@ class Copies:
         self._copies = factory.informer(
             "v1", "configmaps", namespaces=namespace, label_selector="role=copy"
         )
-        self.controller = Controller("copies", self.reconcile, sources, workers=4)
+        reconcile = record.recorded("copies", self.reconcile, sources, indexes=INDEXES)
+        self.controller = Controller("copies", reconcile, sources, workers=4)
         self.controller.owns(self._copies)
 
     async def reconcile(self, request: Request, source: KubeObject[None] | None) -> None:
@@ -104,11 +106,12 @@ class Groups:
         self._sources = factory.informer(
             "v1", "configmaps", namespaces=namespace, label_selector="role=source"
         )
-        self._sources.add_index("group", "data.group")
+        self._sources.add_index("group", INDEXES["group"])
         self._groups = factory.informer(
             "v1", "configmaps", namespaces=namespace, label_selector="role=group"
         )
-        self.controller = Controller("groups", self.reconcile, self._groups, workers=2)
+        reconcile = record.recorded("groups", self.reconcile, self._groups)
+        self.controller = Controller("groups", reconcile, self._groups, workers=2)
         self.controller.watches(self._sources, self._group_of)
 
     def _group_of(self, source: KubeObject[None]) -> str:
@@ -141,7 +144,8 @@ class Statuses:
         self._cluster = cluster
         self._record = record
         self._widgets = factory.informer(WIDGETS, "widgets", namespaces=namespace)
-        self.controller = Controller("statuses", self.reconcile, self._widgets, workers=4)
+        reconcile = record.recorded("statuses", self.reconcile, self._widgets)
+        self.controller = Controller("statuses", reconcile, self._widgets, workers=4)
 
     async def reconcile(self, request: Request, widget: KubeObject[None] | None) -> None:
         """Hold the widget by a finalizer, report its spec, and release it when it is deleted."""

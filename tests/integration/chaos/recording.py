@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from pyinformer.apimachinery import older
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
-    from pyinformer import KubeObject, Lister, Request
+    from pyinformer import KubeObject, Lister, Reconcile, Request, SharedInformer
+    from pyinformer.testing.histories import Recorder
 
 _Place = tuple[str, str]
 """What kind of object, and its key."""
@@ -27,7 +28,13 @@ _Place = tuple[str, str]
 
 @dataclass
 class Record:
-    """The notes of one run; all of them are taken on one event loop."""
+    """The notes of one run; all of them are taken on one event loop.
+
+    Args:
+        recorder: writes reconciles and caches to a history as well; None does not.
+    """
+
+    recorder: Recorder | None = None
 
     intervals: dict[_Place, list[tuple[float, float]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -46,6 +53,20 @@ class Record:
     def writes(self) -> int:
         """To how many objects we wrote."""
         return len(self._written) + len(self._deleted)
+
+    def recorded(
+        self,
+        name: str,
+        reconcile: Reconcile[Any],
+        primary: SharedInformer[Any],
+        *,
+        indexes: Mapping[str, str] | None = None,
+    ) -> Reconcile[Any]:
+        """Follow a controller's primary informer, and return its function as it is recorded."""
+        if self.recorder is None:
+            return reconcile
+        self.recorder.follow(primary, indexes=indexes)
+        return self.recorder.reconciling(name, reconcile, primary)
 
     @contextmanager
     def reconciling(self, controller: str, request: Request) -> Iterator[None]:

@@ -21,10 +21,19 @@ from pyinformer.config import ClusterConfig
 from pyinformer.testing import EtcdRelay, FaultLab, FaultProxy, FaultSchedule
 from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import write_private
-from pyinformer.testing.histories import EtcdTruth, History, RunRecord, Verdict, check_history
+from pyinformer.testing.histories import (
+    EtcdTruth,
+    History,
+    Recorder,
+    ResourcesRecord,
+    RunRecord,
+    Verdict,
+    check_history,
+)
 from pyinformer.transport import TokenFileCredentials
 from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
 from tests.integration.chaos.flavours import flavour_of
+from tests.integration.chaos.readers import Readers
 from tests.integration.chaos.recording import Record
 from tests.integration.chaos.writers import Writer, all_written
 
@@ -124,7 +133,6 @@ class Storm:
         self._lies = lies
         self._schedule = schedule
         self._build = build
-        self._record = Record()
 
     def run(self) -> Outcome:
         """Run it, and judge it."""
@@ -167,27 +175,32 @@ class Storm:
             credentials=TokenFileCredentials(token_file),
         )
         writers = [self._writer(server, number) for number in range(WRITERS)]
+        history.add(ResourcesRecord(when="baseline", tasks=_tasks()))
         async with (
+            Recorder(history, counts_resources=False) as recorder,
             pyinformer.connect(config=config) as cluster,
             pyinformer.SharedInformerFactory(cluster) as factory,
         ):
+            record = Record(recorder)
             controllers = [
-                kind(cluster, factory, "chaos", self._record).controller
+                kind(cluster, factory, "chaos", record).controller
                 for kind in (Copies, Groups, Statuses)
             ]
+            readers = Readers(recorder, factory, seed=self._seed)
             async with pyinformer.ControllerGroup(*controllers, factories=[factory]):
                 await asyncio.to_thread(_fill, writers)
-                await self._rage(lab, writers)
+                async with readers.running():
+                    await self._rage(lab, writers)
                 healed_at = monotonic()
                 if self._lies:
-                    await _audit(factory)
+                    await recorder.audit(timeout_seconds=REST_SECONDS)
                 wrong = await asyncio.to_thread(_settled, server)
                 recovered = None if wrong else monotonic() - healed_at
-                await asyncio.to_thread(truth.catch_up)
+                await recorder.rest(truth, timeout_seconds=REST_SECONDS)
+        history.add(ResourcesRecord(when="rest", tasks=_tasks()))
         token_file.unlink()
         live = {one["metadata"]["uid"] for some in all_written(server, "chaos") for one in some}
-        record = self._record
-        wrong += [*record.overlaps(), *record.missed, *record.unseen(live)]
+        wrong += [*record.missed, *record.unseen(live)]
         return Outcome(
             seed=self._seed,
             seconds=self._seconds,
@@ -226,11 +239,13 @@ def _fill(writers: Sequence[Writer]) -> None:
         writer.fill()
 
 
-async def _audit(factory: pyinformer.SharedInformerFactory) -> None:
-    """Compare each cache once, as a program would that the server lied to."""
-    for informer in factory.informers:
-        report = await informer.audit(timeout_seconds=REST_SECONDS)
-        assert report.verdict in {"consistent", "different"}, report
+def _tasks() -> list[str]:
+    current = asyncio.current_task()
+    return sorted(
+        getattr(task.get_coro(), "__qualname__", "")
+        for task in asyncio.all_tasks()
+        if task is not current
+    )
 
 
 def _settled(server: KubeAPIServer) -> list[str]:
