@@ -87,6 +87,7 @@ class _View:
         self._scope = scope
         self._tolerance = tolerance_seconds
         self._held: dict[str, Version | None] = {}
+        self._awaited: dict[str, int] = {}  # the state whose next change is in the heaps, by key
         self._by_time: list[_Next] = []
         self._by_revision: list[_Next] = []
         self._reported: set[tuple[str, int]] = set()
@@ -106,6 +107,9 @@ class _View:
         timeline = self._scope.timeline(key)
         index = self._index(key, timeline, now)
         following = timeline.point(index + 1)
+        if self._awaited.get(key) == index:
+            return
+        self._awaited[key] = index
         if following is not None:
             heappush(self._by_time, _Next((0, following.at_seconds), key, index))
             due = (self._scope.truth.restores_until(following.at_seconds), following.revision)
@@ -129,14 +133,14 @@ class _View:
     ) -> tuple[str, Point] | None:
         while heap and heap[0].due < limit:
             entry = heappop(heap)
+            if entry.held != self._awaited.get(entry.key):
+                continue  # the cache holds another state by now
             timeline = self._scope.timeline(entry.key)
             index = self._index(entry.key, timeline, now)
             point = timeline.point(entry.held + 1)
-            if index != entry.held or point is None:
-                if index > entry.held:
-                    self._push(entry.key, now)  # what it holds may be a later state by now
-                continue
-            if (entry.key, index) not in self._reported:
+            if index != entry.held:
+                self._push(entry.key, now)  # what it holds is a later state of the same version
+            elif point is not None and (entry.key, index) not in self._reported:
                 self._reported.add((entry.key, index))
                 return entry.key, point
         return None
