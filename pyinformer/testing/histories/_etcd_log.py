@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterable
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import msgspec
 
@@ -61,7 +61,12 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     resource: str
     key: str
     uid: str
+    content: int
+    """The hash of its value."""
 
+
+_State: TypeAlias = tuple[int, int]
+"""The revision of a key, and the hash of its value."""
 
 _decode = decoder_of(JSONObject)
 
@@ -89,7 +94,7 @@ class EtcdLog:
         self._fields = tuple(fields)
         self._live: dict[str, _Known] = {}
         self._gone: dict[str, int] = {}
-        self._unproven: dict[str, int] | None = None
+        self._unproven: dict[str, _State] | None = None
         self._proven_at = 0
 
     def apply(self, event: WatchEvent) -> TruthRecord | None:
@@ -100,7 +105,9 @@ class EtcdLog:
             return self._deleted(kv)
         record = self._put(kv)
         self._gone.pop(kv.name, None)
-        self._live[kv.name] = _Known(kv.revision, record.resource, record.key, record.uid)
+        self._live[kv.name] = _Known(
+            kv.revision, record.resource, record.key, record.uid, hash(kv.value)
+        )
         return self._wanted(record)
 
     def _deleted(self, kv: KeyValue) -> TruthRecord | None:
@@ -141,19 +148,20 @@ class EtcdLog:
         """Take over which keys etcd has after a new connection, to compare them.
 
         Args:
-            keys: all keys, without values.
+            keys: all keys, with their values: a restored history uses its revisions again.
             revision: at which they were read.
 
         Returns:
             Whether etcd may still have the history that was followed.
         """
         self._gone.clear()
-        self._unproven, self._proven_at = {kv.name: kv.revision for kv in keys}, revision
+        self._unproven = {kv.name: (kv.revision, hash(kv.value)) for kv in keys}
+        self._proven_at = revision
         if revision < self.revision:
             return False
         if any(
-            found <= self.revision and self._revision_of(name) != found
-            for name, found in self._unproven.items()
+            state[0] <= self.revision and self._state_of(name) != state
+            for name, state in self._unproven.items()
         ):
             return False
         return revision > self.revision or self.is_proven()
@@ -170,18 +178,18 @@ class EtcdLog:
         self._unproven = None
         later = self._proven_at
         is_there = all(
-            self._revision_of(name) == found or self._changed_at(name) > later
-            for name, found in unproven.items()
+            self._state_of(name) == state or self._changed_at(name) > later
+            for name, state in unproven.items()
         )
         extra = self._live.keys() - unproven.keys()
         return is_there and all(self._live[name].revision > later for name in extra)
 
     def _changed_at(self, name: str) -> int:
-        return max(self._revision_of(name), self._gone.get(name, 0))
+        return max(self._state_of(name)[0], self._gone.get(name, 0))
 
-    def _revision_of(self, name: str) -> int:
+    def _state_of(self, name: str) -> _State:
         known = self._live.get(name)
-        return 0 if known is None else known.revision
+        return (0, 0) if known is None else (known.revision, known.content)
 
     def replace(self, keys: Iterable[KeyValue], revision: int) -> list[TruthRecord]:
         """Take over another history; return what it says of each object that lives."""

@@ -148,9 +148,11 @@ class EtcdTruth:
             self._changed.wait_for(
                 lambda: self._log.revision >= newest or self._error is not None, timeout_seconds
             )
+        if self._error is not None:
+            raise KubeAPIServerError("the truth has ended", str(self._error)) from self._error
         if self._log.revision < newest:
             reason = f"it is at {self._log.revision}, and etcd at {newest}"
-            raise KubeAPIServerError("the truth does not catch up", str(self._error or reason))
+            raise KubeAPIServerError("the truth does not catch up", reason)
         return newest
 
     def _run(self) -> None:
@@ -172,7 +174,7 @@ class EtcdTruth:
     def _follow(self) -> None:
         """Read events until the connection ends."""
         if self._log.revision:
-            found = self._range(keys_only=True)
+            found = self._range()
             revision = int(found.header.revision)
             if not self._log.begin_proof(found.kvs, revision):
                 raise _RewrittenError(f"etcd has another history, at revision {revision}")
@@ -212,13 +214,10 @@ class EtcdTruth:
             while line := answer.readline():
                 yield _decode_line(line).result
 
-    def _range(
-        self, *, keys_only: bool = False, limit: int = 0, timeout_seconds: float = _RANGE_SECONDS
-    ) -> _Ranged:
+    def _range(self, *, limit: int = 0, timeout_seconds: float = _RANGE_SECONDS) -> _Ranged:
         body: JSONObject = {
             "key": _EVERYTHING,
             "range_end": _EVERYTHING,
-            "keys_only": keys_only,
             "limit": str(limit),
         }
         with self._answer("kv/range", body, timeout_seconds) as answer:
