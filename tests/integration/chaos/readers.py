@@ -27,12 +27,15 @@ LONGEST_WAIT_SECONDS = 0.5
 class Readers:
     """Informers of all namespaces and of a selection, and tasks that read and wait at random."""
 
-    def __init__(self, recorder: Recorder, factory: SharedInformerFactory, *, seed: int) -> None:
+    def __init__(
+        self, recorder: Recorder, factory: SharedInformerFactory, namespace: str, *, seed: int
+    ) -> None:
         self._recorder = recorder
+        self._namespace = namespace
         self._rng = random.Random(f"{seed} readers")
         self._informers: list[SharedInformer[Any]] = [
             factory.informer("v1", "configmaps"),
-            factory.informer("v1", "configmaps", namespaces="chaos", label_selector="role=copy"),
+            factory.informer("v1", "configmaps", namespaces=namespace, label_selector="role=copy"),
             factory.informer(WIDGETS, "widgets"),
         ]
         for informer in self._informers:
@@ -53,8 +56,8 @@ class Readers:
     async def _read_again_and_again(self) -> None:
         while True:
             informer = self._rng.choice(self._informers)
-            key = f"chaos/{self._rng.choice(('source', 'copy-of-source', 'widget'))}"
-            key = f"{key}-{self._rng.randrange(60)}"
+            role = self._rng.choice(("source", "copy-of-source", "widget"))
+            key = f"{self._namespace}/{role}-{self._rng.randrange(60)}"
             with suppress(StaleCacheError, CacheNotSyncedError):
                 self._recorder.read(informer, key, max_age_seconds=self._rng.choice(MAX_AGES))
             with suppress(TimeoutError), self._recorder.waiting(key):

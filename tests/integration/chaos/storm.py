@@ -105,6 +105,35 @@ class Outcome:
         return "\n".join([what, *(f"wrong: {one}" for one in self.wrong[:20]), str(self.verdict)])
 
 
+@dataclass(frozen=True)
+class Site:
+    """What a storm runs on."""
+
+    history: History
+    server: KubeAPIServer
+    relays: Sequence[EtcdRelay]
+    truth: EtcdTruth
+    proxy: FaultProxy
+
+    def lab(self, program: Program) -> FaultLab:
+        """Return the lab that strikes all of it."""
+        return FaultLab(
+            proxy=self.proxy,
+            server=self.server,
+            relays=self.relays,
+            program=program,
+            log=self.history.add,
+        )
+
+    def config(self, token_file: Path) -> ClusterConfig:
+        """Return the way of the program to the server."""
+        return ClusterConfig(
+            server=self.proxy.url,
+            ca_file=str(self.proxy.ca_file),
+            credentials=TokenFileCredentials(token_file),
+        )
+
+
 class Storm:
     """One run.
 
@@ -114,7 +143,7 @@ class Storm:
         path: the file of the history, which must not exist.
         lies: whether the server lies, too, after which caches are audited.
         schedule: the faults; None draws them.
-        build: whether the programs of the server may be built.
+        objects: how many the writers write to.
     """
 
     def __init__(
@@ -125,68 +154,67 @@ class Storm:
         *,
         lies: bool = True,
         schedule: FaultSchedule | None = None,
-        build: bool = True,
+        objects: int = OBJECTS,
     ) -> None:
         self._seed = seed
         self._seconds = seconds
         self._path = path
         self._lies = lies
         self._schedule = schedule
-        self._build = build
+        self._objects = objects
+        self._namespace = f"chaos-{seed}"
 
-    def run(self) -> Outcome:
-        """Run it, and judge it."""
+    def run(self, *, build: bool = True) -> Outcome:
+        """Run it on a server that is drawn by the seed, and judge it.
+
+        Args:
+            build: whether the programs of the server may be built.
+        """
         flavour = flavour_of(self._seed)
+        with ExitStack() as stack:
+            relays = [stack.enter_context(EtcdRelay()) for _ in range(flavour.replicas)]
+            server = stack.enter_context(flavour.server(relays, build=build))
+            return self.run_on(server, relays, flavour=str(flavour))
+
+    def run_on(
+        self, server: KubeAPIServer, relays: Sequence[EtcdRelay] = (), *, flavour: str = ""
+    ) -> Outcome:
+        """Run it on a server that runs, in a namespace of its own, and judge it."""
         with ExitStack() as stack:
             history = stack.enter_context(History(self._path))
             history.add(
                 RunRecord(
                     command=f"make chaos SEED={self._seed} REPLAY={self._path}",
                     seed=str(self._seed),
-                    versions={"server": str(flavour)},
+                    versions={"server": flavour},
                 )
             )
-            relays = [stack.enter_context(EtcdRelay()) for _ in range(flavour.replicas)]
-            server = stack.enter_context(flavour.server(relays, build=self._build))
             server.register(WIDGETS, "Widget", "widgets", has_status=True)
-            server.ensure_namespace("chaos")
+            server.ensure_namespace(self._namespace)
             truth = EtcdTruth(history, server.etcd_url, resources=RESOURCES)
+            proxy = FaultProxy(server, ports=server.ports, reads_requests=True, seed=self._seed)
             stack.enter_context(truth)
-            proxy = stack.enter_context(
-                FaultProxy(server, ports=server.ports, reads_requests=True, seed=self._seed)
-            )
-            return asyncio.run(self._live(history, server, relays, truth, proxy))
+            stack.enter_context(proxy)
+            site = Site(history, server, relays, truth, proxy)
+            return asyncio.run(self._live(site, flavour))
 
-    async def _live(
-        self,
-        history: History,
-        server: KubeAPIServer,
-        relays: Sequence[EtcdRelay],
-        truth: EtcdTruth,
-        proxy: FaultProxy,
-    ) -> Outcome:
+    async def _live(self, site: Site, flavour: str) -> Outcome:
         token_file = self._path.with_suffix(".token")
-        write_private(token_file, proxy.token or "")
-        program = Program(asyncio.get_running_loop(), token_file)
-        lab = FaultLab(proxy=proxy, server=server, relays=relays, program=program, log=history.add)
-        config = ClusterConfig(
-            server=proxy.url,
-            ca_file=str(proxy.ca_file),
-            credentials=TokenFileCredentials(token_file),
-        )
-        writers = [self._writer(server, number) for number in range(WRITERS)]
-        history.add(ResourcesRecord(when="baseline", tasks=_tasks()))
+        write_private(token_file, site.proxy.token or "")
+        lab = site.lab(Program(asyncio.get_running_loop(), token_file))
+        writers = [self._writer(site.server, number) for number in range(WRITERS)]
+        site.history.add(ResourcesRecord(when="baseline", tasks=_tasks()))
         async with (
-            Recorder(history, counts_resources=False) as recorder,
-            pyinformer.connect(config=config) as cluster,
+            Recorder(site.history, counts_resources=False) as recorder,
+            pyinformer.connect(config=site.config(token_file)) as cluster,
             pyinformer.SharedInformerFactory(cluster) as factory,
         ):
             record = Record(recorder)
             controllers = [
-                kind(cluster, factory, "chaos", record).controller
+                kind(cluster, factory, self._namespace, record).controller
                 for kind in (Copies, Groups, Statuses)
             ]
-            readers = Readers(recorder, factory, seed=self._seed)
+            readers = Readers(recorder, factory, self._namespace, seed=self._seed)
             async with pyinformer.ControllerGroup(*controllers, factories=[factory]):
                 await asyncio.to_thread(_fill, writers)
                 async with readers.running():
@@ -194,30 +222,31 @@ class Storm:
                 healed_at = monotonic()
                 if self._lies:
                     await recorder.audit(timeout_seconds=REST_SECONDS)
-                wrong = await asyncio.to_thread(_settled, server)
+                wrong = await asyncio.to_thread(self._settled, site.server)
                 recovered = None if wrong else monotonic() - healed_at
-                await recorder.rest(truth, timeout_seconds=REST_SECONDS)
-        history.add(ResourcesRecord(when="rest", tasks=_tasks()))
+                await recorder.rest(site.truth, timeout_seconds=REST_SECONDS)
+        site.history.add(ResourcesRecord(when="rest", tasks=_tasks()))
         token_file.unlink()
-        live = {one["metadata"]["uid"] for some in all_written(server, "chaos") for one in some}
-        wrong += [*record.missed, *record.unseen(live)]
+        written = all_written(site.server, self._namespace)
+        live = {one["metadata"]["uid"] for some in written for one in some}
         return Outcome(
             seed=self._seed,
             seconds=self._seconds,
-            flavour=str(flavour_of(self._seed)),
+            flavour=flavour,
             writes=sum(one.writes for one in writers),
             faults=lab.faults,
             reconciles=record.reconciles,
             recovered_after_seconds=recovered,
-            wrong=tuple(wrong),
-            verdict=check_history(history),
+            wrong=(*wrong, *record.missed, *record.unseen(live)),
+            verdict=check_history(site.history),
         )
 
     def _writer(self, server: KubeAPIServer, number: int) -> Writer:
         always = threading.Event()
         always.set()
-        names = range(number, OBJECTS // 2, WRITERS)
-        return Writer(server, "chaos", names, seed=self._seed * WRITERS + number, is_up=always)
+        names = range(number, self._objects // 2, WRITERS)
+        seed = self._seed * WRITERS + number
+        return Writer(server, self._namespace, names, seed=seed, is_up=always)
 
     async def _rage(self, lab: FaultLab, writers: Sequence[Writer]) -> None:
         names = [one for one in lab.names(lies=self._lies) if one != "no-descriptors"]
@@ -233,6 +262,18 @@ class Storm:
             finally:
                 stop.set()
 
+    def _settled(self, server: KubeAPIServer) -> list[str]:
+        """Wait until nothing is wrong any more; return what still is."""
+        wrong: list[str] = []
+
+        def is_right() -> bool:
+            found = all_written(server, self._namespace)
+            wrong[:] = differences(*found, self._namespace)
+            return not wrong
+
+        poll(is_right, timeout_seconds=REST_SECONDS)
+        return wrong
+
 
 def _fill(writers: Sequence[Writer]) -> None:
     for writer in writers:
@@ -246,15 +287,3 @@ def _tasks() -> list[str]:
         for task in asyncio.all_tasks()
         if task is not current
     )
-
-
-def _settled(server: KubeAPIServer) -> list[str]:
-    """Wait until nothing is wrong any more; return what still is."""
-    wrong: list[str] = []
-
-    def is_right() -> bool:
-        wrong[:] = differences(*all_written(server, "chaos"), "chaos")
-        return not wrong
-
-    poll(is_right, timeout_seconds=REST_SECONDS)
-    return wrong

@@ -1,0 +1,145 @@
+"""Storms on the real kube-apiserver, judged by etcd's log: scripted scenes, and one fresh seed."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.testing import EtcdRelay, FaultSchedule, KubeAPIServer, TimedFault
+from tests.integration.chaos.storm import Storm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
+
+OBJECTS = 60
+FRESH_SECONDS = 60.0
+Faults = list[TimedFault]
+
+
+def fault(name: str, begin: float, end: float | None = None, **arguments: str) -> TimedFault:
+    """Return a fault between two times."""
+    lasts = 0.0 if end is None else end - begin
+    return TimedFault(name=name, at_seconds=begin, lasts_seconds=lasts, arguments=arguments)
+
+
+SCENES: dict[str, Faults] = {
+    "cut-in-the-middle": [fault("cut-after", 0.5, 4.0, bytes="3000"), fault("cut", 4.5)],
+    "stalled-and-killed": [fault("stall", 0.5, 3.0, new="no"), fault("kill-apiserver", 1.0)],
+    "slow-and-in-pieces": [
+        fault("drip", 0.5, 2.5, bytes_per_second="4000"),
+        fault("split", 2.6, 4.0, bytes="1"),
+        fault("join", 4.1, 5.0, seconds="0.2"),
+    ],
+    "watches-refused-lists-work": [
+        fault("status", 0.5, 5.0, verb="watch", status="403"),
+        fault("cut", 2.0),
+    ],
+    "lists-refused-watches-expired": [
+        fault("expired-event", 0.5, 1.5),
+        fault("status", 1.6, 5.0, verb="list", status="503", retry_after_seconds="1"),
+    ],
+    "gone-in-three-forms": [
+        fault("expired-status", 0.5, 1.5),
+        fault("expired-event", 1.6, 2.5),
+        fault("expired-continue", 2.6, 4.0),
+    ],
+    "etcd-killed-paused-compacted": [
+        fault("kill-etcd", 0.5),
+        fault("compact", 3.0),
+        fault("pause-etcd", 3.1, 5.0),
+        fault("cut", 4.0),
+    ],
+    "token-expires": [fault("expired-token", 0.5, 3.0), fault("cut", 1.5)],
+    "truncated-and-compressed": [
+        fault("truncated-chunk", 0.5, 2.5, bytes="700"),
+        fault("gzip-members", 2.6, 5.0),
+        fault("cut", 3.5),
+    ],
+    "no-bookmarks": [
+        fault("no-bookmarks", 0.5, 2.5),
+        fault("no-end-bookmark", 2.6, 5.0),
+        fault("cut", 3.5),
+    ],
+    "loop-blocked-under-cuts": [fault("block-loop", 1.0, seconds="2"), fault("cut", 2.0)],
+}
+LIES: dict[str, Faults] = {
+    "dropped-events": [fault("drop-event", 0.5, 4.0)],
+    "stale-lists": [fault("expired-event", 0.5, 1.5), fault("stale-list", 1.6, 5.0)],
+    "empty-lists": [fault("expired-event", 0.5, 1.5), fault("no-items", 1.6, 4.0)],
+    "empty-watch-lists": [fault("expired-event", 0.5, 1.5), fault("no-initial-events", 1.6, 4.0)],
+    "streams-that-go-back": [fault("repeat-event", 0.5, 5.0), fault("cut", 2.5)],
+}
+ALL = {**SCENES, **LIES}
+STANDS_STILL = [
+    fault("hold-watches", 0.5, 5.0, prefix="/registry/configmaps/"),
+    fault("cut", 1.5),
+    fault("cut", 3.0),
+    fault("fail-ranges", 5.1, 6.0),
+    fault("delay-ranges", 6.1, 8.0, seconds="0.5"),
+]
+
+
+@pytest.fixture(scope="module")
+def server(kube_apiserver_build: bool) -> Iterator[KubeAPIServer]:
+    with KubeAPIServer(build=kube_apiserver_build) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scene", ALL)
+def test_a_scene_leaves_nothing_lost_invented_stuck_or_out_of_order(
+    server: KubeAPIServer, tmp_path: Path, scene: str
+) -> None:
+    schedule = FaultSchedule(ALL[scene])
+    storm = Storm(
+        list(ALL).index(scene),
+        schedule.seconds,
+        tmp_path / "history.jsonl",
+        lies=scene in LIES,
+        schedule=schedule,
+        objects=OBJECTS,
+    )
+    outcome = storm.run_on(server)
+    server.close_connections()
+
+    assert outcome.holds, str(outcome)
+    assert outcome.faults == len(schedule)
+
+
+def test_a_watch_cache_that_stands_still_leaves_nothing_lost(
+    kube_apiserver_build: bool, tmp_path: Path
+) -> None:
+    schedule = FaultSchedule(STANDS_STILL)
+    storm = Storm(
+        99,
+        schedule.seconds,
+        tmp_path / "history.jsonl",
+        lies=False,
+        schedule=schedule,
+        objects=OBJECTS,
+    )
+    with (
+        EtcdRelay() as relay,
+        KubeAPIServer(build=kube_apiserver_build, etcd_relays=[relay]) as server,
+    ):
+        outcome = storm.run_on(server, [relay])
+
+    assert outcome.holds, str(outcome)
+    assert outcome.faults == len(schedule)
+
+
+def test_a_fresh_seed_leaves_nothing_lost_invented_stuck_or_out_of_order(
+    kube_apiserver_build: bool, tmp_path: Path
+) -> None:
+    seed = secrets.randbelow(1_000_000)
+    print(f"make chaos SEED={seed}")  # noqa: T201 - pytest shows it if the test fails
+    storm = Storm(seed, FRESH_SECONDS, tmp_path / "history.jsonl")
+
+    outcome = storm.run(build=kube_apiserver_build)
+
+    assert outcome.holds, str(outcome)
+    assert outcome.faults
