@@ -49,13 +49,14 @@ func informer(client string, config *rest.Config, namespace string) error {
 	}
 	say(map[string]any{"synced": true})
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		contents := map[string]string{}
+		contents, objects := map[string]string{}, map[string][2]string{}
 		for _, object := range shared.GetStore().List() {
 			if found, err := meta.Accessor(object); err == nil {
 				contents[found.GetName()] = found.GetResourceVersion()
+				objects[keyOf(found)] = [2]string{string(found.GetUID()), found.GetResourceVersion()}
 			}
 		}
-		say(map[string]any{"cache": contents})
+		say(map[string]any{"cache": contents, "objects": objects})
 	}
 	return nil
 }
@@ -103,6 +104,10 @@ func newInformer(
 	return cache.NewSharedIndexInformer(source, &corev1.ConfigMap{}, 0, cache.Indexers{}), nil
 }
 
+func keyOf(found metav1.Object) string {
+	return cache.MetaObjectToName(found).String()
+}
+
 func tell(kind string, object, old any) {
 	found, err := meta.Accessor(object)
 	if err != nil {
@@ -111,9 +116,11 @@ func tell(kind string, object, old any) {
 	}
 	line := map[string]any{
 		"event": kind, "name": found.GetName(), "version": found.GetResourceVersion(),
+		"key": keyOf(found), "uid": found.GetUID(),
 	}
 	if before, err := meta.Accessor(old); old != nil && err == nil {
 		line["old"] = before.GetResourceVersion()
+		line["old_uid"] = before.GetUID()
 	}
 	say(line)
 }
