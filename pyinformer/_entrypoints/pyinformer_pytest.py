@@ -1,9 +1,9 @@
 """The pytest plugin: fixtures for API servers, and a check that no test changes shared objects.
 
-The fixtures are `apiserver`, `kube_apiserver`, and `cluster`, which connects to either. Everything
-is synchronous, so it works beside any plugin for asynchronous tests. This module is outside of the
-package, which is imported when a fixture or a test needs it: pytest starts as fast as without it,
-and coverage measures every line.
+The fixtures are `apiserver`, `fault_proxy` in front of it, `kube_apiserver`, and `cluster`, which
+connects to each. Everything is synchronous, so it works beside any plugin for asynchronous tests.
+This module is outside of the package, which is imported when a fixture or a test needs it: pytest
+starts as fast as without it, and coverage measures every line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pyinformer.audit import DebugSession
-    from pyinformer.testing import APIServer, Connector, KubeAPIServer
+    from pyinformer.testing import APIServer, Connector, FaultProxy, KubeAPIServer
 
 _OPTION: Final = "--pyinformer-build-kube-apiserver"
 _INI: Final = "pyinformer_build_kube_apiserver"
@@ -159,6 +159,15 @@ def apiserver() -> Iterator[APIServer]:
 
     with APIServer() as server:
         yield server
+
+
+@pytest.fixture
+def fault_proxy(apiserver: APIServer) -> Iterator[FaultProxy]:
+    """A proxy in front of this test's embedded server, which breaks connections and requests."""
+    from pyinformer.testing import FaultProxy
+
+    with FaultProxy(apiserver, reads_requests=True) as proxy:
+        yield proxy
 
 
 @pytest.fixture
