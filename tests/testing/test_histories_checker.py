@@ -533,6 +533,33 @@ def test_nothing_is_excused_at_rest() -> None:
     assert Rule.OUTDATED in broken(run.rest())
 
 
+def a_list_that_lies(*, is_lie: bool) -> Run:
+    """Return a run in which a list lacked an object that was deleted later."""
+    run = usual_run()
+    run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=is_lie))
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.wait(1.0)
+    run.put("x")
+    run.watch()
+    run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=is_lie))
+    run.wait(10.0)
+    run.delete("x")
+    run.watch()
+    return run
+
+
+def test_a_deletion_is_not_explained_by_one_that_came_later() -> None:
+    assert broken(a_list_that_lies(is_lie=False).rest()) == {Rule.INVENTED_DELETION}
+
+
+def test_a_deletion_that_a_lying_list_invents_is_excused() -> None:
+    """The next event of the object puts it right; nothing is left that a report could name."""
+    verdict = check_history(a_list_that_lies(is_lie=True).rest())
+
+    assert verdict.holds, verdict
+    assert {one.rule for one in verdict.excused} == {Rule.INVENTED_DELETION}
+
+
 # The check itself.
 
 

@@ -145,7 +145,12 @@ class _Checker:
         )
         programs = {who: one.program for who, one in facts.followed.items()}
         self._findings = Findings(programs, expected, facts.replay)
-        self._order = Order(self._scopes, self._findings)
+        self._order = Order(
+            self._scopes,
+            self._findings,
+            lambda who, record: facts.lies.covers(facts.followed[who].cache or who, record),
+            tolerance_seconds=tolerance_seconds,
+        )
         self._lives = Lives(self._order, self._findings)
         self._claims = Claims(
             self._scopes,

@@ -55,17 +55,21 @@ class Lies:
         self._reports[who].append(at_seconds)
 
     def excuses(self, who: str, record: Record) -> bool:
+        """Return whether a reader may show a lie, which it then has to report."""
+        is_excused = self.covers(who, record)
+        if is_excused:
+            self.shown.setdefault(who, record)
+        return is_excused
+
+    def covers(self, who: str, record: Record) -> bool:
         """Return whether a reader may show a lie: until it reports one after the last has ended."""
         at = record.at_seconds
         lies = [*self._lies, *((began, inf) for began in self._began.values())]
         reports = self._reports.get(who, ())
-        is_excused = any(
+        return any(
             began <= at <= min((one for one in reports if one >= healed), default=inf)
             for began, healed in lies
         )
-        if is_excused:
-            self.shown.setdefault(who, record)
-        return is_excused
 
     def unreported(self) -> Iterable[tuple[str, Record]]:
         """Yield the readers that showed a lie and never reported one after that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from msgspec import Struct
@@ -35,11 +35,22 @@ class Order:
     Args:
         scopes: the truth of each reader.
         findings: where violations go.
+        may_be_lied_to: whether what a reader showed may be what a lying server said.
+        tolerance_seconds: how much later than a reader the truth may have seen a deletion.
     """
 
-    def __init__(self, scopes: Mapping[str, ScopedTruth], findings: Findings) -> None:
+    def __init__(
+        self,
+        scopes: Mapping[str, ScopedTruth],
+        findings: Findings,
+        may_be_lied_to: Callable[[str, Record], bool],
+        *,
+        tolerance_seconds: float,
+    ) -> None:
         self._scopes = scopes
         self._findings = findings
+        self._may_be_lied_to = may_be_lied_to
+        self._tolerance = tolerance_seconds
         self._shown: dict[_Place, _Shown] = {}
 
     def show(self, who: str, key: str, version: Version, *, epoch: int, record: Record) -> bool:
@@ -76,9 +87,11 @@ class Order:
         timeline, before = self._scopes[who].timeline(key), self._shown.get((who, key))
         after, newest = _since(before, epoch)
         exact = () if by is None else timeline.gone_by(by)
-        index = next((one for one in exact if one >= after), timeline.first_absence(after))
+        index = next((one for one in exact if one >= after), None)
         if index is None:
-            text = "no revision deleted it, or took it out of the selection"
+            index = timeline.first_absence(after, record.at_seconds + self._tolerance)
+        if index is None:
+            text = "no revision had deleted it, or taken it out of the selection"
             self._report(Rule.INVENTED_DELETION, text, (who, key), record, before)
             index = after
         newest = newest if by is None else max(newest, by.number)
@@ -105,7 +118,10 @@ class Order:
         timeline = self._scopes[who].timeline(key)
         told = timeline.around(BEFORE_ALL if before is None else before.index)
         story = (*told, None if before is None else before.record, record)
-        self._findings.report(rule, text, story, who=who, key=key, at_seconds=record.at_seconds)
+        is_lie = rule is Rule.INVENTED_DELETION and self._may_be_lied_to(who, record)
+        self._findings.report(
+            rule, text, story, who=who, key=key, at_seconds=record.at_seconds, is_excused=is_lie
+        )
 
 
 def _since(before: _Shown | None, epoch: int) -> tuple[int, int]:

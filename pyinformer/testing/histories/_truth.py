@@ -85,12 +85,13 @@ class Timeline:
         before = [one for one in indexes if self.points[one].at_seconds <= until_seconds]
         return max(before, default=min(indexes, default=BEFORE_ALL))
 
-    def first_absence(self, after: int) -> int | None:
-        """Return the first index from `after` on at which the object is absent, or None."""
+    def first_absence(self, after: int, until_seconds: float) -> int | None:
+        """Return the first index from `after` on, up to a time, at which the object is absent."""
         if after == BEFORE_ALL:
             return BEFORE_ALL
         points = self.points
-        return next((i for i in range(after, len(points)) if not points[i].is_there), None)
+        index = next((i for i in range(after, len(points)) if not points[i].is_there), None)
+        return None if index is None or points[index].at_seconds > until_seconds else index
 
     def last_absence(self, until_seconds: float) -> int:
         """Return the last index up to a time at which the object is absent."""
