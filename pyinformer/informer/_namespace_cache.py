@@ -169,7 +169,7 @@ class NamespaceCache(Generic[V]):
 
     def age_seconds(self) -> float | None:
         """Return how long ago the cache was last proven; None if never."""
-        proven_at = self.reflector.last_proof_at
+        proven_at = self.reflector.read_proof()
         return None if proven_at is None else self._context.lifecycle.now() - proven_at
 
     @property

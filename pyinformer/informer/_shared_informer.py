@@ -252,8 +252,9 @@ class SharedInformer(Startable, Generic[V]):
 
         It counts from a request that was sent: the first one of the last load, or a later list of
         one object whose version the cache has reached. A change or a bookmark does not renew it.
-        A quiet resource is up to 50 s old, so an age of two minutes is a sign of trouble. Of
-        several namespaces it is the largest age. Callable from any thread.
+        A quiet resource that is asked for its age is up to two minutes old, or four if etcd does
+        not notify of progress; the first call after minutes may show more. Of several namespaces it
+        is the largest age. Callable from any thread.
         """
         return self._core.introspection.age_seconds()
 

@@ -81,10 +81,10 @@ class HealthOptions:
     """
 
     stale_seconds: float | None = 300.0
-    """Not ready if a cache was last confirmed as current longer ago than this. A quiet resource is
-    confirmed every 50 s, and a server restarts in less; without a watch nothing confirms a cache
-    but a complete list. The same if an informer has waited, been forbidden or proven the server's
-    history for so long, whatever the age. None for never."""
+    """Not ready if a cache was last confirmed as current longer ago than this. A quiet resource
+    that is probed is confirmed within four minutes, and a server restarts in less; without a watch
+    nothing confirms a cache but a complete list. The same if an informer has waited, been forbidden
+    or proven the server's history for so long, whatever the age. None for never."""
     recovery_seconds: float = 10.0
     """Ready, or alive, again only when a problem has been gone for this long, against flapping."""
     wedged_seconds: float | None = 900.0

@@ -18,16 +18,20 @@ if TYPE_CHECKING:
     from pyinformer.reflector.history import RoundTrip
 
 PERIOD_SECONDS: Final = 15.0
-"""The usual time between two round trips of a connection."""
+"""The usual time between two round trips of a storage while a reader asks for ages."""
+
+UNREAD_PERIOD_SECONDS: Final = 30.0
+"""The same while no reader does: a watch that stands still has to be noticed in any case."""
 
 DOUBT_SECONDS: Final = 35.0
-"""At this age a quiet watch is compared with a list: bookmarks come once a minute, and a watch that
-stands still has to be noticed before the next one."""
+"""At this age a quiet watch may be compared with a list, in turn with others of its connection:
+bookmarks come once a minute, and a watch that stands still has to be noticed before that."""
 
 _PERIODS_IN_AGE: Final = 4  # a reader of a limit gets several round trips within it
 _DOUBT_SHARE: Final = 0.5
 _LEAST_SECONDS: Final = 1.0
 _WANTED_SECONDS: Final = 60.0  # a reader of a limit reads again within that, or is forgotten
+_READ_SECONDS: Final = 150.0  # metrics are collected once a minute, sometimes missed once
 _MOST_PENDING: Final = 16
 
 
@@ -51,6 +55,9 @@ class Currency:
         """When the watch was last found not to follow what lists show."""
         self.tried_at: float = -math.inf
         """When the latest attempt at a proof that has ended was begun."""
+        self.shares_nothing: bool = False
+        """Lists of other resources show nothing, since this one is in another storage."""
+        self._read_at = -math.inf
 
     @property
     def is_blind(self) -> bool:
@@ -84,11 +91,14 @@ class Currency:
     def loaded(self, sent_at: float | None) -> None:
         """Record a complete load; None if the server could answer it with any old state."""
         self._as_of, self._pending = sent_at, ()
+        self.shares_nothing = False
 
     def expect(self, trip: RoundTrip, position: str) -> None:
         """Record a round trip: it counts once the position has reached its version."""
         self._as_of = self.as_of(position)
-        pending = [one for one in self._pending if not reaches(position, one.version)]
+        pending = [
+            one for one in self._pending if one is not trip and not reaches(position, one.version)
+        ]
         if len(pending) >= _MOST_PENDING:
             pending = pending[::2]
         self._pending = (*pending, trip)
@@ -97,6 +107,22 @@ class Currency:
         """Record that nothing has changed between the position and the version of a round trip."""
         if self._as_of is None or trip.sent_at > self._as_of:
             self._as_of = trip.sent_at
+
+    def misses(self, position: str, before: float) -> bool:
+        """Return whether the version of a round trip that was sent before is not reached."""
+        return any(
+            one.sent_at < before and not reaches(position, one.version) for one in self._pending
+        )
+
+    def read(self, now: float) -> None:
+        """Renew the age often, since a reader asks for it; from any thread."""
+        before, self._read_at = self._read_at, now
+        if now - before >= _READ_SECONDS:
+            self.on_wanted()
+
+    def is_read(self, now: float) -> bool:
+        """Return whether a reader has asked for the age lately."""
+        return now - self._read_at < _READ_SECONDS
 
     def want(self, age_seconds: float, now: float) -> None:
         """Keep the age below a limit for a minute, as far as the server allows; from any thread."""
@@ -124,7 +150,7 @@ class Currency:
     def period_seconds(self, now: float) -> float:
         """Return the time between two round trips."""
         if now >= self._wanted_until:
-            return PERIOD_SECONDS
+            return PERIOD_SECONDS if self.is_read(now) else UNREAD_PERIOD_SECONDS
         wanted = max(_LEAST_SECONDS, self._wanted_seconds / _PERIODS_IN_AGE)
         return min(PERIOD_SECONDS, wanted)
 

@@ -9,22 +9,15 @@ second watch at the position shows within a second whether anything has changed 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, final
+import enum
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
 
 from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooLargeError
 from pyinformer.reflector._currency import DOUBT_SECONDS, reaches
-from pyinformer.reflector._silence import SilenceFinding
-from pyinformer.transport import (
-    ADDED,
-    BOOKMARK,
-    DELETED,
-    MODIFIED,
-    LineSplitter,
-    ListSplitter,
-    read_frame,
-)
+from pyinformer.reflector._silence import Look, SilenceFinding, look_at
+from pyinformer.transport import ListSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,23 +29,45 @@ if TYPE_CHECKING:
     from pyinformer.reflector.machine import ReflectorMachine
     from pyinformer.transport import ListWatch
 
-_LOOK_SECONDS: Final = 1.0  # what a second watch begins with is sent at once
 _TRIES: Final = 2  # an etcd that notifies of progress every five seconds is not still
 _CACHED_SECONDS: Final = 10.0
-_OPEN_SECONDS: Final = 6.0  # how long a second watch may take, its timeout included
 _CONFIRM_SECONDS: Final = 1.5  # an event of this moment reaches both streams
 _BUSY_SECONDS: Final = 10.0  # a watch that brings events is not compared: it is alive, if late
-_OVERDUE_SECONDS: Final = 90.0  # a bookmark is; before that one look serves all of a resource
+_LOOKS: Final = 4.0  # in a minute for a connection, so up to four watches are compared in each
+_UNREAD_LOOKS: Final = 2.5  # likewise, while no reader asks for ages
+_SOON_SECONDS: Final = 0.01  # is now, whatever the rounding of times
+_AGAIN_SECONDS: Final = 5.0  # between two attempts of one reflector that no reader waits for
+_SHARED_PART: Final = 0.9  # of a period: a round trip that another reflector has sent is enough
+_COURTESY_SECONDS: Final = 0.2
+_COURTESY_MEMORY_SECONDS: Final = 600.0
+_FRESH_SECONDS: Final = 5.0  # a watch is compared with a list of this age at most
+_LAG_SECONDS: Final = 15.0  # an etcd as kubeadm starts it notifies of progress every five seconds
+_OVERDUE_SECONDS: Final = 100.0  # a bookmark should have proven something
+_REMINDERS: Final = 40.0  # in a minute for a connection, of overdue watches whose ages are read
 _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what watches know
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
 _BLIND_SECONDS: Final = 300.0  # between lists of one object that are refused
 _REFUSALS: Final = frozenset({403, 405, 406})  # not 401 and 404, after which nothing is known
-_MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
+
+
+class Arrivals(Protocol):
+    """What has arrived on the watches of a reflector; times are the loop's, None for never."""
+
+    last_event_at: float | None
+    last_bookmark_at: float | None
+
+
+class _Doubt(enum.Enum):
+    """What is done about a watch whose age has grown."""
+
+    NONE = "nothing"
+    REMIND = "have the cache that feeds watches brought up to date; the next bookmark shows it"
+    LOOK = "compare the watch with a list"
 
 
 @final
 class CurrencyCheck:
-    """Compares one watch with lists while it is read.
+    """Compares the watches of one reflector with lists, one after the other, while they are read.
 
     Args:
         list_watch: the resource and the scope.
@@ -60,8 +75,7 @@ class CurrencyCheck:
         trips: the lists of the connection.
         machine: knows whether watches stand still, and is notified when they follow again.
         request_budget: limits new connections.
-        progress: returns what the watch has delivered so far.
-        last_event_at: returns when its last event arrived, on the loop's clock; None if none did.
+        arrivals: when something arrived last.
         on_followed: called when watches that stood still follow again.
     """
 
@@ -73,8 +87,7 @@ class CurrencyCheck:
         *,
         machine: ReflectorMachine,
         request_budget: RequestBudget,
-        progress: Callable[[], StreamProgress],
-        last_event_at: Callable[[], float | None],
+        arrivals: Arrivals,
         on_followed: Callable[[], None],
     ) -> None:
         self.is_certain: bool = False
@@ -84,26 +97,20 @@ class CurrencyCheck:
         self._trips = trips
         self._machine = machine
         self._request_budget = request_budget
-        self._progress = progress
-        self._last_event_at = last_event_at
+        self._arrivals = arrivals
         self._on_followed = on_followed
-        self._now = asyncio.get_running_loop().time
-        self._tried_at = float("-inf")
-        self._before = self._now(), progress().position
+        self._now = anyio.current_time
+        self._tried_at = self._looked_at = self._reminded_at = self._sent_at = float("-inf")
+        self._before = float("-inf"), ""
+        self._seen: RoundTrip | None = None
         self._wanted = anyio.Event()
-        self._is_own = self._shares_nothing = False
-        loop = asyncio.get_running_loop()
-        currency.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
+        self._is_trying = self._has_turn = False
 
-    def stop(self) -> None:
-        """Wake no loop any more."""
-        self._currency.on_wanted = lambda: None
-
-    def _wake(self) -> None:
-        self._wanted.set()
-
-    async def until_still(self) -> SilenceFinding:
+    async def until_still(self, progress: Callable[[], StreamProgress]) -> SilenceFinding:
         """Renew the age of the cache until the watch has to be replaced, or the resource listed.
+
+        Args:
+            progress: returns what the watch has delivered so far.
 
         Returns:
             STALLED if a second watch is better, STILL if only a list is.
@@ -111,13 +118,42 @@ class CurrencyCheck:
         Cancellation:
             Safe; a list or a second watch is closed.
         """
-        while True:
-            await self._until_due()
-            self._tried_at = self._now()
-            finding = await self._try()
-            self._currency.tried_at = self._tried_at
-            if finding is not SilenceFinding.NOTHING:
-                return finding
+        self._progress, self.is_certain = progress, False
+        self._before = self._now(), progress().position
+        loop = asyncio.get_running_loop()
+        self._currency.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
+        leave = self._trips.join(self._wake)
+        try:
+            while True:
+                await self._until_due()
+                self._tried_at = self._now()
+                self._is_trying = True
+                finding = await self._try()
+                self._is_trying = False
+                self._currency.tried_at = self._tried_at
+                if finding is not SilenceFinding.NOTHING:
+                    return finding
+        finally:
+            leave()
+            self._leave_turns()
+            if self._is_trying:  # the watch has ended meanwhile; the next one is tried at once
+                self._is_trying = False
+                self._tried_at = float("-inf")
+                self._return_turn()
+            self._currency.on_wanted = lambda: None
+
+    def _leave_turns(self) -> None:
+        self._trips.turns.leave(self)
+        self._trips.reminders.leave(self)
+
+    def _return_turn(self) -> None:
+        """Return a turn in which no watch was opened."""
+        if self._has_turn:
+            self._has_turn = False
+            self._trips.turns.give_back()
+
+    def _wake(self) -> None:
+        self._wanted.set()
 
     async def _try(self) -> SilenceFinding:
         progress = self._progress()
@@ -125,28 +161,71 @@ class CurrencyCheck:
             self._currency.has_stalled = False
         if progress.events or progress.bookmarks:
             self._trips.delivered()
-        trip = await self._take(alone=self._is_asked or self._machine.is_still)
-        if trip is None or not self._needs_look(trip):
+        self._has_turn = False
+        doubt = self._doubt()
+        is_suspect = self._trips.is_suspect(self._looked_at, self._tried_at)
+        alone = doubt is _Doubt.LOOK and (self._is_asked or self._machine.is_still or is_suspect)
+        trip = await self._take(alone=alone, fresh=doubt is not _Doubt.NONE)
+        if trip is None:
             return SilenceFinding.NOTHING
-        return await self._compare(trip)
+        if self._has_reached(trip) and not self._machine.is_still:
+            self._return_turn()
+            return SilenceFinding.NOTHING
+        if doubt is _Doubt.REMIND:
+            self._reminded_at = self._now()
+            await _has_cached(self._list_watch, trip.version)
+        elif doubt is _Doubt.LOOK:
+            return await self._compare(trip, tries=1 if is_suspect else _TRIES)
+        return SilenceFinding.NOTHING
 
     @property
     def _is_asked(self) -> bool:
         return self._currency.is_asked(self._progress().position)
 
     async def _until_due(self) -> None:
-        while (seconds := self._seconds_until_due()) > 0.0:
+        while (seconds := self._seconds_until_due()) > _SOON_SECONDS:
             self._wanted = anyio.Event()
             with anyio.move_on_after(seconds):
                 await self._wanted.wait()
 
     def _seconds_until_due(self) -> float:
-        now = self._now()
-        if self._currency.asked_at > self._tried_at:
+        now, currency = self._now(), self._currency
+        if currency.asked_at > self._tried_at or self._trips.is_suspect(self._tried_at, now):
             return 0.0
-        is_still = self._machine.is_still  # then a load proves nothing about the next change
-        since = self._tried_at if is_still else max(self._tried_at, self._as_of)
-        return since + self._period_seconds(now) - now
+        period = self._period_seconds(now)
+        if currency.is_blind:
+            return self._tried_at + period - now
+        if self._machine.is_still:  # then a load proves nothing about the next change
+            return self._tried_at + period - now
+        latest = None if currency.shares_nothing else self._trips.latest(self._list_watch)
+        sent_at = float("-inf") if latest is None else latest.sent_at
+        if latest is not self._seen and sent_at >= self._tried_at + period / 2:
+            return 0.0  # it costs nothing
+        since = max(self._tried_at, self._as_of, sent_at)
+        due_at = min(since + period + self._courtesy_seconds(now), self._look_at(now))
+        return max(due_at, self._paced_until(now)) - now
+
+    def _courtesy_seconds(self, now: float) -> float:
+        """Let reflectors that have not sent a list for longer send the next one.
+
+        A list of one object brings the cache that feeds the watches of its resource up to date.
+        """
+        return _COURTESY_SECONDS * max(0.0, 1.0 - (now - self._sent_at) / _COURTESY_MEMORY_SECONDS)
+
+    def _look_at(self, now: float) -> float:
+        """Return when the watch may be compared with a list, if nothing proves the age by then."""
+        doubt_seconds = self._currency.doubt_seconds(now)
+        at = max(self._as_of + doubt_seconds, self._tried_at + min(_AGAIN_SECONDS, doubt_seconds))
+        if (last := self._arrivals.last_event_at) is not None:
+            at = max(at, last + min(_BUSY_SECONDS, doubt_seconds))
+        if at > now or doubt_seconds < DOUBT_SECONDS or self._currency.has_stalled:
+            return at
+        turns = self._trips.turns
+        return now + turns.seconds_until(self, now, per_minute=self._looks_per_minute(now))
+
+    def _paced_until(self, now: float) -> float:
+        is_strict = self._currency.doubt_seconds(now) < DOUBT_SECONDS
+        return now if is_strict or self._currency.is_blind else self._trips.paced_until
 
     def _period_seconds(self, now: float) -> float:
         if self._currency.is_blind:
@@ -154,76 +233,106 @@ class CurrencyCheck:
         period = self._currency.period_seconds(now)
         return min(period, _STILL_PERIOD_SECONDS) if self._machine.is_still else period
 
+    def _looks_per_minute(self, now: float) -> float:
+        return _LOOKS if self._currency.is_read(now) else _UNREAD_LOOKS
+
     @property
     def _as_of(self) -> float:
         as_of = self._currency.as_of(self._progress().position)
         return float("-inf") if as_of is None else as_of
 
-    async def _take(self, *, alone: bool) -> RoundTrip | None:
+    async def _take(self, *, alone: bool, fresh: bool = False) -> RoundTrip | None:
         """Return a round trip that the cache will have caught up with; None if there is none."""
-        now = self._now()
-        self._is_own = alone = alone or self._shares_nothing
+        now, currency, trips = self._now(), self._currency, self._trips
+        alone = alone or currency.shares_nothing
         before, self._before = self._before, (now, self._progress().position)
-        oldest_at = now if alone else now - self._period_seconds(now) / 2
+        shared_seconds = self._period_seconds(now) * _SHARED_PART
+        if fresh:
+            shared_seconds = min(_FRESH_SECONDS, shared_seconds)
+        oldest_at = now if alone else now - shared_seconds
         try:
-            trip = await self._trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
+            trip = await trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
         except InformerError as error:
             if isinstance(error, APIStatusError) and error.status in _REFUSALS:
-                self._currency.list_refused()
+                currency.list_refused()
             return None
-        self._currency.list_answered()
+        if trip.path == self._list_watch.path:
+            self._sent_at = trip.sent_at
+        currency.list_answered()
+        if not alone:
+            self._seen = trip
         known_at, known = self._before if trip.sent_at >= now else before
         if trip.sent_at >= known_at and known != trip.version and reaches(known, trip.version):
             # A newest version that is older than the position is of another storage or history.
-            self._shares_nothing = True
+            currency.shares_nothing = True
             return None
-        self._currency.expect(trip, self._progress().position)
+        currency.expect(trip, self._progress().position)
         return trip
 
-    def _needs_look(self, trip: RoundTrip) -> bool:
-        now, resource = self._now(), self._list_watch.resource
-        if self._machine.is_still:  # also at the version of a list: does the watch know it?
-            return True
-        if reaches(self._progress().position, trip.version):
-            return False
-        doubt_seconds, age_seconds = self._currency.doubt_seconds(now), now - self._as_of
-        if self._is_asked:
-            return True
-        if age_seconds < doubt_seconds or self._is_busy(now, doubt_seconds):
-            return False
-        if self._currency.has_stalled:
-            return True
-        if doubt_seconds < DOUBT_SECONDS or self._trips.is_suspect(resource, now):
-            return True
-        is_shared = self._trips.seconds_since_look(resource, now) < doubt_seconds
-        return not is_shared or age_seconds >= _OVERDUE_SECONDS
+    def _doubt(self) -> _Doubt:
+        """Decide whether the watch is compared with a list now."""
+        now, currency, turns = self._tried_at, self._currency, self._trips.turns
+        if self._machine.is_still or self._is_asked:  # also at the version of a list: is it known?
+            return _Doubt.LOOK
+        if not self._is_doubtful(now):
+            self._leave_turns()
+            return _Doubt.NONE
+        doubt_seconds, age_seconds = currency.doubt_seconds(now), now - self._as_of
+        is_free = doubt_seconds < DOUBT_SECONDS or currency.has_stalled
+        if is_free or self._trips.is_suspect(self._looked_at, now):
+            return _Doubt.LOOK
+        if self._lags():
+            turns.hurry(self)
+        self._has_turn = turns.take(self, now, per_minute=self._looks_per_minute(now))
+        if self._has_turn:
+            return _Doubt.LOOK
+        is_overdue = age_seconds >= _OVERDUE_SECONDS and currency.is_read(now)
+        if not is_overdue or now - self._reminded_at < _OVERDUE_SECONDS:
+            return _Doubt.NONE
+        is_allowed = self._trips.reminders.take(self, now, per_minute=_REMINDERS)
+        return _Doubt.REMIND if is_allowed else _Doubt.NONE
 
-    def _is_busy(self, now: float, doubt_seconds: float) -> bool:
-        last = self._last_event_at()
-        return last is not None and now - last < min(_BUSY_SECONDS, doubt_seconds)
+    def _lags(self) -> bool:
+        """Return whether a bookmark has arrived that is older than a list long before it."""
+        at = self._arrivals.last_bookmark_at
+        return at is not None and self._currency.misses(
+            self._progress().position, at - _LAG_SECONDS
+        )
 
-    async def _compare(self, trip: RoundTrip) -> SilenceFinding:
-        """Compare the watch with a list of the resource itself, which its watch cache follows."""
-        self._trips.looked(self._list_watch.resource, self._now())
-        began_at = self._as_of
-        # While watches stand still, and if a proof was asked for, the list was of this resource.
-        own = trip if self._is_own else await self._take(alone=True)
-        if own is None or (self._has_reached(own) and not self._machine.is_still):
-            return SilenceFinding.NOTHING
-        is_cached = await self._has_cached(own.version)
+    def _is_doubtful(self, now: float) -> bool:
+        doubt_seconds, last = self._currency.doubt_seconds(now), self._arrivals.last_event_at
+        if last is not None and now - last < min(_BUSY_SECONDS, doubt_seconds):
+            return False
+        return now - self._as_of >= doubt_seconds - _SOON_SECONDS
+
+    def wants_turn(self) -> bool:
+        """Return whether nothing has proven the age lately."""
+        return self._is_doubtful(self._now())
+
+    async def _compare(self, trip: RoundTrip, *, tries: int) -> SilenceFinding:
+        """Compare the watch with a list of the newest state."""
+        began_at, self._looked_at = self._as_of, self._now()
+        is_own = trip.path == self._list_watch.path
+        is_cached = await self._is_cached(trip.version, tries if is_own else 1)
+        if is_cached is False and not is_own:
+            # The list was of another resource, which may be in another storage.
+            own = await self._take(alone=True)
+            if own is None:
+                return SilenceFinding.NOTHING
+            trip, is_cached = own, await self._is_cached(own.version, 1)
         if is_cached:
             self._trips.followed()
             self._on_followed()
-            finding = await self._look(own)
+            finding = await self._look(trip)
             is_open = finding is SilenceFinding.NOTHING and self._trips.may_lose()
             return self._unproven(began_at) if is_open else finding
-        if self._has_reached(own):
+        if self._has_reached(trip):
             return SilenceFinding.NOTHING
-        now = self._now()
         if is_cached is False and self._trips.knows_followed():
             self.is_certain = True
-            self._currency.still_at = now
-            self._trips.stood_still(self._list_watch.resource, now)
+            self._currency.still_at = now = self._now()
+            if not self._machine.is_still:
+                self._trips.stood_still(now)
             return SilenceFinding.STILL
         return self._unproven(began_at)
 
@@ -234,22 +343,21 @@ class CurrencyCheck:
     def _has_reached(self, trip: RoundTrip) -> bool:
         return reaches(self._progress().position, trip.version)
 
-    async def _has_cached(self, version: str) -> bool | None:
+    async def _is_cached(self, version: str, tries: int) -> bool | None:
         """Return whether the watches of the server have a version, or will within seconds."""
-        for _ in range(_TRIES - 1):
-            if (found := await has_cached(self._list_watch, version)) is not False:
+        for _ in range(tries - 1):
+            if (found := await _has_cached(self._list_watch, version)) is not False:
                 return found
-        return await has_cached(self._list_watch, version)
+        return await _has_cached(self._list_watch, version)
 
     async def _look(self, trip: RoundTrip) -> SilenceFinding:
         """Renew the age if a second watch has nothing that the first has not delivered."""
         before = self._progress()
         await self._request_budget.attempt()
-        has_news = await look(self._list_watch, before.position)
-        if has_news is False:
-            if not self._trips.may_lose():
-                self._currency.proven(trip)
-        elif has_news:
+        look = await look_at(self._list_watch, before.position)
+        if look is Look.NOTHING and not self._trips.may_lose():
+            self._currency.proven(trip)
+        elif look is Look.NEWS:
             await anyio.sleep(_CONFIRM_SECONDS)
             if self._progress().events == before.events:
                 return self._stalled(before)
@@ -265,7 +373,7 @@ class CurrencyCheck:
         return SilenceFinding.STILL if again else SilenceFinding.STALLED
 
 
-async def has_cached(list_watch: ListWatch, version: str) -> bool | None:
+async def _has_cached(list_watch: ListWatch, version: str) -> bool | None:
     """Return whether the watches of a server have reached a version; None if it does not show.
 
     A list of nothing that may not be older is answered from the cache that feeds the watches; a
@@ -286,43 +394,3 @@ async def has_cached(list_watch: ListWatch, version: str) -> bool | None:
         return False
     except (InformerError, TimeoutError):
         return None
-
-
-async def look(list_watch: ListWatch, position: str) -> bool | None:
-    """Return whether a second watch at a position brings an event; None if it does not show.
-
-    Only a watch that has ended as it was asked to has shown everything that there was.
-
-    Args:
-        list_watch: the resource and the scope.
-        position: where it begins.
-
-    Cancellation:
-        Safe; the watch is closed.
-    """
-    found: list[bool] = []
-
-    def on_line(data: bytes | bytearray, start: int, end: int) -> None:
-        """Record whether a frame is an event; a bookmark decides nothing."""
-        kind = read_frame(data, start, end)[0]
-        if kind != BOOKMARK:
-            found.append(kind in {ADDED, MODIFIED, DELETED})
-
-    splitter = LineSplitter(
-        on_line,
-        max_line_bytes=_MAX_LINE_BYTES,
-        what=f"watch {list_watch.resource}",
-        on_oversized=lambda _head, _size: found.append(True),
-    )
-    try:
-        with anyio.fail_after(_OPEN_SECONDS):
-            async with list_watch.watch(
-                resource_version=position, timeout_seconds=_LOOK_SECONDS
-            ) as body:
-                while not found and (chunk := await body.read()):
-                    splitter.feed(chunk)
-    except (InformerError, TimeoutError):
-        return None
-    if not found:
-        return False
-    return found[0] or None  # an ERROR shows nothing

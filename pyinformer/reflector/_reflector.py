@@ -364,6 +364,14 @@ class Reflector(Generic[V]):
                     latest = at
         return latest
 
+    def read_proof(self) -> float | None:
+        """Return `last_proof_at` for a reader; it is renewed often for the next minutes.
+
+        From any thread.
+        """
+        self._currency.read(self._now())
+        return self.last_proof_at
+
     def want_age(self, age_seconds: float) -> None:
         """Keep the age of what is cached below a limit for a minute; from any thread.
 

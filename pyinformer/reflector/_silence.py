@@ -15,18 +15,28 @@ import anyio
 from msgspec import Struct
 
 from pyinformer.errors import APIStatusError, InformerError
-from pyinformer.transport import ADDED, DELETED, MODIFIED, NetworkConnection
+from pyinformer.transport import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    MODIFIED,
+    LineSplitter,
+    NetworkConnection,
+    read_frame,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyinformer.transport import ListWatch
 
+_SOON_SECONDS: Final = 0.01  # is now, whatever the rounding of times
 _OPEN_SECONDS: Final = 2.5
-_NEWS_SECONDS: Final = 1.5  # a server sends missed events before anything else
+_LOOK_SECONDS: Final = 1.0  # a server sends missed events before anything else
+_END_SECONDS: Final = 3.5  # of a watch with that timeout
 _CONFIRM_SECONDS: Final = 1.0  # an event of this moment reaches both streams
 _ANSWER_SECONDS: Final = 2.5  # with the above, a server that does not answer is known after 5 s
-_NEWS: Final = tuple(b'{"type":"%s"' % kind.encode() for kind in (ADDED, MODIFIED, DELETED))
+_MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
 
 
 class SilenceFinding(enum.Enum):
@@ -176,16 +186,17 @@ async def until_doubtful(
     now = anyio.current_time
     checked_events = progress().events
     while True:
-        silent_seconds = now() - stream.progressed_at
-        if silent_seconds < silence.check_seconds:
-            await anyio.sleep(silence.check_seconds - silent_seconds)
+        left_seconds = stream.progressed_at + silence.check_seconds - now()
+        if left_seconds > _SOON_SECONDS:
+            await anyio.sleep(left_seconds)
             continue
         finding = silence.latest(now())
         if finding is not SilenceFinding.NOTHING:
             return finding
         events = progress().events
         was_busy = events > checked_events
-        if seconds := silence.seconds_until_check(now(), was_busy=was_busy):
+        seconds = silence.seconds_until_check(now(), was_busy=was_busy)
+        if seconds > _SOON_SECONDS:
             await silence.wait(seconds)
             continue
         checked_events = events
@@ -205,25 +216,69 @@ async def check_stream(
     Cancellation:
         Safe; the second watch is closed.
     """
-    before, answered, data = progress(), False, b""
-    try:
-        with anyio.move_on_after(_OPEN_SECONDS) as opening:
-            async with list_watch.watch(
-                resource_version=before.position, timeout_seconds=_OPEN_SECONDS + _NEWS_SECONDS
-            ) as body:
-                answered = True
-                opening.deadline = anyio.current_time() + _NEWS_SECONDS
-                data = await body.read()
-    except APIStatusError:
-        answered = True
-    except InformerError:
-        pass
+    before = progress()
+    look = await look_at(list_watch, before.position)
     connection = list_watch.connection
-    if not answered and isinstance(connection, NetworkConnection):
+    if look is Look.UNANSWERED and isinstance(connection, NetworkConnection):
         answers = await connection.probe(_ANSWER_SECONDS)
         is_lost = not answers and progress() == before
         return SilenceFinding.LOST if is_lost else SilenceFinding.NOTHING
-    if not data.startswith(_NEWS):
+    if look is not Look.NEWS:
         return SilenceFinding.NOTHING
     await anyio.sleep(_CONFIRM_SECONDS)
     return SilenceFinding.STALLED if progress() == before else SilenceFinding.NOTHING
+
+
+class Look(enum.Enum):
+    """What a short second watch has shown."""
+
+    NEWS = "it began with an event"
+    NOTHING = "it was empty, and ended as it was asked to"
+    UNKNOWN = "it was refused, or did not end in time"
+    UNANSWERED = "it was not answered"
+
+
+async def look_at(list_watch: ListWatch, position: str) -> Look:
+    """Return what a second watch at a position shows: what it begins with is sent at once.
+
+    Only a watch that has ended as it was asked to has shown everything that there was.
+
+    Args:
+        list_watch: the resource and the scope.
+        position: where it begins.
+
+    Cancellation:
+        Safe; the watch is closed.
+    """
+    found: list[bool] = []
+
+    def on_line(data: bytes | bytearray, start: int, end: int) -> None:
+        """Record whether a frame is an event; a bookmark decides nothing."""
+        kind = read_frame(data, start, end)[0]
+        if kind != BOOKMARK:
+            found.append(kind in {ADDED, MODIFIED, DELETED})
+
+    splitter = LineSplitter(
+        on_line,
+        max_line_bytes=_MAX_LINE_BYTES,
+        what=f"watch {list_watch.resource}",
+        on_oversized=lambda _head, _size: found.append(True),
+    )
+    look = Look.UNANSWERED
+    try:
+        with anyio.move_on_after(_OPEN_SECONDS) as scope:
+            async with list_watch.watch(
+                resource_version=position, timeout_seconds=_LOOK_SECONDS
+            ) as body:
+                look = Look.UNKNOWN
+                scope.deadline = anyio.current_time() + _END_SECONDS
+                while not found and (chunk := await body.read()):
+                    splitter.feed(chunk)
+                look = Look.NOTHING
+    except APIStatusError:
+        look = Look.UNKNOWN
+    except InformerError:
+        pass  # it may have begun with an event
+    if not found:
+        return look
+    return Look.NEWS if found[0] else Look.UNKNOWN  # an ERROR shows nothing

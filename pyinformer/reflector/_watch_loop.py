@@ -134,8 +134,16 @@ class WatchLoop(Generic[V]):
         self._reporter = reporter
         self._audits = audits
         self._journal = journal
-        self._currency = currency
         self._trips = trips
+        self._currency_check = CurrencyCheck(
+            list_watch,
+            currency,
+            trips,
+            machine=machine,
+            request_budget=request_budget,
+            arrivals=self.liveness,
+            on_followed=self._on_followed,
+        )
         self._turn = turn
         self._now = anyio.current_time
         self._followed = _Followed(self.applier())
@@ -324,7 +332,7 @@ class WatchLoop(Generic[V]):
             if stream.can_be_checked:
                 group.start_soon(stream.cancel_when_doubtful)
             if stream.can_be_compared:
-                group.start_soon(stream.cancel_when_still, self._currency_check(stream))
+                group.start_soon(stream.cancel_when_still, self._currency_check)
             try:
                 await read_body(
                     body,
@@ -341,18 +349,6 @@ class WatchLoop(Generic[V]):
         if failure is not None:
             raise failure
         return stream.silent_seconds()
-
-    def _currency_check(self, stream: _SupervisedStream[V]) -> CurrencyCheck:
-        return CurrencyCheck(
-            self._list_watch,
-            self._currency,
-            self._trips,
-            machine=self._machine,
-            request_budget=self._request_budget,
-            progress=stream.progress,
-            last_event_at=lambda: self.liveness.last_event_at,
-            on_followed=self._on_followed,
-        )
 
     def _on_followed(self) -> None:
         if self._machine.followed():
@@ -558,11 +554,8 @@ class _SupervisedStream(Generic[V]):
         Cancellation:
             Safe; what was asked of the server is dropped.
         """
-        try:
-            self._finding = await check.until_still()
-            self._is_certain = check.is_certain
-        finally:
-            check.stop()
+        self._finding = await check.until_still(self.progress)
+        self._is_certain = check.is_certain
         self._scope.cancel()
 
     def progress(self) -> StreamProgress:
@@ -582,10 +575,10 @@ class _SupervisedStream(Generic[V]):
             RequestTimeoutError: the server answers neither the stream nor new connections.
             _StreamStill: the stream does not follow what lists show.
         """
+        if self._finding is SilenceFinding.STILL:  # also if the body has ended meanwhile
+            raise _StreamStill(is_certain=self._is_certain)
         if self.has_ended:
             return 0.0
-        if self._finding is SilenceFinding.STILL:
-            raise _StreamStill(is_certain=self._is_certain)
         silent_seconds = anyio.current_time() - self.idle.progressed_at
         if self._finding is SilenceFinding.LOST:
             reason = f"silent for {silent_seconds:.0f} s, and new connections get no answer"

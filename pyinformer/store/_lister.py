@@ -129,7 +129,7 @@ class Lister(Generic[V]):
         """Return a lister of the same cache that raises when the cache may be too old.
 
         At each read, the last request that proved the cache must not be older than this; see
-        `informer.age_seconds()`. Caches are usually proven every 15 to 50 s. For a minute after
+        `informer.age_seconds()`. Quiet caches are proven every 15 to 240 s. For a minute after
         this call and after each read, a stricter limit has the server asked several times within
         it, at most once a second: the first read after a pause may fail where the next succeeds.
         With `allow_unsynced=True` a read returns what is cached, however old. From any thread.

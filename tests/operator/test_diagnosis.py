@@ -145,7 +145,7 @@ def test_the_cure_checks_the_namespaces_that_the_cache_follows(
         (f"{_CACHE}state", "forbidden", "cache_forbidden", "trouble"),
         (f"{_CACHE}state", "absent", "cache_absent", "warn"),
         (f"{_CACHE}age_seconds", 300.0, "cache_stale", "trouble"),
-        (f"{_CACHE}age_seconds", 130.0, "cache_silent", "warn"),
+        (f"{_CACHE}age_seconds", 250.0, "cache_silent", "warn"),
         (f"{_CACHE}reflector.breaks_order", True, "order_broken", "warn"),
         (f"{_HANDLER}oldest_seconds", 11.0, "handler_late", "warn"),
         (f"{_HANDLER}in_flight_seconds", 61.0, "handler_late", "trouble"),

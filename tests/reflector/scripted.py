@@ -15,6 +15,7 @@ from msgspec import json
 
 from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.reflector import Reflector, ReflectorOptions, RequestBudget, WatchListMemory
+from pyinformer.reflector.history import Lineage
 from pyinformer.transport import Body, ClusterConfig, ListWatch, NoCredentials
 from pyinformer.transport.http import Query
 from tests.reflector.samples import PODS, DictSink
@@ -159,6 +160,7 @@ async def following(
     memory: WatchListMemory | None = None,
     budget: RequestBudget | None = None,
     options: ReflectorOptions | None = None,
+    lineage: Lineage | None = None,
 ) -> AsyncIterator[tuple[Reflector[None], DictSink]]:
     """Run a reflector of pods on a scripted server, and stop it."""
     sink = DictSink()
@@ -168,6 +170,7 @@ async def following(
         watch_list_memory=memory,
         request_budget=budget,
         options=options,
+        lineage=lineage,
     )
     task = asyncio.create_task(reflector.run())
     try:

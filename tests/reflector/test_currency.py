@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
-from pyinformer.reflector._currency import DOUBT_SECONDS, PERIOD_SECONDS, Currency
+from pyinformer.reflector._currency import (
+    DOUBT_SECONDS,
+    PERIOD_SECONDS,
+    UNREAD_PERIOD_SECONDS,
+    Currency,
+)
 from pyinformer.reflector.history import RoundTrip
 
 
@@ -73,7 +78,7 @@ def test_a_reader_with_a_limit_gets_round_trips_within_it_for_a_minute() -> None
     currency = Currency()
     woken: list[bool] = []
     currency.on_wanted = lambda: woken.append(True)
-    assert currency.period_seconds(0.0) == PERIOD_SECONDS
+    assert currency.period_seconds(0.0) == UNREAD_PERIOD_SECONDS
     currency.want(300.0, 0.0)
     assert not woken
     currency.want(8.0, 0.0)
@@ -85,7 +90,7 @@ def test_a_reader_with_a_limit_gets_round_trips_within_it_for_a_minute() -> None
     assert len(woken) == 2
     currency.want(20.0, 3.0)
     assert currency.period_seconds(3.0) == 1.0, "the strictest reader decides"
-    assert currency.period_seconds(100.0) == PERIOD_SECONDS
+    assert currency.period_seconds(100.0) == UNREAD_PERIOD_SECONDS
     assert currency.doubt_seconds(100.0) == DOUBT_SECONDS
 
 
@@ -107,3 +112,29 @@ def test_a_proof_is_asked_for_until_it_is_newer_than_the_question() -> None:
     currency.expect(RoundTrip(107.5, "5"), "5")
     assert not currency.is_asked("5")
     assert currency.asked_at != -math.inf
+
+
+def test_the_age_is_renewed_more_often_while_a_reader_asks_for_it() -> None:
+    currency = Currency()
+    woken: list[bool] = []
+    currency.on_wanted = lambda: woken.append(True)
+    assert currency.period_seconds(1000.0) == UNREAD_PERIOD_SECONDS
+    currency.read(1000.0)
+    currency.read(1060.0)
+    assert len(woken) == 1, "the first one after a pause"
+    assert currency.period_seconds(1180.0) == PERIOD_SECONDS
+    assert currency.is_read(1180.0), "metrics are collected once a minute"
+    assert currency.period_seconds(1240.0) == UNREAD_PERIOD_SECONDS
+    currency.read(1240.0)
+    assert len(woken) == 2
+
+
+def test_a_round_trip_that_is_expected_twice_is_kept_once() -> None:
+    currency = Currency()
+    trip = RoundTrip(110.0, "20")
+    for _ in range(3):
+        currency.expect(trip, "5")
+    assert currency._pending == (trip,)
+    assert currency.misses("5", 111.0)
+    assert not currency.misses("5", 109.0)
+    assert not currency.misses("20", 111.0)

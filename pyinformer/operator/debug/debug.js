@@ -18,7 +18,7 @@ const MAX_FIELDS = 400; // of one informer
 const MAX_TEXT = 300; // characters of a cell
 // The limits of `pyinformer doctor`, which tests compare: one program has one verdict.
 const STALE_SECONDS = 300; // as HealthOptions.stale_seconds
-const QUIET_SECONDS = 120; // a quiet cache is proven about once a minute
+const QUIET_SECONDS = 240; // a quiet cache that is read is proven within that
 const LATE_SECONDS = 10; // an event in a mailbox, or a call of a handler, and
 const VERY_LATE_SECONDS = 60;
 const LATE_QUEUE_SECONDS = 60; // a key in a queue, and

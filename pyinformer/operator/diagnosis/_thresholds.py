@@ -19,9 +19,9 @@ class Thresholds:
     stale_seconds: float = 300.0
     """Trouble if a cache was last confirmed as current longer ago than this; the default of
     `HealthOptions.stale_seconds`, which makes a program not ready."""
-    silent_seconds: float = 120.0
-    """Warn if a synced cache was last confirmed longer ago than this. A list of one object confirms
-    it within 50 s."""
+    silent_seconds: float = 240.0
+    """Warn if a synced cache was last confirmed longer ago than this. While a reader asks for its
+    age, a quiet cache is confirmed within that."""
     unsynced_seconds: float = 300.0
     """Trouble if a cache has not synced for this long after its start, warn before. A first list
     of a large resource takes minutes."""

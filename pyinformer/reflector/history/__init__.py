@@ -2,6 +2,7 @@
 
 from pyinformer.reflector.history._groups import is_built_in
 from pyinformer.reflector.history._lineage import Lineage, LineageStatus
+from pyinformer.reflector.history._look_turns import LookTurns
 from pyinformer.reflector.history._proof import (
     HistoryVerdict,
     LiveIdentity,
@@ -17,6 +18,7 @@ __all__ = [
     "Lineage",
     "LineageStatus",
     "LiveIdentity",
+    "LookTurns",
     "RoundTrip",
     "RoundTrips",
     "check_is_asked_for",

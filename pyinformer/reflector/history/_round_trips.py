@@ -16,13 +16,15 @@ from msgspec import Struct
 from pyinformer.apimachinery import resource_version_is_well_formed
 from pyinformer.errors import ProtocolError
 from pyinformer.reflector.history._groups import storage_of
+from pyinformer.reflector.history._look_turns import LookTurns
 from pyinformer.reflector.history._proof import read_live
 from pyinformer.transport import ListWatch
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import GroupVersionResource
+    from collections.abc import Callable
 
-_STILL_SECONDS: Final = 60.0  # a resource that stood still for one reflector does so for others
+_STILL_SECONDS: Final = 60.0  # what stood still for one reflector may do so for others
+_SPACING_SECONDS: Final = 2.0  # between the lists of many storages
 
 
 @final
@@ -33,6 +35,8 @@ class RoundTrip(Struct, frozen=True):
     """When the request was sent, on the loop's clock."""
     version: str
     """The newest version of the storage, at that instant or later."""
+    path: str = ""
+    """What was listed."""
 
 
 @final
@@ -52,8 +56,14 @@ class RoundTrips:
 
     def __init__(self) -> None:
         self._latest: dict[tuple[str, str], _LatestTrip] = {}
-        self._looked_at: dict[GroupVersionResource, float] = {}
-        self._still_at: dict[GroupVersionResource, float] = {}
+        self._still_at = float("-inf")
+        self._wake: set[Callable[[], None]] = set()
+        self.turns: LookTurns = LookTurns()
+        """Whose watch is compared with a list next."""
+        self.reminders: LookTurns = LookTurns()
+        """For whose watch a bookmark is brought about next."""
+        self.paced_until: float = float("-inf")
+        """When the next list that no reader waits for may be sent."""
         self.sent: int = 0
         """How many lists were sent."""
         self._has_followed = False
@@ -90,17 +100,38 @@ class RoundTrips:
         finally:
             latest.flight = None
             flight.set()
+        if not alone:
+            self._wake_all()
         return trip
+
+    def join(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Add a reflector; return the function that removes it.
+
+        Args:
+            wake: called when there is a new round trip, or a watch was found to stand still.
+        """
+        self._wake.add(wake)
+        return lambda: self._wake.discard(wake)
+
+    def _wake_all(self) -> None:
+        for wake in tuple(self._wake):
+            wake()
+
+    def latest(self, list_watch: ListWatch) -> RoundTrip | None:
+        """Return the latest round trip of a resource's storage, whichever reflector sent it."""
+        latest = self._latest.get((storage_of(list_watch.resource), ""))
+        return None if latest is None else latest.trip
 
     async def _send(self, list_watch: ListWatch) -> RoundTrip:
         self.sent += 1
         sent_at = anyio.current_time()
+        self.paced_until = sent_at + _SPACING_SECONDS
         found = await read_live(_least_of(list_watch), metadata_only=True)
         version = found.resource_version
         if not resource_version_is_well_formed(version):
             what = f"list {list_watch.resource}"
             raise ProtocolError(what, f"it is at {version[:40]!r}, which cannot be compared")
-        return RoundTrip(sent_at, version)
+        return RoundTrip(sent_at, version, list_watch.path)
 
     def followed(self) -> None:
         """Record that watches had the version of a list before them."""
@@ -129,21 +160,14 @@ class RoundTrips:
         """
         return self._was_barren and not self._has_delivered
 
-    def looked(self, resource: GroupVersionResource, now: float) -> None:
-        """Record that a watch of a resource is compared with a list."""
-        self._looked_at[resource] = now
+    def stood_still(self, now: float) -> None:
+        """Record that a watch was found not to follow lists: all others may not either."""
+        self._still_at = now
+        self._wake_all()
 
-    def seconds_since_look(self, resource: GroupVersionResource, now: float) -> float:
-        """Return how long ago a watch of a resource was compared with a list."""
-        return now - self._looked_at.get(resource, float("-inf"))
-
-    def stood_still(self, resource: GroupVersionResource, now: float) -> None:
-        """Record that the watches of a resource do not follow its lists."""
-        self._still_at[resource] = now
-
-    def is_suspect(self, resource: GroupVersionResource, now: float) -> bool:
-        """Return whether the watches of a resource have lately not followed its lists."""
-        return now - self._still_at.get(resource, float("-inf")) < _STILL_SECONDS
+    def is_suspect(self, looked_at: float, now: float) -> bool:
+        """Return whether a watch that was compared at an instant may have stood still since."""
+        return self._still_at > looked_at and now - self._still_at < _STILL_SECONDS
 
 
 def _least_of(list_watch: ListWatch) -> ListWatch:
