@@ -50,7 +50,7 @@ async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) ->
 async def start_in(group: TaskGroup, run: Runs) -> None:
     """Start a function in a task group, and wait until it calls `task_status.started()`, or ends.
 
-    As TaskGroup.start, which waits for ever for a task that is cancelled by other code before its
+    As TaskGroup.start, which never returns if the task is cancelled by other code before its
     first step: `asyncio.run` cancels all tasks when a program fails while another part starts.
 
     Args:

@@ -70,7 +70,7 @@ class FieldServer(ScriptedConnection):
 
 @dataclass
 class BrokenPages(FieldServer):
-    """A server whose pages are no list; one whole body is."""
+    """A server whose pages are not lists; one whole body is."""
 
     how: str = ""
 
@@ -177,7 +177,7 @@ async def test_a_watch_that_shows_everything_again_changes_nothing() -> None:
 
 
 class Behind(FieldServer):
-    """A server whose store lags behind its own list: it says so in words alone."""
+    """A server whose store lags behind its own list: it reports that in words alone."""
 
     def __init__(self) -> None:
         super().__init__()

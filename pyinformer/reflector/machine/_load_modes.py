@@ -92,7 +92,7 @@ class LoadModes:
         self._broken = self._broken_pages = 0
         self._unfinished_at = float("-inf")
         self.prefers_whole: bool = False
-        """Paging takes longer than the server remembers a version, or pages are no list."""
+        """Paging takes longer than the server remembers a version, or a page is not a list."""
 
     def any(self, now: float) -> Load:
         """Return the best load."""

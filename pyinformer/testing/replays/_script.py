@@ -135,7 +135,7 @@ class Script:
         self._path_end = f"/{header.plural}"
         self._field_selector = header.field_selector
         self._least_seconds = min(_SHORT_SECONDS, round(header.options.watch_timeout_seconds[0]))
-        # A file that was put together may begin with a later time than it goes on with.
+        # A file that was put together may begin with a later time than its second entry has.
         self._first = min((one.at_seconds for one in recorded.entries), default=0.0)
         self._tokens: set[str] = set()  # of the next pages of lists that load everything
         self.exchanges: dict[int, Exchange] = {}

@@ -71,7 +71,7 @@ async def successful(
             raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
         return response
     text = await read_error(response)
-    if response.status in _REDIRECTS and not text.lstrip().startswith(b"{"):  # it is no Status
+    if response.status in _REDIRECTS and not text.lstrip().startswith(b"{"):  # it is not a Status
         text = _redirection(response.headers.get("Location", "")) or text
     needed = needed_rule(method, path, watch=watch, refusal=text)
     raise status_error(response.status, response.headers, text, request=request, needed=needed)

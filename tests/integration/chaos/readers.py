@@ -67,4 +67,5 @@ class Readers:
 
 async def _slow(_event: Event[Any]) -> None:
     """Take its time with each event."""
-    await anyio.sleep(SLOW_SECONDS)
+    with anyio.move_on_after(SLOW_SECONDS):  # the fault itself: nothing is awaited
+        await anyio.sleep_forever()
