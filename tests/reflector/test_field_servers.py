@@ -201,38 +201,3 @@ async def test_a_version_that_is_too_large_without_a_cause_ends_when_the_server_
         await until(lambda: sink.versions().get("c") == "8")
         assert reflector.status().state is ReflectorState.WATCHING
     assert len(server.requests) < 60, "the pauses grow"
-
-
-class NeverReadable(FieldServer):
-    """Its watches are not lines of JSON, in one of several ways."""
-
-    text = b""
-
-    async def watch(self, version: int) -> Pieces:
-        """Answer a watch."""
-        yield self.text
-        await elapse(1.0)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(b'{"kind":"PodList","items":[]}\n', id="a-list"),
-        pytest.param(b'{\n "type": "ADDED",\n "object": {}\n}\n', id="indented"),
-        pytest.param(b"upstream request timeout\n", id="words"),
-        pytest.param(bookmark("0") + b"\n", id="bookmark-at-zero"),
-    ],
-)
-async def test_a_resource_whose_watches_are_never_readable_is_polled(text: bytes) -> None:
-    server = NeverReadable()
-    server.text = text
-    async with following(server) as (reflector, sink):
-        await until(lambda: reflector.status().loads)
-        await elapse(120.0)
-        server.pods, server.version = {"a": 4, "c": 9}, 9
-        began = asyncio.get_running_loop().time()
-        await until(lambda: sink.versions() == {"a": "4", "c": "9"})
-        assert asyncio.get_running_loop().time() - began < 120.0
-        assert reflector.status().last_error is not None
-        await elapse(600.0)
-    assert len(server.requests) < 300, "the pauses grow"

@@ -535,7 +535,7 @@ class ReflectorMachine:
         match happened.breach:
             case steps.Breach.MALFORMED:
                 if self._is_incurable(now):  # the position is good, and lists may be
-                    return self._on_watch_refused(error, now)
+                    return self._wait(error, now, steps.Watch())
                 return self._retry_load(error, now)
             case steps.Breach.UNREADABLE:
                 return self._on_unreadable(happened, now)
@@ -572,7 +572,7 @@ class ReflectorMachine:
     def _on_unreadable(self, happened: steps.WatchBroken, now: float) -> steps.Command:
         if self._unreadable.needs_relist(happened.digest, now):
             return self._retry_load(happened.error, now)
-        return self._on_watch_refused(happened.error, now)  # it may never be readable
+        return self._wait(happened.error, now, steps.Watch())
 
     def _load(self, now: float) -> steps.Load:
         if self.distrust or self._refusals.is_polling:
