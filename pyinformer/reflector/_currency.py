@@ -108,11 +108,9 @@ class Currency:
         if self._as_of is None or trip.sent_at > self._as_of:
             self._as_of = trip.sent_at
 
-    def misses(self, position: str, before_at: float) -> bool:
+    def misses(self, position: str, at: float) -> bool:
         """Return whether the version of a round trip that was sent before is not reached."""
-        return any(
-            one.sent_at < before_at and not reaches(position, one.version) for one in self._pending
-        )
+        return any(one.sent_at < at and not reaches(position, one.version) for one in self._pending)
 
     def read(self, now: float) -> None:
         """Renew the age often, since a reader asks for it; from any thread."""

@@ -650,7 +650,8 @@ class Reflector(Generic[V]):
         if not self._guard.can_resume:
             return await self._poll()
         try:
-            with anyio.CancelScope() as self._interruptible:
+            due_at = self._machine.proof_due_at
+            with anyio.CancelScope(deadline=due_at) as self._interruptible:
                 return await self._watch_loop.watch()
         except Exception as error:  # noqa: BLE001 - the loop continues
             return steps.WatchFailed(self._as_informer_error(error), established=False)

@@ -27,7 +27,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # Floats that are not durations: an instant, a ratio, a rate, the value of a metric.
 _OTHER_FLOAT = re.compile(
-    r"^(amount|at|now|deadline|factor|jitter|probability|share|sum|until|value)$|_(at|deadline|factor|ratio|per_second)$|^per_minute$"
+    r"^(amount|at|now|per_minute|deadline|factor|jitter|probability|share|sum|until|value)$|_(at|deadline|factor|ratio|per_second)$"
 )
 _SECONDS = re.compile(r"(^|_)seconds$")
 

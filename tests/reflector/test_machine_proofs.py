@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -432,3 +433,30 @@ def test_lists_whose_objects_are_newer_than_they_are_break_the_order_of_a_built_
     assert not bench.machine.breaks_order
     assert bench.after_delay(LoadFailed(LoadMode.PAGED, unordered)) == PAGED
     assert bench.machine.breaks_order
+
+
+def test_watches_that_end_early_again_and_again_share_a_proof_in_15_seconds() -> None:
+    bench = Bench(use_watch_list=False).watching()
+    early = WatchEnded(1, 5.0, early=True)
+    for _ in range(3):
+        bench.now += 5.0
+        assert bench.step(early) == Prove()
+        assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
+        assert bench.machine.proof_due_at == math.inf
+    proven_at = bench.now
+    bench.now += 5.0
+    assert bench.step(early) == Watch()
+    assert bench.machine.proof_due_at == proven_at + 15.0, "an open watch is interrupted then"
+    bench.now += 5.0
+    assert bench.step(early) == Watch()
+    bench.now += 5.0
+    assert bench.step(early) == Prove()
+    assert bench.machine.lost_at == proven_at + 5.0, "a proof after the first end serves"
+    assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
+    bench.now += 200.0
+    assert bench.step(WatchEnded(1, 200.0)) == Prove(), "the last early end is owed a proof"
+    assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
+    bench.now += 5.0
+    assert bench.step(early) == Prove(), "one has lasted, so this is the first again"
+    assert bench.step(Proved(HistoryVerdict.BROKEN)) != Watch()
+    assert bench.machine.proof_due_at == math.inf

@@ -277,3 +277,16 @@ async def test_what_one_watch_of_several_misses_is_listed(
             missed = {one: server.changes[one][-1][1]}
             assert await made.until_healed(missed, reads=reads) < limit
             server.held.clear()
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 26.0), (10, 45.0)])
+async def test_watches_that_a_proxy_ends_early_cost_few_lists(count: int, most: float) -> None:
+    server = QuietServer(cuts_after_seconds=5.0)
+    async with quiet(server, count) as made:
+        await made.pass_time(3 * MINUTE, reads=True)
+        server.requests.clear()
+        await made.pass_time(10 * MINUTE, reads=True)
+        assert len(server.requests) <= 10 * most
+        server.put("things0")
+        assert await made.until_healed({"things0": "things0-1"}, reads=True) < 10.0
+        assert {one.epoch for one in made.reflectors.values()} == {0}

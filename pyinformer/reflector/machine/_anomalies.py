@@ -7,10 +7,13 @@ listed in a loop. Time is passed in.
 from __future__ import annotations
 
 import enum
+import math
 from collections import deque
 from typing import Final, final
 
 _WINDOW_SECONDS: Final = 600.0
+_EARLY_ENDS: Final = 3  # a server that is restarted or restored ends a watch once or twice
+_EARLY_SECONDS: Final = 15.0
 _REFUSED_WATCHES: Final = 3  # a server that starts or a gateway that is replaced refuses fewer
 
 
@@ -79,6 +82,61 @@ class RefusedWatches:
         was_enough = self.are_many  # a gateway may accept each watch, and then reset it
         self._count += is_alone
         return self.is_polling or (is_alone and was_enough)
+
+
+@final
+class EarlyEnds:
+    """Watches that end early again and again while the server's history is intact each time.
+
+    A proxy may end each quiet watch after some seconds. Each of the first ends has the history
+    proven at once; then one proof in 15 s serves all ends before it.
+    """
+
+    def __init__(self) -> None:
+        self._intact = 0
+        self._proven_at = -math.inf
+        self._owed_at: float | None = None
+        self._is_asked = False
+
+    @property
+    def due_at(self) -> float:
+        """When the history has to be proven, also if the watch is still open; inf for never."""
+        return math.inf if self._owed_at is None else self._proven_at + _EARLY_SECONDS
+
+    def ended(self, now: float) -> float | None:
+        """Record an early end.
+
+        Returns:
+            The instant whose history has to be proven before the next watch; None if it may wait.
+        """
+        if self._intact < _EARLY_ENDS:
+            self._is_asked = True
+            return now
+        due = self.due(now)
+        if self._owed_at is None:
+            self._owed_at = now
+        return due
+
+    def due(self, now: float) -> float | None:
+        """Return the instant of the first end that is not proven, if it is time; it is then."""
+        if now < self.due_at:
+            return None
+        self._is_asked = True
+        owed_at, self._owed_at = self._owed_at, None
+        return owed_at
+
+    def lasted(self) -> None:
+        """Record a watch that was not ended early."""
+        self._intact = 0
+
+    def proven(self, now: float, *, is_intact: bool) -> None:
+        """Record the outcome of a proof."""
+        is_asked, self._is_asked = self._is_asked, False
+        if not is_intact:
+            self._intact, self._owed_at = 0, None
+        elif is_asked:
+            self._intact += 1
+            self._proven_at = now
 
 
 @final

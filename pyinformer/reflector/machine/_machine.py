@@ -25,6 +25,7 @@ from pyinformer.errors import (
 from pyinformer.reflector.history import HistoryVerdict
 from pyinformer.reflector.machine import steps
 from pyinformer.reflector.machine._anomalies import (
+    EarlyEnds,
     MalformedVersions,
     Reaction,
     RefusedWatches,
@@ -107,7 +108,7 @@ class ReflectorMachine:
         self._proof_error: InformerError | None = None
         self._loaded_after_break = False
         self._next: steps.Command = steps.Watch()
-        self._refusals = RefusedWatches()
+        self._refusals, self._early = RefusedWatches(), EarlyEnds()
         self._expired_after_load = self._watches_since_load = self._empty_watches = 0
         self._too_large = self._behind = self._unordered_lists = 0
         self._delay = RetryDelay(rng)
@@ -234,6 +235,11 @@ class ReflectorMachine:
     def list_answered(self) -> None:
         """Record that a list of the resource was answered just before its watch is refused."""
         self._refusals.listed()
+
+    @property
+    def proof_due_at(self) -> float:
+        """When an open watch is interrupted to prove the history; inf for never."""
+        return self._early.due_at
 
     @property
     def is_still(self) -> bool:
@@ -366,6 +372,7 @@ class ReflectorMachine:
 
     def _on_proved(self, verdict: HistoryVerdict, now: float) -> steps.Command:
         planned, self._next = self._next, steps.Watch()
+        self._early.proven(now, is_intact=verdict is HistoryVerdict.INTACT)
         match verdict:
             case HistoryVerdict.BROKEN:
                 self.distrust = True
@@ -437,11 +444,20 @@ class ReflectorMachine:
             reason = "watches at this position end at once without an event: loading again"
             return self._pause(now, self._load(now), reason)
         if happened.early:
-            self.lost_at = now
+            self._prove_since(self._early.ended(now))
+        else:
+            self._prove_since(self._early.due(now))
+            if happened.seconds < float("inf"):  # the reflector did not end it
+                self._early.lasted()
         if happened.seconds < _SHORT_WATCH_SECONDS:
             reason = "the last watch was very short"
             return self._pause(now, steps.Watch(), reason, was_useful=happened.events > 0)
         return self._perform(steps.Watch())
+
+    def _prove_since(self, ended_at: float | None) -> None:
+        """Have the history proven before the next watch, by a proof that is later than an end."""
+        if ended_at is not None and self.lost_at is None:
+            self.lost_at = ended_at
 
     def _on_watch_failed(self, happened: steps.WatchFailed, now: float) -> steps.Command:
         error = happened.error
