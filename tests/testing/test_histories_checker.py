@@ -548,6 +548,21 @@ def a_list_that_lies(*, is_lie: bool) -> Run:
     return run
 
 
+def test_a_deletion_soon_after_one_that_a_lying_list_invents_is_the_next_one() -> None:
+    run = usual_run()
+    run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=True))
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.put("x")
+    run.wait(0.5)
+    run.delete("x")
+    run.wait(0.5)
+    run.watch(2)
+    run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
+    verdict = check_history(run.rest())
+
+    assert verdict.holds, verdict
+
+
 def test_a_deletion_is_not_explained_by_one_that_came_later() -> None:
     assert broken(a_list_that_lies(is_lie=False).rest()) == {Rule.INVENTED_DELETION}
 

@@ -89,7 +89,9 @@ class Order:
         exact = () if by is None else timeline.gone_by(by)
         index = next((one for one in exact if one >= after), None)
         if index is None:
-            index = timeline.first_absence(after, record.at_seconds + self._tolerance)
+            # While a server lies, the absence is its lie rather than a deletion of later.
+            tolerance = 0.0 if self._may_be_lied_to(who, record) else self._tolerance
+            index = timeline.first_absence(after, record.at_seconds + tolerance)
         if index is None:
             text = "no revision had deleted it, or taken it out of the selection"
             self._report(Rule.INVENTED_DELETION, text, (who, key), record, before)

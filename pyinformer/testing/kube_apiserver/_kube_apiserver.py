@@ -128,6 +128,7 @@ class KubeAPIServer(ObjectCalls):
             check_seconds("event_ttl_seconds", event_ttl_seconds, is_positive=True)
         if feature_gates is not None:
             check_type("feature_gates", feature_gates, Mapping, shown="a mapping")
+        check_iterable("etcd_relays", etcd_relays, shown="a sequence of EtcdRelay")
         super().__init__()
         self.token: str = secrets.token_hex(16)
         self._build = build

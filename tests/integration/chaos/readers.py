@@ -67,5 +67,5 @@ class Readers:
 
 async def _slow(_event: Event[Any]) -> None:
     """Take its time with each event."""
-    with anyio.move_on_after(SLOW_SECONDS):  # the fault itself: nothing is awaited
+    with anyio.move_on_after(SLOW_SECONDS):
         await anyio.sleep_forever()

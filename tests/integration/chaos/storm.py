@@ -194,6 +194,7 @@ class Storm:
             truth = EtcdTruth(history, server.etcd_url, resources=RESOURCES)
             proxy = FaultProxy(server, ports=server.ports, reads_requests=True, seed=self._seed)
             stack.enter_context(truth)
+            truth.catch_up()  # or it would be behind a cache that lists what was there before
             stack.enter_context(proxy)
             site = Site(history, server, relays, truth, proxy)
             return asyncio.run(self._live(site, flavour))
@@ -237,7 +238,8 @@ class Storm:
             faults=lab.faults,
             reconciles=record.reconciles,
             recovered_after_seconds=recovered,
-            wrong=(*wrong, *record.missed, *record.unseen(live)),
+            # A list that lies makes own writes vanish: without lies no read may miss one.
+            wrong=(*wrong, *(() if self._lies else (*record.missed, *record.unseen(live)))),
             verdict=check_history(site.history),
         )
 
