@@ -32,6 +32,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         meanwhile = list(history)
 
     assert meanwhile == written == list(read_history(tmp_path / "run.jsonl"))
+    assert list(history) == written, "it is closed"
     assert len(history) == 3
 
 

@@ -69,7 +69,7 @@ class History:
         with self._lock:
             if self.path is None:
                 return iter(self._records.copy())
-            if self._file is not None:
+            if self._file is not None and not self._file.closed:
                 self._file.flush()
         return read_history(self.path)
 
