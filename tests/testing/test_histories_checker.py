@@ -533,6 +533,21 @@ def test_nothing_is_excused_at_rest() -> None:
     assert Rule.OUTDATED in broken(run.rest())
 
 
+def test_what_a_restore_replaced_under_its_key_is_a_deletion_and_an_add() -> None:
+    """The store never was without the key, and the reader sees that its object is another one."""
+    run = usual_run()
+    saved, revision = dict(run.live), run.revision
+    run.delete("x")
+    run.put("x")
+    run.watch(2)
+    run.wait(1.0)
+    run.restore(saved, revision)
+    run._gone("a/x", run.cached["a/x"].revision)  # it is the last event of the epoch before
+    run.notice_restore()
+
+    assert broken(run.rest()) == set()
+
+
 def a_list_that_lies(*, is_lie: bool) -> Run:
     """Return a run in which a list lacked an object that was deleted later."""
     run = usual_run()

@@ -15,6 +15,7 @@ from pyinformer.errors import LifecycleError
 from pyinformer.testing.apiserver.requests import Edit, Fault
 from pyinformer.testing.faults._etcd_relay import EtcdRelay
 from pyinformer.testing.faults._fault_proxy import FaultProxy
+from pyinformer.testing.kube_apiserver import SavedEtcd
 
 Part: TypeAlias = Literal["network", "requests", "etcd-watches", "server", "program"]
 Arguments: TypeAlias = Mapping[str, str]
@@ -61,6 +62,14 @@ class Servers(Protocol):
         """Let etcd forget its history."""
         ...
 
+    def save(self) -> SavedEtcd:
+        """Copy etcd's data."""
+        ...
+
+    def restore(self, saved: SavedEtcd, *, bump_revision: int = 0) -> None:
+        """Put etcd back to a copy, and start everything again."""
+        ...
+
 
 class Program(Protocol):
     """What a schedule does to the program under test."""
@@ -90,6 +99,8 @@ class Parts:
     server: Servers | None = None
     relays: tuple[EtcdRelay, ...] = ()
     program: Program | None = None
+    saved: list[SavedEtcd] = field(default_factory=list)
+    """The copies that a later end of a fault restores."""
 
     @property
     def proxied(self) -> FaultProxy:
@@ -428,6 +439,14 @@ def _end_relays(parts: Parts, given: Arguments) -> None:
         relay.heal()
 
 
+def _save(parts: Parts, _arguments: Arguments) -> None:
+    parts.saved.append(parts.servers.save())
+
+
+def _restore(parts: Parts, arguments: Arguments) -> None:
+    parts.servers.restore(parts.saved.pop(), bump_revision=int(arguments.get("bump", "0")))
+
+
 def _draw_relay(rng: random.Random) -> dict[str, str]:
     prefix = rng.choice(("/registry/configmaps/", "/registry/"))
     replica = rng.choice(({}, {"replica": "0"}, {"replica": "1"}))
@@ -500,6 +519,16 @@ _SERVERS: Final[dict[str, Kind]] = {
         part="server",
         summary="etcd forgets every revision before the newest",
         begin=lambda parts, _: _compact(parts.servers),
+    ),
+    "restore": Kind(
+        part="server",
+        summary="at its end, etcd has the data of its begin again; `bump` adds to the revision",
+        begin=_save,
+        end=_restore,
+        arguments=frozenset({"bump"}),
+        draw=lambda rng: {"bump": rng.choice(("0", "100000"))},
+        lasts_seconds=_SOME_SECONDS,
+        pause_factor=4.0,
     ),
 }
 

@@ -62,7 +62,7 @@ class Follower:
         self._claims = dict(claims)
         self._sampled: dict[str, Version] = {}
         self._newest: dict[str, int] = {}
-        self._handler_epoch = 0
+        self._handler_epochs: dict[str, int] = {}
         self._audit: AuditReport | None = None
         self._reads_content = (
             informer.settings.memory != "metadata" and informer.settings.transform is None
@@ -96,8 +96,9 @@ class Follower:
         match event:
             case Added(new):
                 self._handled("add", new)
-            case Updated(old, new, is_resync):
-                self._handled("update", new, old=old, is_resync=is_resync)
+            case Updated(old, new, is_resync, may_go_back=may_go_back):
+                what = "update"
+                self._handled(what, new, old=old, is_resync=is_resync, may_go_back=may_go_back)
             case Deleted(last_known):
                 self._handled("delete", last_known)
 
@@ -108,13 +109,16 @@ class Follower:
         *,
         old: KubeObject[Any] | None = None,
         is_resync: bool = False,
+        may_go_back: bool = False,
     ) -> None:
         key, version = str(obj.key), version_of(obj)
-        if version.number < self._newest.get(key, 0) and self.epoch > self._handler_epoch:
-            # Events before this one were of the epoch before, whenever the cache noticed.
-            self._handler_epoch = self.epoch
-            self._newest.clear()
-        self._newest[key] = max(version.number, self._newest.get(key, 0))
+        epoch, newest = self._handler_epochs.get(key, 0), self._newest.get(key, 0)
+        if version.number < newest and (self.epoch > epoch or may_go_back):
+            # Events of this key before this one, such as the deletion of what a restored server
+            # never had, were of the epoch before. Events arrive before the epoch is reported.
+            epoch = self._handler_epochs[key] = max(self.epoch, epoch + 1)
+            newest = 0
+        self._newest[key] = max(version.number, newest)
         if what == "delete":
             self.mirror.pop(key, None)
         else:
@@ -128,7 +132,7 @@ class Follower:
                 resource_version=version.resource_version,
                 old_uid="" if old is None else old.metadata.uid,
                 old_version="" if old is None else old.metadata.resource_version,
-                epoch=self._handler_epoch,
+                epoch=epoch,
                 is_resync=is_resync,
             )
         )

@@ -91,7 +91,8 @@ class Order:
         if index is None:
             # While a server lies, the absence is its lie rather than a deletion of later.
             tolerance = 0.0 if self._may_be_lied_to(who, record) else self._tolerance
-            index = timeline.first_absence(after, record.at_seconds + tolerance)
+            uid = "" if by is None else by.uid
+            index = timeline.first_absence(after, record.at_seconds + tolerance, uid)
         if index is None:
             text = "no revision had deleted it, or taken it out of the selection"
             self._report(Rule.INVENTED_DELETION, text, (who, key), record, before)

@@ -85,12 +85,27 @@ class Timeline:
         before = [one for one in indexes if self.points[one].at_seconds <= until_seconds]
         return max(before, default=min(indexes, default=BEFORE_ALL))
 
-    def first_absence(self, after: int, until_seconds: float) -> int | None:
-        """Return the first index from `after` on, up to a time, at which the object is absent."""
+    def first_absence(self, after: int, until_seconds: float, uid: str = "") -> int | None:
+        """Return the first index from `after` on, up to a time, at which the object is absent.
+
+        Args:
+            after: the first index that counts.
+            until_seconds: the last time that counts.
+            uid: of the object, if it is known. A store that was put back has another object under
+                the key at once, without an absence.
+        """
         if after == BEFORE_ALL:
             return BEFORE_ALL
         points = self.points
-        index = next((i for i in range(after, len(points)) if not points[i].is_there), None)
+        others = {"", uid}
+        index = next(
+            (
+                i
+                for i in range(after, len(points))
+                if not points[i].is_there or (uid and points[i].record.uid not in others)
+            ),
+            None,
+        )
         return None if index is None or points[index].at_seconds > until_seconds else index
 
     def last_absence(self, until_seconds: float) -> int:

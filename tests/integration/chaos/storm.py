@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from pyinformer.testing import KubeAPIServer
 
 WRITERS = 3
+# Without descriptors the lab itself would fail; a restore takes half a minute.
+NOT_DRAWN = ("no-descriptors", "restore")
 OBJECTS = 240
 PAUSE_SECONDS = 0.01
 REST_SECONDS = 180.0  # stale ages and backoff of up to half a minute, on a busy machine
@@ -251,7 +253,7 @@ class Storm:
         return Writer(server, self._namespace, names, seed=seed, is_up=always)
 
     async def _rage(self, lab: FaultLab, writers: Sequence[Writer]) -> None:
-        names = [one for one in lab.names(lies=self._lies) if one != "no-descriptors"]
+        names = [one for one in lab.names(lies=self._lies) if one not in NOT_DRAWN]
         schedule = self._schedule or FaultSchedule.drawn(
             names, seed=self._seed, seconds=self._seconds
         )
