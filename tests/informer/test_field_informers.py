@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import sys
 import threading
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -185,3 +187,54 @@ async def test_a_later_page_of_another_shape_is_an_error_and_no_short_list() -> 
             async for one in cluster.list("v1", "configmaps"):
                 found.append(one.key)  # noqa: PERF401 - what came before the error counts
         assert found == ["ns/a"]
+
+
+OUT_OF_DESCRIPTORS = """
+import asyncio, logging, os, resource, sys
+import pyinformer
+
+async def main():
+    async with (
+        pyinformer.connect(server=sys.argv[1]) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        maps = factory.informer("v1", "configmaps")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = max(map(int, os.listdir("/proc/self/fd"))) + 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+        held = []
+        try:
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+        try:
+            await cluster.get("v1", "configmaps", "ns/a")
+        except pyinformer.TransportError as error:
+            print(error)
+        await factory.start()
+        while not (text := str(factory.status())).count("Too many open files"):
+            await asyncio.sleep(0)
+        for one in held:
+            os.close(one)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
+        print(len(maps.lister.list()))
+
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout, level=logging.ERROR)
+asyncio.run(main())
+"""
+
+
+async def test_a_process_out_of_descriptors_says_so_and_follows_once_it_has_some() -> None:
+    async with serving(Odd()) as server:
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", OUT_OF_DESCRIPTORS, server.url, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            printed, _ = await asyncio.wait_for(program.communicate(), 100)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                program.kill()
+    refused, *errors, found = printed.decode().splitlines()
+    assert "Too many open files" in refused
+    assert (errors, found) == ([], "1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from pyinformer.leaderelection import Term
     from tests.integration.servers import Server
@@ -256,3 +259,15 @@ async def test_a_conflict_is_no_reason_to_forget_a_key(server: Server) -> None:
             await until(lambda: failed == 5)
             server.api.patch("v1", "configmaps", "a", {"data": {"x": "1"}}, namespace)
             await until(lambda: seen[-1:] == ["1"])
+
+
+async def test_discovery_keeps_no_file_that_two_processes_could_spoil(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with server.connect() as cluster:
+        for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR"):
+            monkeypatch.setenv(name, str(tmp_path))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+        assert (await cluster.find_resource("deployments")).resource.group == "apps"
+    assert os.listdir(tmp_path) == []
