@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import pytest
 
 import pyinformer
 from pyinformer import Cluster, KubeObject, NotFoundError, Request
-from pyinformer.errors import InvalidArgumentError, TooManyRequestsError
+from pyinformer.errors import InvalidArgumentError, ServerError, TooManyRequestsError
 from tests.integration.objects import CONFIG_MAPS
 from tests.waiting import until
 
@@ -36,6 +35,11 @@ def finalizers(server: Server, namespace: str) -> list[str] | None:
     except NotFoundError:
         return None
     return list(found["metadata"].get("finalizers", []))
+
+
+def entries(folder: Path) -> list[str]:
+    """Return the names in a folder."""
+    return [found.name for found in folder.iterdir()]
 
 
 def hold(server: Server, namespace: str, *names: str) -> None:
@@ -270,4 +274,35 @@ async def test_discovery_keeps_no_file_that_two_processes_could_spoil(
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.chdir(tmp_path)
         assert (await cluster.find_resource("deployments")).resource.group == "apps"
-    assert os.listdir(tmp_path) == []
+    assert entries(tmp_path) == []
+
+
+async def test_duplicate_ports_are_refused_by_their_key_and_mended_by_an_apply(
+    server: Server,
+) -> None:
+    desired = deployment(server.namespace())
+    (container,) = desired["spec"]["template"]["spec"]["containers"]
+    container["ports"] = [{"containerPort": 80, "name": "a"}, {"containerPort": 80, "name": "b"}]
+    async with server.connect() as cluster:
+        with pytest.raises(ServerError, match=r'key \[containerPort=80,protocol="TCP"\]'):
+            await cluster.apply(desired, field_manager="a")
+        await cluster.create(desired)
+        del container["ports"][1]
+        applied = await cluster.apply(desired, field_manager="a", force=True)
+    (found,) = applied.to_dict()["spec"]["template"]["spec"]["containers"]
+    assert [port["name"] for port in found["ports"]] == ["a"]
+
+
+async def test_a_field_of_an_earlier_field_manager_stays_until_that_one_drops_it(
+    server: Server,
+) -> None:
+    """As docs/explanation/known-weaknesses.md says of an operator that is renamed."""
+    meta = {"name": "a", "namespace": server.namespace()}
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    async with server.connect() as cluster:
+        await cluster.apply({**body, "data": {"a": "1", "b": "1"}}, field_manager="earlier")
+        found = await cluster.apply({**body, "data": {"a": "2"}}, field_manager="new", force=True)
+        assert found.to_dict()["data"] == {"a": "2", "b": "1"}
+        await cluster.apply(body, field_manager="earlier")
+        found = await cluster.get("v1", "configmaps", f"{meta['namespace']}/a")
+        assert found.to_dict()["data"] == {"a": "2"}

@@ -151,6 +151,21 @@ def test_a_signal_ends_a_program_with_status_0(
     assert "Traceback" not in errors
 
 
+def test_a_signal_that_arrives_twice_at_once_releases_the_lease(api: APIServer) -> None:
+    """As when systemd signals each process, and a wrapper passes it on."""
+    election = "pyinformer.LeaderElection(namespace='default')"
+    with running(command(api, election=election), errors=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "reconciled default/a\n"
+        for _ in range(2):
+            program.send_signal(signal.SIGTERM)
+        output, errors = program.communicate(timeout=_WAIT_SECONDS)
+
+    assert (program.returncode, output) == (0, "ended\n"), errors
+    lease = api.get("coordination.k8s.io/v1", "leases", "db-operator", "default")
+    assert lease["spec"]["holderIdentity"] == ""
+
+
 def test_lines_have_a_time_until_the_program_configures_logging(api: APIServer) -> None:
     arguments = [sys.executable, "-c", _WITHOUT_LOGGING.format(url=api.url)]
     with running(arguments, errors=subprocess.PIPE) as program:

@@ -201,3 +201,54 @@ async def test_a_version_that_is_too_large_without_a_cause_ends_when_the_server_
         await until(lambda: sink.versions().get("c") == "8")
         assert reflector.status().state is ReflectorState.WATCHING
     assert len(server.requests) < 60, "the pauses grow"
+
+
+class NeverReadable(FieldServer):
+    """Its watches are not lines of JSON, in one of several ways."""
+
+    text = b""
+
+    async def watch(self, version: int) -> Pieces:
+        """Answer a watch."""
+        yield self.text
+        await elapse(1.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b'{"kind":"PodList","items":[]}\n', id="a-list"),
+        pytest.param(b'{\n "type": "ADDED",\n "object": {}\n}\n', id="indented"),
+        pytest.param(b"upstream request timeout\n", id="words"),
+        pytest.param(bookmark("0") + b"\n", id="bookmark-at-zero"),
+    ],
+)
+async def test_a_resource_whose_watches_are_never_readable_is_listed_now_and_then(text: bytes) -> None:
+    server = NeverReadable()
+    server.text = text
+    async with following(server) as (reflector, sink):
+        await until(lambda: reflector.status().loads)
+        await elapse(120.0)
+        server.pods, server.version = {"a": 4, "c": 9}, 9
+        began = asyncio.get_running_loop().time()
+        await until(lambda: sink.versions() == {"a": "4", "c": "9"})
+        assert asyncio.get_running_loop().time() - began < 700.0
+        assert reflector.status().last_error is not None
+
+
+class AwayForHours(FieldServer):
+    """A server that refuses every list for three hours."""
+
+    async def listed(self, limit: int, token: str) -> Pieces:
+        """Answer a list."""
+        if asyncio.get_running_loop().time() < 3 * 3600.0:
+            raise status_error(503, {}, b"", request="list pods.v1")
+        yield self.page({})
+
+
+async def test_a_reflector_does_not_give_up_in_hours() -> None:
+    server = AwayForHours()
+    async with following(server) as (reflector, sink):
+        await elapse(3 * 3600.0 + 120.0)
+        assert sink.versions() == {"a": "4", "b": "5"}
+    assert len(server.requests) < 3 * 3600 / 10

@@ -191,3 +191,24 @@ async def test_a_kubeconfig_is_utf_8_whatever_the_locale_says(tmp_path: Path) ->
     environ = {**os.environ, "LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     with running([sys.executable, "-c", program, str(path)], env=environ) as started:
         assert started.communicate(timeout=100)[0] == "https://127.0.0.1:1\n"
+
+
+async def test_a_key_that_openssl_wrote_with_its_parameters_is_loaded(tmp_path: Path) -> None:
+    """`openssl ecparam -genkey` puts a block of parameters before the key."""
+    issued = trustme.CA(key_type=trustme.KeyType.ECDSA).issue_cert(
+        "client", key_type=trustme.KeyType.ECDSA
+    )
+    parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+    chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+    user = {
+        "client-certificate-data": base64.b64encode(chain).decode(),
+        "client-key-data": base64.b64encode(parameters + issued.private_key_pem.bytes()).decode(),
+    }
+    config = await find_config(kubeconfig(tmp_path / "config", **user))
+    assert config.ssl_context() is not None
+
+
+async def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
+    user = {"client-certificate-data": pair()[0], "client-key-data": pair()[1]}
+    with pytest.raises(ConfigurationError, match="client-certificate-data, client-key-data"):
+        await find_config(kubeconfig(tmp_path / "config", **user))
