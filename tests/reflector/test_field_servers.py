@@ -223,16 +223,17 @@ class NeverReadable(FieldServer):
         pytest.param(bookmark("0") + b"\n", id="bookmark-at-zero"),
     ],
 )
-async def test_a_resource_whose_watches_are_never_readable_is_listed_now_and_then(text: bytes) -> None:
+async def test_a_resource_whose_watches_are_never_readable_is_listed_now_and_then(
+    text: bytes,
+) -> None:
     server = NeverReadable()
     server.text = text
     async with following(server) as (reflector, sink):
         await until(lambda: reflector.status().loads)
         await elapse(120.0)
         server.pods, server.version = {"a": 4, "c": 9}, 9
-        began = asyncio.get_running_loop().time()
-        await until(lambda: sink.versions() == {"a": "4", "c": "9"})
-        assert asyncio.get_running_loop().time() - began < 700.0
+        await elapse(700.0)
+        assert sink.versions() == {"a": "4", "c": "9"}
         assert reflector.status().last_error is not None
 
 
@@ -248,7 +249,7 @@ class AwayForHours(FieldServer):
 
 async def test_a_reflector_does_not_give_up_in_hours() -> None:
     server = AwayForHours()
-    async with following(server) as (reflector, sink):
+    async with following(server) as (_, sink):
         await elapse(3 * 3600.0 + 120.0)
         assert sink.versions() == {"a": "4", "b": "5"}
     assert len(server.requests) < 3 * 3600 / 10
