@@ -54,6 +54,7 @@ def lines_of(*pieces: bytes, limit: int = _LIMIT) -> list[str]:
         pytest.param(b"123456789\n1\n", ["12345678 [cut at 8 bytes]", "1"], id="too-long"),
         pytest.param(b"x" * 99, ["xxxxxxxx [cut at 8 bytes]"], id="endless"),
         pytest.param(b"a\x00b\n", ["a\x00b"], id="a-null-byte"),
+        pytest.param(b"42\nnull\n[]\n{}\n", ["42", "null", "[]", "{}"], id="like-json"),
     ],
 )
 def test_a_log_is_split_into_lines(log: bytes, lines: list[str]) -> None:

@@ -253,3 +253,23 @@ async def test_a_reflector_does_not_give_up_in_hours() -> None:
         await elapse(3 * 3600.0 + 120.0)
         assert sink.versions() == {"a": "4", "b": "5"}
     assert len(server.requests) < 3 * 3600 / 10
+
+
+class NullObject(FieldServer):
+    """At one position its watch shows an event without an object, each time."""
+
+    async def watch(self, version: int) -> Pieces:
+        """Answer a watch."""
+        if version > 5:
+            yield b""
+            await asyncio.Event().wait()
+        self.pods, self.version = {"a": 4, "b": 9}, 9
+        yield b'{"type":"MODIFIED","object":null}\n'
+
+
+async def test_an_event_without_an_object_at_a_position_is_passed_by_a_list() -> None:
+    server = NullObject()
+    async with following(server) as (reflector, sink):
+        await until(lambda: sink.versions() == {"a": "4", "b": "9"})
+        await until(lambda: reflector.status().state is ReflectorState.WATCHING)
+        assert asyncio.get_running_loop().time() < 60.0
