@@ -230,7 +230,7 @@ async def test_a_resource_whose_watches_are_never_readable_is_listed_now_and_the
     server.text = text
     async with following(server) as (reflector, sink):
         await until(lambda: reflector.status().loads)
-        await elapse(120.0)
+        await elapse(300.0)
         server.pods, server.version = {"a": 4, "c": 9}, 9
         await elapse(700.0)
         assert sink.versions() == {"a": "4", "c": "9"}

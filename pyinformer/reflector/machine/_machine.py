@@ -51,6 +51,7 @@ _EXPIRED_AFTER_LOAD = 2  # twice in a row: paging takes longer than the server r
 _TOO_LARGE = 3  # a lagging server catches up within three attempts
 _MISSED_DELETION = "StorageReadError"  # a corrupt object was removed without a DELETED event
 _BEHIND = 3  # that many complete lists behind the position, whatever else the server says
+_FRUITLESS_WATCHES = 12  # in a row, within some two minutes: a proxy that never sends events
 _PROVEN_SECONDS = 15.0  # a server that is restored is away for longer than that
 _REFUSED_PROOFS = 3  # then it watches unproven: a server that refuses lists may serve watches
 _FAILED_PROOFS = 8  # likewise; after a minute or two the server is there and only lists fail
@@ -110,7 +111,7 @@ class ReflectorMachine:
         self._next: steps.Command = steps.Watch()
         self._refusals, self._early = RefusedWatches(), EarlyEnds()
         self._expired_after_load = self._watches_since_load = self._empty_watches = 0
-        self._too_large = self._behind = self._unordered_lists = 0
+        self._too_large = self._behind = self._unordered_lists = self._fruitless = 0
         self._delay = RetryDelay(rng)
         self._modes = LoadModes(watch_list, use_watch_list=use_watch_list)
         self._malformed = MalformedVersions()
@@ -217,7 +218,7 @@ class ReflectorMachine:
         self.last_error = None
         self.reason = self.reason if self.is_still else ""
         self._expired_after_load = 0
-        self._too_large = 0
+        self._too_large = self._fruitless = 0
         self._empty_watches = 0
         self._refusals.watched()
         self._delay.recovered()
@@ -502,6 +503,13 @@ class ReflectorMachine:
         self.lost_at, self.proves_alone = now, isinstance(error, APIStatusError)
         return self._wait(error, now, steps.Watch())
 
+    def _on_fruitless(self, error: InformerError, now: float) -> steps.Command:
+        """Watch again; list everything again if no watch of many in a row could be read."""
+        self._fruitless += 1
+        if self._fruitless > _FRUITLESS_WATCHES:
+            return self._poll(error, now)
+        return self._wait(error, now, steps.Watch())
+
     def _poll(self, error: InformerError, now: float) -> steps.Command:
         """List everything, and try a watch again, after a delay."""
         self.attempts += 1
@@ -551,7 +559,7 @@ class ReflectorMachine:
         match happened.breach:
             case steps.Breach.MALFORMED:
                 if self._is_incurable(now):  # the position is good, and lists may be
-                    return self._wait(error, now, steps.Watch())
+                    return self._on_fruitless(error, now)
                 return self._retry_load(error, now)
             case steps.Breach.UNREADABLE:
                 return self._on_unreadable(happened, now)
@@ -588,7 +596,7 @@ class ReflectorMachine:
     def _on_unreadable(self, happened: steps.WatchBroken, now: float) -> steps.Command:
         if self._unreadable.needs_relist(happened.digest, now):
             return self._retry_load(happened.error, now)
-        return self._wait(happened.error, now, steps.Watch())
+        return self._on_fruitless(happened.error, now)
 
     def _load(self, now: float) -> steps.Load:
         if self.distrust or self._refusals.is_polling:
