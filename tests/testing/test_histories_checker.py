@@ -478,6 +478,22 @@ def test_a_reader_may_go_back_in_a_new_epoch() -> None:
     assert broken(run.rest()) == set()
 
 
+def test_what_an_epoch_deletes_first_may_be_newer_than_what_it_adds() -> None:
+    """A list after a restore: the object of the lost history goes, and an older one comes."""
+    run = usual_run()
+    saved, revision = dict(run.live), run.revision
+    for _ in range(3):
+        run.put("x")
+    run.delete("y")
+    run.put("y")
+    run.watch(5)
+    run.wait(1.0)
+    run.restore(saved, revision)
+    run.notice_restore()
+
+    assert broken(run.rest()) == set()
+
+
 def test_a_reader_may_not_go_back_in_the_same_epoch() -> None:
     run = a_restore()
     run.relist()

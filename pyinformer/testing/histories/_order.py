@@ -97,7 +97,8 @@ class Order:
             text = "no revision had deleted it, or taken it out of the selection"
             self._report(Rule.INVENTED_DELETION, text, (who, key), record, before)
             index = after
-        newest = newest if by is None else max(newest, by.number)
+        if by is not None and before is not None and before.epoch == epoch:
+            newest = max(newest, by.number)  # the first deletion of an epoch names a lost version
         self._shown[who, key] = _Shown(index, newest, epoch, record)
 
     def read(self, record: ReadRecord) -> None:
