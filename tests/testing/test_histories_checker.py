@@ -494,6 +494,21 @@ def test_what_an_epoch_deletes_first_may_be_newer_than_what_it_adds() -> None:
     assert broken(run.rest()) == set()
 
 
+def test_a_deletion_may_come_before_the_epoch_is_noticed() -> None:
+    """Another object is in its place since the restore, and no revision had deleted the first."""
+    run = usual_run()
+    saved, revision = dict(run.live), run.revision
+    run.delete("x")
+    run.put("x")
+    run.watch(2)
+    run.wait(1.0)
+    run.restore(saved, revision)
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.notice_restore()
+
+    assert broken(run.rest()) == set()
+
+
 def test_a_reader_may_not_go_back_in_the_same_epoch() -> None:
     run = a_restore()
     run.relist()

@@ -281,8 +281,11 @@ class ScopedTruth:
         return is_selected and self._labels.matches(record.labels)
 
     def _points(self, key: str) -> Iterator[Point]:
-        is_there = False
+        is_there, uid = False, ""
         for record in self.truth.of(self.resource, key):
             was_there, is_there = is_there, record.verb == "put" and self.selects(record)
+            if was_there and is_there and record.uid != uid:
+                yield Point(False, record)  # a restore put another object in its place
+            uid = record.uid
             if is_there or was_there:
                 yield Point(is_there, record)
