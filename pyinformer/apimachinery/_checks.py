@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from os import PathLike, fspath
 
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
@@ -95,6 +96,48 @@ def check_text(name: str, value: object) -> None:
         InvalidTypeError: naming the argument.
     """
     check_type(name, value, str, shown="a text")
+
+
+def check_encodable(name: str, value: object) -> None:
+    """Refuse an argument that is not a text, or that cannot be sent: with a lone surrogate.
+
+    Raises:
+        InvalidArgumentError: naming the argument: UTF-8 cannot encode it.
+        InvalidTypeError: naming the argument: it is not a text.
+    """
+    check_type(name, value, str, shown="a text")
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        reason = f"must be a text that UTF-8 can encode, got {value!r}"
+        raise InvalidArgumentError(name, reason) from None
+
+
+def check_path(name: str, value: object) -> None:
+    """Refuse an argument that does not name a file.
+
+    Raises:
+        InvalidArgumentError: naming the argument: it has a character that no path has.
+        InvalidTypeError: naming the argument: it is not a path.
+    """
+    if not isinstance(value, str | PathLike):
+        raise InvalidTypeError(name, f"must be a path, got {type(value).__name__}")
+    path = fspath(value)
+    if not isinstance(path, str) or "\0" in path:
+        raise InvalidArgumentError(name, f"must name a file, got {path!r}")
+    check_encodable(name, path)
+
+
+def check_hashable(name: str, value: object) -> None:
+    """Refuse an argument that cannot be the key of a dict.
+
+    Raises:
+        InvalidTypeError: naming the argument.
+    """
+    try:
+        hash(value)
+    except TypeError:
+        raise InvalidTypeError(name, f"must be hashable, got {type(value).__name__}") from None
 
 
 def check_iterable(name: str, value: object, *, shown: str, items: type | None = None) -> None:

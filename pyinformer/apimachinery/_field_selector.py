@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
+from pyinformer.apimachinery._checks import check_iterable, check_type
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -56,7 +57,14 @@ class FieldSelector:
     requirements: tuple[FieldRequirement, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "requirements", tuple(sorted(set(self.requirements))))
+        try:
+            canonical = tuple(sorted(set(self.requirements)))
+        except TypeError:  # checked only then: informers and lists parse their selectors
+            check_iterable("requirements", self.requirements, shown="FieldRequirements")
+            for one in self.requirements:
+                check_type("requirements", one, FieldRequirement, shown="FieldRequirements")
+            raise
+        object.__setattr__(self, "requirements", canonical)
 
     @classmethod
     def parse(cls, selector: str | Mapping[str, str] | FieldSelector | None) -> FieldSelector:

@@ -11,6 +11,7 @@ from typing import Final, final
 
 from msgspec import Struct
 
+from pyinformer.apimachinery._checks import check_text
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
@@ -96,7 +97,12 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
         Args:
             api_version: `v1` or `apps/v1`.
             kind: `Pod`, `Deployment`.
+
+        Raises:
+            InvalidTypeError: one of them is not a text.
         """
+        check_text("api_version", api_version)
+        check_text("kind", kind)
         return cls(*split_api_version(api_version), kind)
 
     @property

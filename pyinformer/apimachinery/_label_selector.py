@@ -11,8 +11,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias, TypeGuard, final
+from typing import NoReturn, TypeAlias, TypeGuard, cast, final
 
+from pyinformer.apimachinery._checks import check_iterable, check_type
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -62,6 +63,12 @@ class LabelRequirement:
                 return f"{self.key}{self.operator}{self.values[0]}"
 
 
+def _check_requirements(requirements: object) -> None:
+    check_iterable("requirements", requirements, shown="LabelRequirements")
+    for one in cast("tuple[object, ...]", requirements):
+        check_type("requirements", one, LabelRequirement, shown="LabelRequirements")
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -78,9 +85,14 @@ class LabelSelector:
     matches: LabelPredicate = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        canonical = tuple(sorted(set(self.requirements)))
+        try:
+            canonical = tuple(sorted(set(self.requirements)))
+            compiled = _compile(canonical)
+        except (AttributeError, TypeError):  # checked only then: reads parse their selectors
+            _check_requirements(self.requirements)
+            raise
         object.__setattr__(self, "requirements", canonical)
-        object.__setattr__(self, "matches", _compile(canonical))
+        object.__setattr__(self, "matches", compiled)
 
     @classmethod
     def parse(cls, selector: str | Mapping[str, JSONValue] | LabelSelector | None) -> LabelSelector:

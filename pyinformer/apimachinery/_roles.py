@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from pyinformer.apimachinery._checks import check_text
 from pyinformer.apimachinery._json import JSONObject
 from pyinformer.errors import InvalidArgumentError
 
@@ -52,7 +53,7 @@ def check_role_name(name: str) -> None:
     Raises:
         InvalidArgumentError: Kubernetes does not accept the name.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         reason = f"must be a name that Kubernetes accepts for a role, got {name!r}"
         raise InvalidArgumentError("name", reason)
 
@@ -142,6 +143,7 @@ def _rule(group: str, resources: list[str], verbs: tuple[str, ...]) -> JSONObjec
 def _subject(service_account: str | None) -> JSONObject | None:
     if service_account is None:
         return None
+    check_text("service_account", service_account)
     namespace, _, name = service_account.partition("/")
     if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
         reason = f"must be 'namespace/name', as in 'shop/watcher', got {service_account!r}"

@@ -16,7 +16,13 @@ from weakref import WeakSet
 
 import anyio
 
-from pyinformer.apimachinery import KubeObject, check_choice, check_integer, check_seconds
+from pyinformer.apimachinery import (
+    KubeObject,
+    check_choice,
+    check_integer,
+    check_seconds,
+    check_text,
+)
 from pyinformer.audit._mutation import MutationMode, digest_of
 from pyinformer.audit._mutation_ledger import MutationLedger
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
@@ -240,10 +246,12 @@ class MutationDetector:
                 was made from an object with the same key.
 
         Raises:
-            InvalidTypeError: it cannot be written as JSON, so no change could be noticed.
+            InvalidTypeError: it cannot be written as JSON, so no change could be noticed; or an
+                argument is of another type.
         """
         if not isinstance(obj, KubeObject):
             raise InvalidTypeError("obj", f"must be a KubeObject, got a {type(obj).__name__}")
+        check_text("name", name)
         if self.mode != "off":
             self._watched.add(WatchedValue(name, obj, value))
 
@@ -253,7 +261,12 @@ class MutationDetector:
         Args:
             key: the key of the object that it was made from.
             name: the name under which it is watched.
+
+        Raises:
+            InvalidTypeError: one of them is not a text.
         """
+        check_text("key", key)
+        check_text("name", name)
         self._watched.remove(name, key)
 
     def verify_nowait(self) -> tuple[CacheMutation, ...]:

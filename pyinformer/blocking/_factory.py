@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final, overload
 
 from pyinformer._call_site import call_site, calling_from
-from pyinformer.apimachinery import FieldSelector, LabelSelector, Selector, Transform, V
+from pyinformer.apimachinery import FieldSelector, LabelSelector, Selector, Transform, V, check_type
 from pyinformer.blocking._informer import BlockingInformer
 from pyinformer.blocking._proxy import (
     SyncProxy,
@@ -131,6 +131,7 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
     @documented_as(SharedInformerFactory.remove_informer)
     def remove_informer(self, informer: BlockingInformer[Any]) -> None:
         """Stop one informer and forget it; the next request makes a new one."""
+        check_type("informer", informer, BlockingInformer)
         original = informer.asynchronous
         self._thread.call(lambda: self.asynchronous.remove_informer(original))
         self._proxies.pop(original, None)

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, final
 
-from pyinformer.apimachinery import Journal, V
+from pyinformer.apimachinery import Journal, V, check_type
 from pyinformer.audit import AuditReport, MutationDetector
 from pyinformer.blocking._event_stream import BlockingEventStream
 from pyinformer.blocking._handlers import threaded, threaded_handler
@@ -232,6 +232,7 @@ class BlockingInformer(SyncProxy[SharedInformer[V]]):
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
         """Stop calling a handler; the same as `registration.remove()`."""
+        check_type("registration", registration, BlockingRegistration)
         original = registration.asynchronous
         self._thread.call(
             lambda: self.asynchronous.remove_event_handler(original, grace_seconds=grace_seconds)

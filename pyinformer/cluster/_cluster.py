@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
     LabelSelector,
     Selector,
     View,
+    check_encodable,
     check_integer,
     check_iterable,
     check_text,
@@ -258,7 +259,11 @@ class Cluster(Closable):
         field_selector: FieldSelector | None = None,
         metadata_only: bool = False,
     ) -> ListWatch:
-        """Return what a Reflector needs to follow one resource in one scope."""
+        """Return what a Reflector needs to follow one resource in one scope.
+
+        Raises:
+            InvalidTypeError: the resource is not a GroupVersionResource, or the namespace not text.
+        """
         return ListWatch(
             self.connection,
             resource,
@@ -376,6 +381,7 @@ class Cluster(Closable):
             InvalidArgumentError: an argument is malformed.
         """
         selection = self._selection(api_version, plural, namespace, label_selector, field_selector)
+        check_encodable("resource_version", resource_version)
 
         def reading(convert: Callable[[KubeObject], T]) -> ObjectList[T]:
             """Return the iterator over the converted objects."""
@@ -1024,6 +1030,9 @@ class Cluster(Closable):
         Args:
             resource: the resource, in exactly the version that is written.
             observer: called on the event loop, in the step in which a response arrives.
+
+        Raises:
+            InvalidTypeError: the resource is not a GroupVersionResource.
         """
         self._writes.observers.add(resource, observer)
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer._logging import get_logger
+from pyinformer.apimachinery import GroupVersionResource, check_type
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import GroupVersionResource, KubeObject
+    from pyinformer.apimachinery import KubeObject
 
 _log = get_logger(__name__)
 
@@ -54,12 +55,14 @@ class WriteObservers:
 
     def add(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
         """Add an observer of a resource's writes; a second time changes nothing."""
+        check_type("resource", resource, GroupVersionResource)
         known = self._observers.get(resource, ())
         if not any(one is observer for one in known):
             self._observers[resource] = (*known, observer)
 
     def remove(self, resource: GroupVersionResource, observer: WriteObserver) -> None:
         """Remove an observer, if it is one."""
+        check_type("resource", resource, GroupVersionResource)
         left = tuple(one for one in self._observers.get(resource, ()) if one is not observer)
         if left:
             self._observers[resource] = left

@@ -204,6 +204,7 @@ class Controller(Startable, Generic[V]):
             InvalidTypeError: a function cannot be called.
             LifecycleError: the controller was started.
         """
+        check_type("informer", informer, SharedInformer)
         source = WatchedSource(
             informer,
             mapping,
@@ -303,6 +304,7 @@ class Controller(Startable, Generic[V]):
         Raises:
             InvalidArgumentError: no source of this controller reads that informer.
         """
+        check_type("informer", informer, SharedInformer)
         sources = [one for one in self.engine.sources if one.informer is informer]
         if not sources:
             reason = f"no source of controller {self.name} reads {informer!r}"

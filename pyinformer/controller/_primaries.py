@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import V, check_iterable
+from pyinformer.apimachinery import V, check_iterable, check_type
 from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
@@ -72,7 +72,9 @@ class Clusters:
 
         Raises:
             InvalidArgumentError: another cluster has the same name.
+            InvalidTypeError: it is not an informer.
         """
+        check_type(argument, informer, SharedInformer)
         cluster = informer.cluster
         known = self._by_name.setdefault(cluster.name, cluster)
         if known is not cluster:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from pyinformer._clock import wall_time
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import JSONObject, JSONValue, check_integer
 from pyinformer.controllerutil._timestamps import timestamp
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.tasks import check_callable
 
 Conditions: TypeAlias = Sequence[Mapping[str, JSONValue]] | None
 """`obj.at("status.conditions", default=None)`, or the list of a body."""
@@ -77,6 +78,9 @@ def set_condition(
     _check("reason", reason, _REASON, _MAX_REASON)
     if not isinstance(message, str):
         raise InvalidTypeError("message", f"must be text, not {type(message).__name__}")
+    if observed_generation is not None:
+        check_integer("observed_generation", observed_generation, least=0)
+    check_callable(wall_clock, "wall_clock()", 0)
     copies = _copies(conditions)
     condition = next((each for each in copies if each.get("type") == condition_type), None)
     if condition is None:
@@ -110,7 +114,13 @@ def is_condition_true(
         condition_type: such as `Ready`.
         generation: the object's `metadata.generation`: a condition of an older generation is not
             true. None ignores the generation.
+
+    Raises:
+        InvalidArgumentError: the generation is not an integer.
+        InvalidTypeError: `conditions` is not a list of conditions.
     """
+    if generation is not None:
+        check_integer("generation", generation, least=0)
     condition = find_condition(conditions, condition_type)
     if condition is None or condition.get("status") != "True":
         return False

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from pyinformer.apimachinery import check_flag, check_seconds
-from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
-from pyinformer.informer._core import core_of
+from pyinformer.errors import CacheSyncTimeoutError, InvalidTypeError, LifecycleError
+from pyinformer.informer._core import InformerCore, core_of
 from pyinformer.reflector import ReflectorState
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ async def wait_for_cache_sync(
         LifecycleError: one was not started, or was closed before it had synced.
         InternalError: an informer crashed.
         InvalidArgumentError: the timeout is not a duration, or `fail_fast` not a bool.
+        InvalidTypeError: one of them is not an informer.
 
     Cancellation:
         Safe; the informers continue.
@@ -48,6 +49,7 @@ async def wait_for_cache_sync(
     check_seconds("timeout_seconds", timeout_seconds)
     check_flag("fail_fast", fail_fast)
     for informer in informers:
+        _check_informer(informer)
         _check_running(informer, "is not running: start it first; what was closed stays closed")
     began_at = anyio.current_time()
     synced: list[SharedInformer[Any]] = []  # once: a namespace may have been added since
@@ -90,6 +92,12 @@ async def _all_settled(
                 if fail_fast:
                     stack.callback(informer.on_state_change(partial(end_if_refused, informer)))
                     end_if_refused(informer)
+
+
+def _check_informer(informer: object) -> None:
+    if not isinstance(getattr(informer, "_core", None), InformerCore):
+        reason = f"must be SharedInformers, got {type(informer).__name__}"
+        raise InvalidTypeError("informers", reason)
 
 
 def _check_running(informer: SharedInformer[Any], otherwise: str) -> None:

@@ -14,8 +14,16 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, f
 
 from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import KubeObject, ObjectKey, View, check_seconds
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.apimachinery import (
+    KubeObject,
+    ObjectKey,
+    View,
+    check_hashable,
+    check_integer,
+    check_iterable,
+    check_seconds,
+    check_type,
+)
 from pyinformer.informer._status import InformerStatus
 
 _log = get_logger(__name__)
@@ -100,6 +108,18 @@ class _Expected:
                 del self.deleted[uid]
 
 
+def _checked(
+    owner: object, creations: object, deletions: Iterable[KubeObject[View | None]]
+) -> list[KubeObject[View | None]]:
+    check_hashable("owner", owner)
+    check_integer("creations", creations, least=0)
+    check_iterable("deletions", deletions, shown="KubeObjects")
+    objects = list(deletions)
+    for obj in objects:
+        check_type("deletions", obj, KubeObject, shown="KubeObjects")
+    return objects
+
+
 @final
 class Expectations(Generic[_Owner]):
     """Keeps a controller from acting on a cache that does not show its own acts yet.
@@ -152,9 +172,9 @@ class Expectations(Generic[_Owner]):
 
         Raises:
             InvalidArgumentError: a negative number of creations.
+            InvalidTypeError: the owner is not hashable, or the deletions are not KubeObjects.
         """
-        if creations < 0:
-            raise InvalidArgumentError("creations", f"must be an integer >= 0, got {creations}")
+        deletions = _checked(owner, creations, deletions)
         now = self._clock()
         self._expire(now)
         expected = self._owners.pop(owner, None) or _Expected(now, {})
@@ -171,7 +191,12 @@ class Expectations(Generic[_Owner]):
         """Record the object that a creation returned; the cache will show it.
 
         It counts even if nothing is expected any more: the answer may have seemed lost.
+
+        Raises:
+            InvalidTypeError: `written` is not a KubeObject, or the owner not hashable.
         """
+        check_hashable("owner", owner)
+        check_type("written", written, KubeObject)
         expected = self._owners.get(owner)
         if expected is None:
             expected = self._owners[owner] = _Expected(self._clock(), self._caches())
@@ -189,7 +214,12 @@ class Expectations(Generic[_Owner]):
         """Expect fewer writes: these were refused, or never sent.
 
         Do not call this for a write whose answer was lost: the cache, or the timeout, decides.
+
+        Raises:
+            InvalidArgumentError: as `expect`.
+            InvalidTypeError: as `expect`.
         """
+        deletions = _checked(owner, creations, deletions)
         expected = self._owners.get(owner)
         if expected is None:
             return
@@ -204,9 +234,17 @@ class Expectations(Generic[_Owner]):
             `fulfilled`; `pending`: the event that is missing will trigger another reconcile, or
             requeue the request in case it never comes; or `timed_out`, once: nothing is expected
             any more, and the cache is what there is.
+
+        Raises:
+            InvalidTypeError: the owner is not hashable.
         """
         self._expire(self._clock())
-        if owner in self._timed_out:
+        try:
+            has_timed_out = owner in self._timed_out
+        except TypeError:  # checked only then: each reconcile passes here
+            check_hashable("owner", owner)
+            raise
+        if has_timed_out:
             del self._timed_out[owner]
             return "timed_out"
         expected = self._owners.get(owner)
@@ -220,6 +258,7 @@ class Expectations(Generic[_Owner]):
 
     def pending(self, owner: _Owner) -> PendingExpectations | None:
         """Return what an owner still waits for; None for nothing."""
+        check_hashable("owner", owner)
         expected = self._owners.get(owner)
         if expected is None:
             return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 from pyinformer._clock import utc_text
 from pyinformer._printable import printable
-from pyinformer.apimachinery import ObjectKey, V, VersionOrder
+from pyinformer.apimachinery import ObjectKey, V, VersionOrder, check_encodable
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError, NotFoundError
 from pyinformer.informer._provenance import Provenance, provenance_of
 from pyinformer.informer._settings import named
@@ -92,6 +92,7 @@ class Explainer(Generic[V]):
         if not all(parts) or len(parts) > _PARTS:
             reason = f"must be 'namespace/name' or 'name', got {key[:_SHOWN]!r}"
             raise InvalidArgumentError("key", reason)
+        check_encodable("key", key)
         sentences = tuple(map(printable, self._sentences(key)))
         return Explanation(self._scope.named_in(self._context.cluster), key, sentences)
 

@@ -24,6 +24,7 @@ from pyinformer.apimachinery import (
     V,
     View,
     check_seconds,
+    check_type,
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import check_cluster, claim_loop
@@ -359,12 +360,14 @@ class SharedInformerFactory(Closable):
 
         Raises:
             InvalidArgumentError: the informer is not one of this factory.
+            InvalidTypeError: it is not an informer.
             InternalError: it had crashed.
             LifecycleError: the factory runs in another event loop; nothing was stopped.
 
         Cancellation:
             Takes effect when it has ended, which the grace bounds.
         """
+        check_type("informer", informer, SharedInformer)
         self._loop.check(may_be_closed=True)
         if informer in self._informers:
             self._informers.remove(informer)

@@ -16,6 +16,8 @@ from pyinformer.apimachinery import (
     View,
     check_integer,
     check_seconds,
+    check_text,
+    check_type,
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import check_cluster
@@ -406,7 +408,11 @@ class SharedInformer(Startable, Generic[V]):
 
         Returns:
             None if the cached object is readable or gone, or no readable state is remembered.
+
+        Raises:
+            InvalidTypeError: the key is not a string.
         """
+        check_text("key", key)
         cache = self._core.caches.of(key)
         return None if cache is None else cache.reflector.last_good(key)
 
@@ -467,11 +473,13 @@ class SharedInformer(Startable, Generic[V]):
         Raises:
             InvalidArgumentError: the registration is another informer's, or the grace is not a
                 duration.
+            InvalidTypeError: it is not a registration.
             LifecycleError: the informer runs in another event loop; nothing was removed.
 
         Cancellation:
             Takes effect when the wait is over; the handler is removed in any case.
         """
+        check_type("registration", registration, Registration)
         if not registration.is_of(self._core.processor):
             reason = f"that of {registration.name} is not one of {self.name}"
             raise InvalidArgumentError("registration", reason)
@@ -708,7 +716,7 @@ class SharedInformer(Startable, Generic[V]):
 
         Raises:
             InvalidArgumentError: max_bytes is too small, or a kind is not a name.
-            InvalidTypeError: max_bytes is not an integer.
+            InvalidTypeError: the path, max_bytes or `redact` is of another type.
         """
         from pyinformer.informer._recording import Recording  # noqa: PLC0415 - few programs record
 

@@ -13,7 +13,15 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast, final
 
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, check_model
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    Event,
+    KubeObject,
+    Updated,
+    check_model,
+    check_type,
+)
 from pyinformer.errors import InvalidArgumentError, ModelMismatchError
 from pyinformer.informer._core import core_of
 from pyinformer.informer._shared_informer import SharedInformer
@@ -145,6 +153,7 @@ class TypedInformer(Generic[M]):
     """
 
     def __init__(self, informer: SharedInformer[Any], model: type[M]) -> None:
+        check_type("informer", informer, SharedInformer)
         check_typed(model, informer.settings.memory)
         core = core_of(informer)
         core.lifecycle.check_usable()

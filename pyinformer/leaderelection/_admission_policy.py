@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pyinformer.apimachinery import check_text
 from pyinformer.errors import InvalidArgumentError
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -108,6 +109,7 @@ def admission_policy_yaml(*, lease: str, service_account: str) -> str:
 
 
 def _split(argument: str, text: str) -> tuple[str, str]:
+    check_text(argument, text)
     namespace, _, name = text.partition("/")
     is_name = len(name) <= _MAX_NAME and _NAME.fullmatch(name)
     if not (_NAMESPACE.fullmatch(namespace) and is_name):

@@ -18,6 +18,7 @@ from typing import Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVa
 from pyinformer._clock import Pace
 from pyinformer._logging import get_logger
 from pyinformer._user_code import ENDS_PROGRAM
+from pyinformer.apimachinery import check_iterable, check_text, check_type
 from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
@@ -316,7 +317,9 @@ class _Tables:
 
     def __init__(self, specs: Iterable[MetricSpec]) -> None:
         self._specs: dict[str, MetricSpec] = dict(CATALOGUE)
+        check_iterable("specs", specs, shown="MetricSpecs")
         for spec in specs:
+            check_type("specs", spec, MetricSpec, shown="MetricSpecs")
             if self._specs.setdefault(spec.name, spec) != spec:
                 raise MetricConflictError(spec.name, "it is defined already, and differently")
         self._families: dict[str, _Family] = {}
@@ -329,6 +332,8 @@ class _Tables:
         self, kind: MetricType, name: str, labels: Mapping[str, str], held: dict[_Held, _Cell]
     ) -> _Cell:
         """Return the cell of a series, and add it to `held`, the cells of one owner."""
+        check_text("name", name)
+        check_type("labels", labels, Mapping, shown="a mapping of names to values")
         with self._lock:
             family = self._family(kind, name, labels)
             if family.spec.type != kind:
@@ -477,7 +482,7 @@ def _refusal(spec: MetricSpec, labels: Mapping[str, str]) -> InformerError:
     """Return why a metric cannot have these labels."""
     if labels.keys() == set(spec.labels):
         return InvalidTypeError("labels", f"values of {spec.name} must be str, got {labels!r}")
-    expected, given = ", ".join(spec.labels), ", ".join(labels)
+    expected, given = ", ".join(spec.labels), ", ".join(map(str, labels))
     return MetricConflictError(spec.name, f"its labels are ({expected}), got ({given})")
 
 

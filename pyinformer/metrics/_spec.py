@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Final, Literal, TypeAlias, final
 
+from pyinformer.apimachinery import check_iterable, check_number
 from pyinformer.errors import InvalidArgumentError
 
 MetricType: TypeAlias = Literal["counter", "gauge", "histogram"]
@@ -52,16 +53,25 @@ class MetricSpec:
     """The upper bounds of a histogram's buckets, ascending, without infinity."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise InvalidArgumentError(
                 "name", f"must be letters, digits and underscores, got {self.name!r}"
             )
         if self.name.endswith("_total") != (self.type == "counter"):
             reason = f"must end in _total if and only if it is a counter, got {self.name!r}"
             raise InvalidArgumentError("name", f"{reason} for a {self.type}")
+        check_iterable("labels", self.labels, shown="the names of labels")
+        check_iterable("buckets", self.buckets, shown="numbers")
         for label in self.labels:
-            if not _NAME.fullmatch(label) or label.startswith("__") or label == "le":
+            if (
+                not isinstance(label, str)
+                or not _NAME.fullmatch(label)
+                or label.startswith("__")
+                or label == "le"
+            ):
                 raise InvalidArgumentError("labels", f"cannot be the name of a label: {label!r}")
+        for bound in self.buckets:
+            check_number("buckets", bound)
         ascends = all(low < high for low, high in pairwise(self.buckets))
         if not ascends or not all(map(isfinite, self.buckets)):
             raise InvalidArgumentError("buckets", "must ascend and be finite")

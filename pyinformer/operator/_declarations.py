@@ -183,7 +183,8 @@ def check_kept(projection: type[View] | None, memory: Memory | None) -> None:
     """
     if projection is not None:
         check_view(projection)
-    InformerSettings(projection=projection, memory=memory or DEFAULT_MEMORY)
+    kept = DEFAULT_MEMORY if memory is None else memory
+    InformerSettings(projection=projection, memory=kept)
 
 
 def _binds(signature: inspect.Signature, arguments: int) -> bool:

@@ -26,7 +26,7 @@ from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines, printable
 from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import JSONObject, check_choice, check_seconds
+from pyinformer.apimachinery import JSONObject, check_choice, check_seconds, check_type
 from pyinformer.errors import ConfigurationError, InvalidArgumentError, InvalidTypeError
 from pyinformer.metrics import Exposition
 from pyinformer.operator._same_host import PageRequest, why_foreign
@@ -142,6 +142,9 @@ class HealthServer(Startable):
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise InvalidArgumentError("port", f"must be 0 to {_MAX_PORT}, got {port!r}")
         check_choice("pages_for", pages_for, get_args(_PagesFor))
+        check_type("checks", checks, Mapping, shown="a mapping of paths to checks")
+        if pages is not None:
+            check_type("pages", pages, Mapping, shown="a mapping of paths to pages")
         self._checks = {path: _SharedCheck(check) for path, check in checks.items()}
         self._pages = dict(pages or {})
         both = sorted(self._checks.keys() & self._pages.keys())

@@ -27,7 +27,7 @@ from typing import (
 
 import msgspec
 
-from pyinformer.apimachinery import JSONObject, check_choice
+from pyinformer.apimachinery import JSONObject, check_choice, check_flag, check_text
 from pyinformer.errors import InvalidArgumentError
 
 RuleReason: TypeAlias = Literal[
@@ -87,6 +87,10 @@ class Rule:
         if not isinstance(self.expression, str) or not self.expression.strip():
             reason = f"must be an expression in CEL, such as 'self >= 1', got {self.expression!r}"
             raise InvalidArgumentError("expression", reason)
+        for name in ("message", "message_expression", "field_path"):
+            if getattr(self, name) is not None:
+                check_text(name, getattr(self, name))
+        check_flag("optional_old_self", self.optional_old_self)
         if "\n" in self.expression.strip() and not self.message:
             reason = "is required, because the expression has several lines"
             raise InvalidArgumentError("message", reason)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import decoder_of
+from pyinformer.apimachinery import check_path, decoder_of
 from pyinformer.errors import RecordingFileError, RecordingFormatError, RecordingVersionError
 from pyinformer.recording._format import FORMAT_VERSION, Entry, Header
 
@@ -53,6 +53,7 @@ def read_recording(path: str | PathLike[str]) -> RecordedFile:
         RecordingFormatError: it is not a recording, or damaged before its end.
         RecordingVersionError: a later version of pyinformer wrote it, in a later format.
     """
+    check_path("path", path)
     path = Path(path)
     try:
         data = path.read_bytes()

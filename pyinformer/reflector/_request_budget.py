@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from pyinformer.apimachinery import check_integer, check_seconds
+from pyinformer.apimachinery import check_integer, check_seconds, check_type
 from pyinformer.errors import InternalError
 from pyinformer.reflector._outage import Outage
 from pyinformer.reflector._rights import Rights
@@ -194,6 +194,8 @@ class RequestBudget:
     """
 
     def __init__(self, options: RequestBudgetOptions | None = None) -> None:
+        if options is not None:
+            check_type("options", options, RequestBudgetOptions)
         self._options = options or RequestBudgetOptions()
         self.outage: Outage = Outage()
         """Lets reflectors wait for a server that they did not reach."""

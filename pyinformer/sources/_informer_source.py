@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, cast, final
 
 import anyio
 
-from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View
-from pyinformer.errors import LifecycleError
+from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V, View, check_type
+from pyinformer.errors import InvalidTypeError, LifecycleError
 from pyinformer.informer import Scope, core_of
 from pyinformer.sources._guarded_call import GuardedCall
 from pyinformer.sources._left_keys import LeftKeys
@@ -32,6 +32,17 @@ if TYPE_CHECKING:
 
 _Change: TypeAlias = tuple[KubeObject[V] | None, KubeObject[V] | None, ReasonEvent]
 """The old state, the new state, and what happened."""
+
+
+def check_source_informer(informer: object) -> None:
+    """Refuse what a source cannot read.
+
+    Raises:
+        InvalidTypeError: it is not an informer.
+    """
+    if not hasattr(informer, "scope"):
+        reason = f"must be a SharedInformer, got {type(informer).__name__}"
+        raise InvalidTypeError("informer", reason)
 
 
 class InformerSource(ABC, Generic[V]):
@@ -61,6 +72,8 @@ class InformerSource(ABC, Generic[V]):
         """The informer whose events it reads."""
         self.name: str = name
         """The source's name in reasons, logs and status."""
+        if options is not None:
+            check_type("options", options, SourceOptions)
         self._options = options or SourceOptions()
         self.cluster: str = self._options.cluster
         """The name of the informer's cluster."""
@@ -337,6 +350,7 @@ class PrimarySource(InformerSource[V], Generic[V]):
         predicate: PredicateFunction[V] | None = None,
         options: SourceOptions | None = None,
     ) -> None:
+        check_source_informer(informer)
         name = name or f"primary {informer.scope}"
         super().__init__(informer, name=name, predicate=predicate, options=options)
         self._stranded = StrandedFinalizers(name, own_finalizers)

@@ -20,7 +20,7 @@ from pyinformer.apimachinery import (
     split_api_version,
 )
 from pyinformer.errors import InvalidArgumentError, LifecycleError
-from pyinformer.sources._informer_source import InformerSource
+from pyinformer.sources._informer_source import InformerSource, check_source_informer
 from pyinformer.sources._request import Request, request_for
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class OwnedSource(InformerSource[V], Generic[V]):
         options: SourceOptions | None = None,
         concerns: Callable[[str], bool] | None = None,
     ) -> None:
+        check_source_informer(informer)
         name = name or f"owned {informer.scope}"
         super().__init__(informer, name=name, predicate=predicate, options=options)
         self.controller_only: bool = controller_only

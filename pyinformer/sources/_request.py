@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 from msgspec import Struct
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import ObjectKey, is_object_name
+from pyinformer.apimachinery import ObjectKey, check_iterable, is_object_name
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Request:
         reasons: why, the oldest first.
 
     Raises:
-        InvalidTypeError: the key or the cluster is not a string.
+        InvalidTypeError: the key or the cluster is not a string, or `reasons` not a sequence.
         InvalidArgumentError: the key is neither `namespace/name` nor `name`, or an object cannot
             have such a name.
     """
@@ -81,7 +81,11 @@ class Request:
             reason = f"must be 'namespace/name' or 'name', got {key[:_SHOWN]!r}"
             raise InvalidArgumentError("key", reason)
         self._id: RequestId = (key, cluster)
-        self._reasons = tuple(reasons)
+        try:
+            self._reasons = tuple(reasons)
+        except TypeError:  # checked only then: a mapping makes a request for each event
+            check_iterable("reasons", reasons, shown="a sequence of Reasons")
+            raise
 
     @property
     def key(self) -> ObjectKey:
@@ -109,8 +113,16 @@ class Request:
         return self._id[0].rpartition("/")[2]
 
     def with_reasons(self, reasons: Sequence[Reason]) -> Request:
-        """Return the same request with other reasons."""
-        return request_for(self._id, reasons)
+        """Return the same request with other reasons.
+
+        Raises:
+            InvalidTypeError: they are not a sequence.
+        """
+        try:
+            return request_for(self._id, reasons)
+        except TypeError:  # as above
+            check_iterable("reasons", reasons, shown="a sequence of Reasons")
+            raise
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, Request) else NotImplemented

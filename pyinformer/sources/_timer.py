@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 import anyio
 
-from pyinformer.apimachinery import Event, View
+from pyinformer.apimachinery import Event, View, check_iterable, check_type
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.sources._guarded_call import GuardedCall
 from pyinformer.sources._mapping import Keys, collect
@@ -72,6 +72,9 @@ class TimerSource:
         self.name: str = name or f"every {period_seconds:g} s"
         """The source's name in reasons, logs and status."""
         self._period_seconds = period_seconds
+        check_iterable("primaries", primaries, shown="sources of primary informers")
+        if options is not None:
+            check_type("options", options, SourceOptions)
         self._primaries = tuple(primaries)
         self._options = options or SourceOptions()
         self._is_spread = keys is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.sources._guarded_call import GuardedCall
-from pyinformer.sources._informer_source import InformerSource
+from pyinformer.sources._informer_source import InformerSource, check_source_informer
 from pyinformer.sources._mapping import MappingFunction, check_mapping, collect
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class WatchedSource(InformerSource[V], Generic[V]):
         predicate: PredicateFunction[V] | None = None,
         options: SourceOptions | None = None,
     ) -> None:
+        check_source_informer(informer)
         check_mapping(mapping)
         name = name or f"watched {informer.scope}"
         super().__init__(informer, name=name, predicate=predicate, options=options)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, TypeAlias
 
-from pyinformer.apimachinery import JSONValue, KubeObject, V
+from pyinformer.apimachinery import JSONValue, KubeObject, V, check_text
 from pyinformer.errors import IndexNotFoundError, InvalidTypeError
 
 NAMESPACE_INDEX: Final = "namespace"
@@ -155,3 +155,6 @@ def find_index(indexes: Mapping[str, Index[V]], name: str) -> Index[V]:
         return indexes[name]
     except KeyError:
         raise IndexNotFoundError(index=name, known=tuple(indexes)) from None
+    except TypeError:  # checked only then: each read by an index passes here
+        check_text("name", name)
+        raise

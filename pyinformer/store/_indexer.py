@@ -17,7 +17,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, cast, final
 
 from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View, stored_bytes
+from pyinformer.apimachinery import (
+    Added,
+    Event,
+    KubeObject,
+    Updated,
+    V,
+    View,
+    check_text,
+    stored_bytes,
+)
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.store._index import (
     NAMESPACE_INDEX,
@@ -87,12 +96,15 @@ class Indexer(Generic[V]):
                 there, so the default of its field counts as a value.
 
         Raises:
-            InvalidArgumentError: the name is taken.
-            InvalidArgumentError: the path cannot be read.
+            InvalidArgumentError: the name is taken, or the path cannot be read.
+            InvalidTypeError: the name is not text, or `by` neither text nor a function.
 
         Source:
             client-go tools/cache/thread_safe_store.go, AddIndexers.
         """
+        check_text("name", name)
+        if not callable(by):
+            check_text("by", by)
         state = self._state
         if name in state.indexes:
             raise InvalidArgumentError("name", f"an index called {name!r} exists already")

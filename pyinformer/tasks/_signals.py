@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._logging import get_logger
 from pyinformer._user_code import ENDS_PROGRAM
+from pyinformer.apimachinery import check_text
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks._failures import error_text
 
@@ -44,6 +45,7 @@ class SignalListener:
     """
 
     def __init__(self, name: str, callback: Callable[[], None]) -> None:
+        check_text("signal_name", name)
         found = getattr(signal, name, None)
         if not isinstance(found, signal.Signals):
             raise LifecycleError(f"this system has no signal {name}: call status() instead")

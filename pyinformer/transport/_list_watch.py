@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, cast, final
 from urllib.parse import quote
 
-from pyinformer.apimachinery import GroupVersionResource, ObjectKey
+from pyinformer.apimachinery import GroupVersionResource, ObjectKey, check_encodable, check_type
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.transport._connection_protocol import ConnectionProtocol
 from pyinformer.transport.http import Body, Query
@@ -59,6 +59,9 @@ class ListWatch:
         shard_selector: str | None = None,
         metadata_only: bool = False,
     ) -> None:
+        check_type("resource", resource, GroupVersionResource)
+        if namespace is not None:
+            check_encodable("namespace", namespace)
         self.metadata_only: bool = metadata_only
         """Whether every list and watch requests only metadata."""
         self.connection = connection

@@ -23,7 +23,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._clock import monotonic
-from pyinformer.apimachinery import check_choice, check_seconds
+from pyinformer.apimachinery import check_choice, check_seconds, check_text
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, QueueClosedError
 from pyinformer.metrics import NO_METRICS, Metrics, Sample
 from pyinformer.workqueue._limiters import (
@@ -158,12 +158,16 @@ class Queue(Generic[T]):
         clock: Callable[[], float] | None = None,
     ) -> None:
         check_choice("on_shutdown", on_shutdown, get_args(OnShutdown))
+        check_text("name", name)
         self._name = name
         self._on_shutdown = on_shutdown
         default = default_controller_rate_limiter
         self._rate_limiter = default() if rate_limiter is None else rate_limiter
         self._states: dict[T, float | None] = {}
         self._again: set[T] = set()  # added while being processed
+        if ordering is not None and not hasattr(ordering, "push"):
+            reason = f"must have push, pop and discard, got {type(ordering).__name__}"
+            raise InvalidTypeError("ordering", reason)
         self._ordering: Ordering[T] = FIFO[T]() if ordering is None else ordering
         ordering = self._ordering
         self._ready = ordering.items if isinstance(ordering, FIFO) else ordering

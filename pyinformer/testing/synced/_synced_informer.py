@@ -27,6 +27,7 @@ from pyinformer.apimachinery import (
     Updated,
     V,
     View,
+    check_iterable,
 )
 from pyinformer.errors import (
     InvalidArgumentError,
@@ -393,6 +394,7 @@ def synced_informer(
     if isinstance(objects, str | dict):
         reason = f"is a list of objects: [{{...}}], not a {type(objects).__name__}"
         raise InvalidArgumentError("objects", reason)
+    check_iterable("objects", objects, shown="a list of objects")
     for obj in objects:
         informer.apply(obj)
     return informer

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyinformer.apimachinery import FieldSelector, JSONObject
+from pyinformer.apimachinery import FieldSelector, JSONObject, check_iterable, check_type
 from pyinformer.errors import InvalidSelectorError
 from pyinformer.testing.apiserver.access import _rbac
 from pyinformer.testing.apiserver.access._rbac import (
@@ -74,7 +74,9 @@ class Access:
         self._accounts: dict[str, str] = {}
         self._read = read
         self._is_open = read is None
+        check_iterable("tokens", tokens, shown="a sequence of Tokens")
         for token in tokens:
+            check_type("tokens", token, Token, shown="a sequence of Tokens")
             self.add(token, now=now)
 
     @property

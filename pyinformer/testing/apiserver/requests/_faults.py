@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
+from pyinformer.apimachinery import check_number, check_type
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing.apiserver.requests._edits import Edit
 from pyinformer.testing.apiserver.requests._request_log import RequestRecord
@@ -85,10 +86,13 @@ class Fault:
             raise InvalidArgumentError("cut", f"has to be one of {', '.join(get_args(Cut))}")
         if self.edit is not None and self.edit not in get_args(Edit):
             raise InvalidArgumentError("edit", f"has to be one of {', '.join(get_args(Edit))}")
+        check_number("probability", self.probability)
         if not 0.0 <= self.probability <= 1.0:
             raise InvalidArgumentError("probability", "has to be between 0 and 1")
         for name in ("skip", "times", "delay_seconds", "retry_after_seconds"):
             value = getattr(self, name)
+            if value is not None:
+                check_number(name, value)
             if value is not None and value < 0:
                 raise InvalidArgumentError(name, "must not be negative")
 
@@ -130,9 +134,13 @@ class FaultScript:
 
     Args:
         seed: the seed of the generator for all chances.
+
+    Raises:
+        InvalidTypeError: it is not an int.
     """
 
     def __init__(self, seed: int = 0) -> None:
+        check_type("seed", seed, int)
         self._rng = random.Random(seed)
         self._changed = threading.Condition()
         self._entries: list[_Entry] = []
