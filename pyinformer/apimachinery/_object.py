@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, cast, final, overload
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 from typing_extensions import TypeVar
 
 from pyinformer._printable import printable
@@ -31,6 +31,7 @@ from pyinformer.apimachinery._json import (
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
 from pyinformer.apimachinery._paths import compile_path
+from pyinformer.apimachinery._redact import hides_content
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
     FieldNotFoundError,
@@ -171,6 +172,9 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise
         except BaseException as error:  # noqa: BLE001 - validators and generated models raise anything
             name = model.__name__ if isinstance(model, type) else repr(model)
+            if hides_content(self.gvk.kind):
+                reason = f"does not fit {name}: {_reason_without_words(error)}"
+                raise InvalidObjectError(self._what, reason) from None
             reason = f"does not fit {name}: {_reason_of(error)}"
             raise InvalidObjectError(self._what, reason) from cause_of(error)
 
@@ -299,6 +303,18 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
     except TypeError as error:
         reason = f"nothing can be decoded into {model!r}: {error}"
         raise InvalidTypeError("model", reason) from error
+
+
+def _reason_without_words(error: BaseException) -> str:
+    """Return what is wrong where, without the words of user code, which may quote a Secret."""
+    if isinstance(error, ValidationError) and error.__cause__ is None:
+        return complaint_of(error)
+    problems: Any = getattr(error, "errors", None)  # pydantic's
+    if callable(problems):
+        found = problems(include_url=False, include_context=False, include_input=False)
+        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['type']}" for each in found)
+    cause = error.__cause__ or error
+    return f"{type(cause).__name__}, whose words are not shown for this kind"
 
 
 def _reason_of(error: BaseException) -> str:

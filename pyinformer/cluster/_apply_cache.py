@@ -2,7 +2,8 @@
 
 Only the paths in what was applied are compared, with their values in the server's response: the
 server's defaults, its spelling of numbers and other managers' fields make no difference. A list
-that the server tracks as one field is owned as a whole. An absent field, null, {} and [] are equal.
+that the server tracks as one field is owned as a whole. {} and [] are values: an empty selector
+selects everything, and an absent one nothing.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
 """
 
@@ -238,20 +239,4 @@ def _elements(fields: JSONValue, path: _Path) -> Iterator[_Path]:
 
 
 def _digest(value: JSONValue) -> bytes:
-    return hashlib.blake2b(_canonical(_dense(value)), digest_size=16).digest()
-
-
-def _dense(value: JSONValue) -> JSONValue:
-    """Return a value without fields that are null or empty."""
-    if type(value) is str:
-        return value
-    if isinstance(value, dict):
-        found: JSONObject = {}
-        for name, field in value.items():
-            dense = field if type(field) is str else _dense(field)
-            if dense is not None:
-                found[name] = dense
-        return found or None
-    if isinstance(value, list):
-        return [_dense(element) for element in value] or None
-    return value
+    return hashlib.blake2b(_canonical(value), digest_size=16).digest()

@@ -900,9 +900,10 @@ class Cluster(Closable):
         """Apply an object unless it still is as this process has applied it.
 
         Only the paths in `desired` count, and those that were applied last: the server's defaults
-        and other managers' fields make no difference, and null, {} and [] are equal. A list that
-        the server tracks as one field, as most of custom resources are, is owned as a whole. What
-        this process has not applied since it started is applied once.
+        and other managers' fields make no difference. A list that the server tracks as one field,
+        as most of custom resources are, is owned as a whole. {} and [] are values: an empty
+        selector selects everything, and an absent one nothing. What this process has not applied
+        since it started is applied once.
 
         Args:
             desired: as for `apply`.

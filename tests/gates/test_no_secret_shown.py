@@ -8,11 +8,14 @@ import json
 import traceback
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import pydantic
 import pytest
 
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, ObjectCodec, Updated, diff
 from pyinformer.cli.demo._comparison import differences
+from pyinformer.errors import InvalidObjectError
 from pyinformer.store import Indexer
 from pyinformer.testing import World
 from pyinformer.transport import StaticCredentials
@@ -222,3 +225,32 @@ def test_no_output_shows_the_value_of_a_secret(
     assert text
     assert HIDDEN not in text
     assert OTHER not in text
+
+
+class _Checked(msgspec.Struct):
+    """A model whose check quotes what it checks."""
+
+    data: dict[str, str]
+
+    def __post_init__(self) -> None:
+        raise ValueError(f"bad {self.data}")
+
+
+class _CheckedByPydantic(pydantic.BaseModel):
+    """A model whose validator quotes what it checks."""
+
+    data: dict[str, str]
+
+    @pydantic.field_validator("data")
+    @classmethod
+    def check(cls, data: dict[str, str]) -> dict[str, str]:
+        """Refuse any."""
+        raise ValueError(f"bad {data}")
+
+
+@pytest.mark.parametrize("model", [_Checked, _CheckedByPydantic])
+def test_the_words_of_a_models_own_check_are_not_shown(model: type[Any]) -> None:
+    with pytest.raises(InvalidObjectError, match=r"ValueError|value_error") as raised:
+        cached().as_type(model)
+
+    assert HIDDEN not in "".join(traceback.format_exception(raised.value)) + repr(raised.value)

@@ -389,6 +389,43 @@ async def test_a_list_that_is_owned_as_a_whole_has_no_room_for_others(server: Se
         assert [one["name"] for one in mended.to_dict()["subjects"]] == ["ours"]
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["dropped", "added"])
+async def test_an_empty_selector_is_not_an_absent_one(server: Server, *, before: bool) -> None:
+    """It lets all namespaces in, where an absent one lets in the policy's own."""
+
+    def policy(*, all_namespaces: bool) -> JSONObject:
+        peer: JSONObject = {"podSelector": {"matchLabels": {"a": "b"}}}
+        if all_namespaces:
+            peer["namespaceSelector"] = {}
+        spec = {"podSelector": {}, "ingress": [{"from": [peer]}], "policyTypes": ["Ingress"]}
+        return {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": "a", "namespace": namespace},
+            "spec": spec,
+        }
+
+    def is_open(obj: KubeObject) -> bool:
+        return "namespaceSelector" in obj.to_dict()["spec"]["ingress"][0]["from"][0]
+
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        first = await cluster.apply_if_changed(
+            policy(all_namespaces=before), None, field_manager="suite"
+        )
+        desired = policy(all_namespaces=not before)
+        second = await cluster.apply_if_changed(desired, first, field_manager="suite")
+        assert (is_open(first), is_open(second)) == (before, not before)
+        assert await cluster.apply_if_changed(desired, second, field_manager="suite") == second
+        edited = first.to_dict()
+        changed = await cluster.patch(
+            second, {**second.to_dict(), "spec": edited["spec"]}, field_manager="other"
+        )
+        assert is_open(changed) is before
+        third = await cluster.apply_if_changed(desired, changed, field_manager="suite", force=True)
+        assert is_open(third) is not before
+
+
 async def test_after_a_restart_everything_is_applied_once(server: Server) -> None:
     namespace = server.namespace()
     desired = CONFIG_MAPS.make("a", namespace)
