@@ -89,3 +89,10 @@ def test_any_other_broken_line_is_an_error(tmp_path: Path) -> None:
 def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
     with History(tmp_path / "run.jsonl"), pytest.raises(FileExistsError):
         History(tmp_path / "run.jsonl")
+
+
+def test_a_history_may_have_another_clock() -> None:
+    times = iter((100.0, 101.5))
+    history = History(clock=lambda: next(times))
+
+    assert history.add(PUT).at_seconds == 1.5

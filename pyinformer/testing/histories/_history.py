@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, final
@@ -26,15 +26,22 @@ class History:
     Args:
         path: a file that does not exist yet, to which each record is written as a line of JSON;
             None keeps the records in memory.
+        clock: returns the time in seconds, such as that of a World; from any thread.
 
     Raises:
         FileExistsError: the file exists.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self.path: Path | None = None if path is None else Path(path)
         """The file; None if the records are in memory."""
-        self._began = monotonic()
+        self._clock = clock
+        self._began = clock()
         self._lock = threading.Lock()
         self._records: list[Record] = []
         self._encode = msgspec.json.Encoder().encode
@@ -43,7 +50,7 @@ class History:
 
     def now(self) -> float:
         """Return the monotonic seconds since the history began; from any thread."""
-        return monotonic() - self._began
+        return self._clock() - self._began
 
     def add(self, record: _R) -> _R:
         """Append a record; from any thread.
