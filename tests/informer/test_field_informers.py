@@ -190,6 +190,7 @@ async def test_a_later_page_of_another_shape_is_an_error_and_no_short_list() -> 
 
 OUT_OF_DESCRIPTORS = """
 import asyncio, logging, os, resource, sys
+import aiohttp, httptools  # as after an earlier request
 import pyinformer
 
 async def main():

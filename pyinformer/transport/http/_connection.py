@@ -63,13 +63,7 @@ from pyinformer.transport.http._server_warnings import (
     OnWarning,
     ServerWarnings,
 )
-from pyinformer.transport.http._session import (
-    common_headers,
-    load_clients,
-    new_session,
-    proxy_login,
-    send_once,
-)
+from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
 from pyinformer.transport.http._url import name_for_tls, request_url
 from pyinformer.transport.http._watch_request import open_watch, request_message, send_again
 from pyinformer.transport.http._watch_response import WatchResponse
@@ -142,7 +136,6 @@ class Connection:
         metrics: RequestMetrics | None = None,
         on_warning: OnWarning | None = None,
     ) -> None:
-        load_clients()
         self._warnings = ServerWarnings(on_warning, None if metrics is None else metrics.warned)
         self._config = config = with_environment_proxy(config, os.environ)
         self._options = options or ConnectionOptions()

@@ -53,20 +53,6 @@ async def send_once(
         raise aiohttp.ClientConnectionError(reason_of(error)) from error
 
 
-def load_clients() -> None:
-    """Load what the first request needs, while there are descriptors to read files with.
-
-    An import that fails for want of one looks like an error of this program.
-    """
-    import aiohappyeyeballs
-    import httptools
-    import yarl
-
-    from pyinformer.transport.http import _fenced_body, _pool_connector
-
-    del aiohappyeyeballs, httptools, yarl, _fenced_body, _pool_connector
-
-
 def new_session(
     dialer: Dialer, *, limit: int, buffer_bytes: int, headers: Iterable[tuple[str, str]]
 ) -> aiohttp.ClientSession:
