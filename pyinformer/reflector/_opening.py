@@ -6,12 +6,11 @@ with the first event, or when the watch has ended.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
 
-from pyinformer.errors import InformerError
+from pyinformer.errors import ForbiddenError, InformerError
 from pyinformer.reflector.history import read_live
 
 if TYPE_CHECKING:
@@ -50,9 +49,13 @@ async def open_unless_mute(
             """End the wait for an answer once a list is answered."""
             while True:
                 await anyio.sleep(idle_seconds)
-                with suppress(InformerError):  # the server is slow or away, for lists as well
+                try:
                     await read_live(list_watch)
-                    group.cancel_scope.cancel()
+                except ForbiddenError:
+                    return  # lists show nothing here, and will not in a moment
+                except InformerError:
+                    continue  # the server is slow or away, for lists as well
+                group.cancel_scope.cancel()
 
         group.start_soon(doubt)
         try:
