@@ -46,8 +46,17 @@ def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
         raise
     except BaseException as error:  # noqa: BLE001 - user code; its failure must not lose the object
         # Errors of user code may quote the object, and this text is kept and shown.
-        words = "" if hides_content(str(original.get("kind"))) else f": {error}"
+        words = "" if hides_content(str(original.get("kind"))) else _words_of(error)
         return raw, f"transform failed: {type(error).__name__}{words}"
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return f": {error}"
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - a fence: the methods of a user's class
+        return ""
 
 
 def _call(transform: Transform, raw: bytes) -> JSONObject:

@@ -46,7 +46,7 @@ from pyinformer.cluster._targets import (
     check_namespace,
     check_no_stream,
     check_subresource,
-    identified,
+    head_of,
     is_metadata_alone,
     object_path,
     refuse_metadata_alone,
@@ -1011,9 +1011,9 @@ class Cluster(Closable):
         if isinstance(obj, str):
             resource = GroupVersionResource.of(obj, plural)
         else:
-            body = body_of(obj)
-            named = identified(obj, body) if isinstance(obj, KubeObject) else body
-            target = await target_of(self.discovery, named)
+            # Of a cached object the body may be nested too deeply to be decoded.
+            body = head_of(obj) if isinstance(obj, KubeObject) else body_of(obj)
+            target = await target_of(self.discovery, body)
             resource, key, metadata = target.resource, target.key, body["metadata"]
         uid = str(metadata.get("uid") or "")
         version = metadata.get("resourceVersion")
@@ -1180,7 +1180,7 @@ class Cluster(Closable):
             reason = f"a {type(obj).__name__} may not know all fields; pass the object itself"
             raise InvalidTypeError("obj", reason)
         if isinstance(obj, KubeObject):
-            named = identified(obj, body_of(obj))
+            named = head_of(obj)
             return (await self._part(named, subresource, of))[1], obj
         body, target = await self._part(obj, subresource, of)
         return target, self._read(target, encode_body(body))

@@ -196,7 +196,7 @@ async def subresource_of(
     if isinstance(of, tuple):
         target = await _target_at(discovery, *of)
     elif isinstance(of, KubeObject):  # of metadata alone is enough
-        target = await target_of(discovery, identified(of, body_of(of, "of")), argument="of")
+        target = await target_of(discovery, head_of(of), argument="of")
     elif of is None:
         target = await target_of(discovery, body, argument=argument)
     else:
@@ -274,6 +274,14 @@ def identified(obj: KubeObject[View | None], body: JSONObject) -> JSONObject:
     """Return the apiVersion, kind and metadata of an object whose body may be metadata alone."""
     named = {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind}
     return {**named, "metadata": body.get("metadata")}
+
+
+def head_of(obj: KubeObject[View | None]) -> JSONObject:
+    """Return what identifies an object and its version, without a look at its body."""
+    meta = obj.metadata
+    place = {"namespace": meta.namespace} if meta.namespace else {}
+    version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    return identified(obj, {"metadata": {"name": meta.name, **place, **version}})
 
 
 async def check_scope(discovery: Discovery, api: APIResource, key: str) -> APIResource:

@@ -691,6 +691,17 @@ def test_a_transform_cannot_move_a_cluster_scoped_object_into_a_namespace() -> N
     assert (obj.key, obj.metadata.uid, obj.to_dict()) == ("web", "", meta())
 
 
+class _WordlessError(Exception):
+    """An error that cannot be shown."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def _raise_without_words(obj: JSONObject) -> JSONObject:
+    raise _WordlessError
+
+
 def _raise(_: Any) -> Any:
     raise RuntimeError("no")
 
@@ -703,6 +714,7 @@ def _raise(_: Any) -> Any:
     ("transform", "reason"),
     [
         pytest.param(_raise, "transform failed: RuntimeError: no", id="raises"),
+        pytest.param(_raise_without_words, "transform failed: _WordlessError", id="no-words"),
         pytest.param(BytesTransform(_raise), "transform failed: RuntimeError: no", id="bytes"),
         pytest.param(lambda _: None, "must return a dict, not NoneType", id="none"),
         pytest.param(lambda _: {"metadata": None}, "must leave metadata a dict", id="no-metadata"),

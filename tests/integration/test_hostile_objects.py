@@ -290,3 +290,24 @@ async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
         async with pyinformer.controllerutil.finalizer(cluster, ends, "acme.io/cleanup") as held:
             assert held.phase == "deleting"
         assert await made.wait_for(f"{namespace}/deep", lambda obj: obj is None) is None
+
+
+@pytest.mark.real
+@pytest.mark.timeout(120)
+async def test_an_object_that_is_nested_deeply_is_deleted_like_any_other(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    server = RealServer(kube_apiserver)
+    group, namespace = f"{secrets.token_hex(4)}.example.com", server.namespace()
+    server.api.create(definition(group, "v1"))
+    await create_soon(server, gadget(group, namespace, "good"))
+    async with (
+        aclosing(Connection(server.config())) as connection,
+        server.connect() as cluster,
+        pyinformer.SharedInformer(cluster, f"{group}/v1", "gadgets", namespaces=namespace) as made,
+    ):
+        await Nested(connection, group, namespace).create("deep", 2_000)
+        deep = await made.wait_for(f"{namespace}/deep", bool, timeout_seconds=100)
+        assert deep is not None
+        await cluster.delete(deep, check_version=True)
+        assert await made.wait_for(f"{namespace}/deep", lambda obj: obj is None) is None
