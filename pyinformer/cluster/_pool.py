@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 
 import anyio
+import anyio.lowlevel
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import ExponentialBackoff, check_seconds
@@ -296,6 +297,7 @@ class ClusterPool(Startable, Generic[_T]):
 
     async def _keep(self, member: PooledCluster[_T]) -> None:
         """Open a cluster, keep it until it is to be closed, and close it."""
+        member.runs = True
         error = await self._raised_by(self._hold(member))
         if member.end.is_set():
             self._closed(member, error)
@@ -427,8 +429,10 @@ class ClusterPool(Startable, Generic[_T]):
     async def _close(self) -> None:
         seconds = self._options.close_timeout_seconds + _READY_GRACE_SECONDS
         with anyio.move_on_after(seconds):
+            await anyio.lowlevel.checkpoint()  # tasks of this turn take their first step
             for member in tuple(self._members.values()):
-                while member.state == "closing":
+                # asyncio.run may have cancelled a task before that: it reports no end.
+                while member.state == "closing" and member.runs:
                     await member.changed.wait()
         try:
             await self._host.aclose()

@@ -91,6 +91,8 @@ class PooledCluster(Generic[_T]):
         """Set when it is to be closed."""
         self.scope = anyio.CancelScope()
         """Bounds the time of opening and closing it."""
+        self.runs: bool = False
+        """Its task has taken its first step, and reports its end."""
         self.is_given_up: bool = False
         """Whether it was evicted before it was open."""
         self.has_broken: bool = False
@@ -112,7 +114,7 @@ class PooledCluster(Generic[_T]):
     def begin(self, now: float) -> None:
         """Record that an attempt to open it begins."""
         self.end, self.scope = anyio.Event(), anyio.CancelScope()
-        self.is_given_up = self.has_broken = False
+        self.is_given_up = self.has_broken = self.runs = False
         self._change("opening", now, "connect() has not finished yet")
 
     def connected(self) -> None:

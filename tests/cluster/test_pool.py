@@ -520,3 +520,22 @@ async def test_invalid_names_and_durations_are_refused() -> None:
 def test_invalid_options_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError, match=list(options)[-1]):
         ClusterPoolOptions(**options)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_cluster_whose_task_was_cancelled_before_its_first_step_is_not_waited_for() -> None:
+    """As asyncio.run does when another part of the program fails in that moment."""
+    pool = ClusterPool(Openings(), connect=connect, options=OPTIONS)
+    await pool.start()
+    before = asyncio.all_tasks()
+    getting = asyncio.create_task(pool.get("a"))
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+    begun = asyncio.get_running_loop().time()
+    await pool.aclose()
+    assert asyncio.get_running_loop().time() - begun < OPTIONS.close_timeout_seconds
+    with pytest.raises((asyncio.CancelledError, LifecycleError)):
+        await getting
+    gc.collect()
