@@ -57,7 +57,7 @@ class _Spec(msgspec.Struct, rename="camel"):
     limits: dict[str, float] | None = None
     numbers: set[int] = set()
     secret: bytes = b""
-    ratio: Annotated[float, msgspec.Meta(ge=0, lt=1, multiple_of=0.25)] = 0.5
+    ratio: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5
     since: Annotated[dt.datetime, msgspec.Meta(tz=True)] | None = None
     wait: dt.timedelta = dt.timedelta(0)
     name: Annotated[str, msgspec.Meta(pattern="^[a-z]*$", max_length=9)] = ""
