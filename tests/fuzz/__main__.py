@@ -2,8 +2,8 @@
 
 Each target runs in a process of its own, on the kept corpus and the seeds. A finding is a file
 below build/fuzz, which `python -m tests.fuzz.one TARGET FILE` repeats; once it is mended, its bytes
-belong into the corpus. With `--keep`, the smallest inputs that reach all that the run has reached
-become the corpus.
+belong into the corpus. With `--keep`, the shortest inputs that have reached something new become
+the corpus.
 """
 
 from __future__ import annotations
@@ -45,21 +45,18 @@ def run(target: str, runs: int, *, keep: bool) -> int:
     sys.stdout.flush()
     status = subprocess.run([*command, "--fuzz", *options, str(folder)], check=False).returncode
     if keep and status == 0:
-        _keep(target, folder, command)
+        _keep(target, folder)
     return status
 
 
-def _keep(target: str, folder: Path, command: list[str]) -> None:
-    """Write the smallest inputs that reach all that the run has reached into the corpus."""
-    smallest = folder.with_name(f"{target}-smallest")
-    smallest.mkdir(exist_ok=True)
-    merge = [*command, "--fuzz", "-merge=1", str(smallest), str(folder)]
-    subprocess.run(merge, check=True, capture_output=True)
+def _keep(target: str, folder: Path) -> None:
+    """Write the shortest inputs that have reached something new into the corpus."""
     found = sorted(
-        (path.read_bytes() for path in smallest.iterdir()), key=lambda one: (len(one), one)
+        (path.read_bytes() for path in folder.iterdir()), key=lambda one: (len(one), one)
     )
-    chosen = [data for data in found if len(data) <= _KEPT_BYTES][:_KEPT_FILES]
+    chosen = [data for data in dict.fromkeys(found) if len(data) <= _KEPT_BYTES][:_KEPT_FILES]
     lines = "".join(f"{base64.b64encode(data).decode()}\n" for data in chosen)
+    CORPUS.mkdir(exist_ok=True)
     (CORPUS / f"{target}.txt").write_text(lines, encoding="ascii")
 
 

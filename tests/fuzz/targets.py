@@ -117,10 +117,10 @@ def frame_of_event(data: bytes) -> None:
         kind, text, begin, end = read_frame(data, 0, len(data))
     except ProtocolError:
         return
-    line = whole(data)
-    if line is ... or not isinstance(line, dict) or set(line) != {"type", "object"}:
-        return  # the reader of the object refuses what is left
-    assert (kind, whole(bytes(text[begin:end]))) == (line["type"], line["object"])
+    line, body = whole(data), whole(bytes(text[begin:end]))
+    if not isinstance(line, dict) or set(line) != {"type", "object"} or body is ...:
+        return  # what is not an object is refused by its reader
+    assert (kind, body) == (line["type"], line["object"])
 
 
 def decode_object(data: bytes) -> None:
