@@ -12,6 +12,7 @@ from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, final, overload
 
+import anyio
 import typing_extensions
 
 from pyinformer._logging import get_logger
@@ -26,7 +27,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster, check_cluster, connect, state_of, writing_as
-from pyinformer.controller import Controller, ControllerOptions, Result
+from pyinformer.controller import Controller, ControllerOptions, Result, on_stop_signal
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import (
     InformerError,
@@ -716,7 +717,9 @@ class Operator:
                 config=config,
                 metrics=NO_METRICS if self._metrics is None else self._metrics,
             )
-            with writing_as(self.name):
+            # Before and after the run, too: what lifespan opens is closed in any case.
+            ending = anyio.CancelScope()
+            with on_stop_signal(lambda _: ending.cancel()), ending, writing_as(self.name):
                 async with where as cluster, lifespan(cluster) if lifespan else nullcontext():
                     await self._run_on(
                         cluster,

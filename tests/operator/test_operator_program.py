@@ -253,3 +253,51 @@ def test_a_lifespan_must_take_the_cluster() -> None:
     app = pyinformer.Operator("db-operator")
     with pytest.raises(InvalidTypeError, match=r"lifespan\(cluster\)"):
         app.run(lifespan=lambda: None)  # type: ignore[arg-type, misc]
+
+
+_SIGNALLED_LIFESPAN = """
+import contextlib, os, signal, sys
+import anyio
+import pyinformer
+
+app = pyinformer.Operator("db-operator")
+when = sys.argv[1]
+
+
+def stop():
+    os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+
+
+@app.reconcile("acme.io/v1", "databases")
+async def reconcile(request, obj, cluster):
+    pass
+
+
+@contextlib.asynccontextmanager
+async def lifespan(cluster):
+    print("opened", flush=True)
+    try:
+        if when == "entering":
+            stop()
+            await anyio.sleep_forever()
+        stop()
+        yield
+    finally:
+        print("closed", flush=True)
+
+
+app.run(server=sys.argv[3], health_port=None, lifespan=lifespan)
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("when", ["entering", "entered"])
+def test_a_signal_before_the_start_closes_what_lifespan_has_opened(
+    api: APIServer, when: str, name: str
+) -> None:
+    program = [sys.executable, "-c", _SIGNALLED_LIFESPAN, when, name, api.url]
+    ended = subprocess.run(
+        program, check=False, capture_output=True, text=True, timeout=_WAIT_SECONDS
+    )
+    assert (ended.returncode, ended.stdout) == (0, "opened\nclosed\nended\n"), ended.stderr
