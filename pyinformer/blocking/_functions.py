@@ -56,6 +56,7 @@ upgrade_managed_fields: Final = _twin(upgrade_managed_fields_on)
 def retry_on_conflict(
     attempt: Callable[[], R], *, attempts: int = 5, backoff_seconds: float = 0.01
 ) -> R:
+    """Do the same in a thread."""
     check_attempt(attempt, attempts=attempts, backoff_seconds=backoff_seconds)
     left = attempts
     while True:
@@ -79,6 +80,7 @@ def retry_on_conflict(
 def finalizer(
     cluster: BlockingCluster, obj: KubeObject[View | None] | None, name: str, *, add: bool = True
 ) -> Iterator[FinalizerContext]:
+    """Do the same in a thread."""
     held = _begin(cluster, obj, name, add=add)
     yield held
     _end(cluster, held)

@@ -240,6 +240,7 @@ class Recorder(Startable):
 
             @wraps(reconcile)
             async def waits(request: Request, obj: KubeObject[Any] | None) -> Any:  # noqa: ANN401 - as the function returns
+                """Reconcile, and record when."""
                 with self._reconcile(who, request, obj):
                     return await reconcile(request, obj)
 
