@@ -83,7 +83,6 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_OF_A_SCOPE = "Cancelled via cancel scope "  # the message of a CancelledError of anyio
 _GIVEN_UP_SECONDS = 600.0  # a reflector that gave up has logged it, and retries this rarely
 _RELIST_SPREAD_SECONDS = 2.0  # reflectors that relist because of one proof do not do so at once
 _CONFIRM_POLL_SECONDS = 0.05
@@ -563,14 +562,9 @@ class Reflector(Generic[V]):
         try:
             return await self._perform(command)
         except asyncio.CancelledError as error:
-            if anyio.current_effective_deadline() == -math.inf:
+            is_ours = anyio.current_effective_deadline() == -math.inf
+            if is_ours or _requested_cancels() > cancels:
                 raise
-            # A scope inside that has ended let its own cancellation pass, because a library has
-            # requested another one of the task and not taken it back.
-            is_of_a_scope = any(_OF_A_SCOPE in str(one) for one in error.args)
-            if _requested_cancels() > cancels and not is_of_a_scope:
-                raise
-            _take_back_cancels(cancels)
             failure = TransportError(
                 self.list_watch.connection.config.server,
                 "the request was cancelled, and no caller asked for it",
@@ -807,12 +801,6 @@ class Reflector(Generic[V]):
 
     def _facts(self, error: Exception) -> dict[str, str]:
         return facts_of(error, self.list_watch.resource, self._guard.position)
-
-
-def _take_back_cancels(left: int) -> None:
-    task = asyncio.current_task()
-    while task is not None and task.cancelling() > left:
-        task.uncancel()
 
 
 def _requested_cancels() -> int:
