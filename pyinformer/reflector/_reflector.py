@@ -8,7 +8,6 @@ connection has ended for good.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
@@ -519,12 +518,11 @@ class Reflector(Generic[V]):
         self._now = now = asyncio.get_running_loop().time
         leave = self._lineage.join(self)
         command = self._machine.start(now())
-        cancels = _requested_cancels()
         task_status.started()
         try:
             while True:
                 self._reporter.changed()
-                happened = await self._perform_to_its_end(command, cancels)
+                happened = await self._perform(command)
                 self._count(happened)
                 self._renew_options()
                 command = self._machine.step(happened, now())
@@ -552,35 +550,6 @@ class Reflector(Generic[V]):
     def _interrupt(self) -> None:
         if self._interruptible is not None:
             self._interruptible.cancel()
-
-    async def _perform_to_its_end(self, command: steps.Command, cancels: int) -> steps.Input:
-        """Perform a command; a cancellation that is not of this task is a failure as any other.
-
-        A library below may leave one, as when a timeout and an interruption strike in one turn of
-        a loop that was blocked. It would end the task without an error that a caller could see.
-        """
-        try:
-            return await self._perform(command)
-        except asyncio.CancelledError as error:
-            is_ours = anyio.current_effective_deadline() == -math.inf
-            if is_ours or _requested_cancels() > cancels:
-                raise
-            failure = TransportError(
-                self.list_watch.connection.config.server,
-                "the request was cancelled, and no caller asked for it",
-            )
-            failure.__cause__ = error
-        match command:
-            case steps.Load(mode) if self._machine.state is not ReflectorState.WATCHING:
-                self._end_load()
-                return steps.LoadFailed(mode, failure)
-            case steps.Load() | steps.Watch():
-                return steps.WatchFailed(failure, established=True)
-            case steps.Prove():
-                return steps.ProofFailed(failure)
-            case steps.Sleep() | steps.Halt():
-                return steps.Woke()
-        return await self._perform_to_its_end(command, cancels)
 
     async def _perform(self, command: steps.Command) -> steps.Input:
         match command:
@@ -801,9 +770,3 @@ class Reflector(Generic[V]):
 
     def _facts(self, error: Exception) -> dict[str, str]:
         return facts_of(error, self.list_watch.resource, self._guard.position)
-
-
-def _requested_cancels() -> int:
-    """Return how many cancellations of the current task have been requested and not taken back."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
