@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -224,6 +225,30 @@ def test_it_is_started_once_at_a_time(etcd: Gateway) -> None:
     with truth, pytest.raises(LifecycleError, match="this EtcdTruth runs"):
         truth.start()
     truth.stop()
+
+
+def test_a_revision_counts_when_the_history_has_it(etcd: Gateway) -> None:
+    """What `catch_up` returns is what a reader of the history finds in it."""
+    began, may_add = threading.Event(), threading.Event()
+
+    class Slow(History):  # type: ignore[misc]  # final for programs
+        def add(self, record: Any) -> Any:
+            began.set()
+            assert may_add.wait(100)
+            return super().add(record)
+
+    history = Slow()
+    etcd.put(A, config_map("a", "u1"))
+    with EtcdTruth(history, etcd.url) as truth:
+        try:
+            assert began.wait(100)
+            assert truth.revision == 0
+            with pytest.raises(KubeAPIServerError, match="it is at 0, and etcd at 2"):
+                truth.catch_up(timeout_seconds=0.05)
+        finally:
+            may_add.set()
+        assert truth.catch_up() == truth.revision == 2
+        assert shown(history) == [(2, "put", "default/a", "u1")]
 
 
 def test_the_end_of_a_history_ends_the_truth_with_an_error(etcd: Gateway) -> None:

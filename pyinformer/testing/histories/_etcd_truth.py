@@ -85,6 +85,7 @@ class EtcdTruth:
         self._history = history
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 2379
         self._log = EtcdLog(resources=resources, fields=fields)
+        self._recorded = 0  # `_log` is ahead of it while a batch of events is being recorded
         self._changed = threading.Condition()
         self._stopped = threading.Event()
         self._socket: socket.socket | None = None
@@ -129,8 +130,8 @@ class EtcdTruth:
 
     @property
     def revision(self) -> int:
-        """The newest revision in the history."""
-        return self._log.revision
+        """The newest revision of which everything is in the history."""
+        return self._recorded
 
     def catch_up(self, *, timeout_seconds: float = 60.0) -> int:
         """Block until everything is in the history that is in etcd now; return its revision.
@@ -146,12 +147,12 @@ class EtcdTruth:
             raise KubeAPIServerError("etcd does not answer", str(error)) from error
         with self._changed:
             self._changed.wait_for(
-                lambda: self._log.revision >= newest or self._error is not None, timeout_seconds
+                lambda: self._recorded >= newest or self._error is not None, timeout_seconds
             )
         if self._error is not None:
             raise KubeAPIServerError("the truth has ended", str(self._error)) from self._error
-        if self._log.revision < newest:
-            reason = f"it is at {self._log.revision}, and etcd at {newest}"
+        if self._recorded < newest:
+            reason = f"it is at {self._recorded}, and etcd at {newest}"
             raise KubeAPIServerError("the truth does not catch up", reason)
         return newest
 
@@ -167,9 +168,9 @@ class EtcdTruth:
                     pass
                 self._stopped.wait(_RETRY_SECONDS)
         except Exception as error:  # noqa: BLE001 - catch_up raises it
-            self._error = error
-        finally:
-            self._notify()
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
 
     def _follow(self) -> None:
         """Read events until the connection ends."""
@@ -183,7 +184,7 @@ class EtcdTruth:
                 record = self._log.apply(event)
                 if record is not None:
                     self._history.add(record)
-            self._notify()
+            self._publish()
             if watched.canceled:
                 raise _RewrittenError("etcd has compacted revisions that were not read")
             if not self._log.is_proven():
@@ -196,10 +197,11 @@ class EtcdTruth:
         self._history.add(RestoredRecord(revision=revision, puts=len(records), reason=reason))
         for record in records:
             self._history.add(record)
-        self._notify()
+        self._publish()
 
-    def _notify(self) -> None:
+    def _publish(self) -> None:
         with self._changed:
+            self._recorded = self._log.revision
             self._changed.notify_all()
 
     def _watched(self, start_revision: int) -> Iterator[_Watched]:
