@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.apimachinery._checks import check_iterable, check_type
+from pyinformer.apimachinery._checks import check_iterable
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -60,9 +60,8 @@ class FieldSelector:
         try:
             canonical = tuple(sorted(set(self.requirements)))
         except TypeError:  # checked only then: informers and lists parse their selectors
-            check_iterable("requirements", self.requirements, shown="FieldRequirements")
-            for one in self.requirements:
-                check_type("requirements", one, FieldRequirement, shown="FieldRequirements")
+            shown, one = "FieldRequirements", FieldRequirement
+            check_iterable("requirements", self.requirements, shown=shown, items=one)
             raise
         object.__setattr__(self, "requirements", canonical)
 

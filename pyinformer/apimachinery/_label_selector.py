@@ -11,9 +11,9 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias, TypeGuard, cast, final
+from typing import NoReturn, TypeAlias, TypeGuard, final
 
-from pyinformer.apimachinery._checks import check_iterable, check_type
+from pyinformer.apimachinery._checks import check_iterable
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -63,12 +63,6 @@ class LabelRequirement:
                 return f"{self.key}{self.operator}{self.values[0]}"
 
 
-def _check_requirements(requirements: object) -> None:
-    check_iterable("requirements", requirements, shown="LabelRequirements")
-    for one in cast("tuple[object, ...]", requirements):
-        check_type("requirements", one, LabelRequirement, shown="LabelRequirements")
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -89,7 +83,8 @@ class LabelSelector:
             canonical = tuple(sorted(set(self.requirements)))
             compiled = _compile(canonical)
         except (AttributeError, TypeError):  # checked only then: reads parse their selectors
-            _check_requirements(self.requirements)
+            shown, one = "LabelRequirements", LabelRequirement
+            check_iterable("requirements", self.requirements, shown=shown, items=one)
             raise
         object.__setattr__(self, "requirements", canonical)
         object.__setattr__(self, "matches", compiled)

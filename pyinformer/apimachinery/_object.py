@@ -172,11 +172,10 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise
         except BaseException as error:  # noqa: BLE001 - validators and generated models raise anything
             name = model.__name__ if isinstance(model, type) else repr(model)
-            if hides_content(self.gvk.kind):
-                reason = f"does not fit {name}: {_reason_without_words(error)}"
-                raise InvalidObjectError(self._what, reason) from None
-            reason = f"does not fit {name}: {_reason_of(error)}"
-            raise InvalidObjectError(self._what, reason) from cause_of(error)
+            is_hidden = hides_content(self.gvk.kind)
+            reason = f"does not fit {name}: {_reason_of(error, shows_words=not is_hidden)}"
+            cause = None if is_hidden else cause_of(error)
+            raise InvalidObjectError(self._what, reason) from cause
 
     def same_content(self, other: KubeObject[View | None]) -> bool:
         """Return whether both bodies have the same content, whatever their resource versions.
@@ -305,25 +304,22 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
         raise InvalidTypeError("model", reason) from error
 
 
-def _reason_without_words(error: BaseException) -> str:
-    """Return what is wrong where, without the words of user code, which may quote a Secret."""
-    if isinstance(error, ValidationError) and error.__cause__ is None:
-        return complaint_of(error)
+def _reason_of(error: BaseException, *, shows_words: bool) -> str:
+    """Return what is wrong in one line, without the values that a model's message quotes.
+
+    Args:
+        error: the error.
+        shows_words: whether the words of user code, such as a validator, are part of it.
+    """
     problems: Any = getattr(error, "errors", None)  # pydantic's
     if callable(problems):
         found = problems(include_url=False, include_context=False, include_input=False)
-        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['type']}" for each in found)
+        words = "msg" if shows_words else "type"
+        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each[words]}" for each in found)
+    if shows_words or (isinstance(error, ValidationError) and error.__cause__ is None):
+        return complaint_of(error)
     cause = error.__cause__ or error
     return f"{type(cause).__name__}, whose words are not shown for this kind"
-
-
-def _reason_of(error: BaseException) -> str:
-    """Return a model's message in one line, without the values that it quotes."""
-    problems: Any = getattr(error, "errors", None)  # pydantic's
-    if callable(problems):
-        found = problems(include_url=False, include_context=False, include_input=False)
-        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
-    return complaint_of(error)
 
 
 def converts_itself(model: object) -> bool:

@@ -235,10 +235,7 @@ def re2_compiled(pattern: str) -> re.Pattern[str] | None:
 
     try:
         return re.compile(_DIFFERENT.sub(in_python, pattern), re.ASCII)
-    except (
-        re.error,
-        KeyError,
-    ):  # such as \pL, \Q...\E, (?U), a negated class within a class, or --
+    except (re.error, KeyError):  # \pL, \Q...\E, (?U), a negated class in a class, or --
         return None
 
 

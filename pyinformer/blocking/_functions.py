@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -11,7 +10,7 @@ from pyinformer.apimachinery import KubeObject, View, check_type
 from pyinformer.blocking._calls import pause_between_attempts
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._proxy import documented_as, with_arguments_of
-from pyinformer.cluster import Cluster, check_attempt, is_worth_retrying
+from pyinformer.cluster import Cluster, check_attempt, pause_after_conflict
 from pyinformer.cluster import create_or_update as create_or_update_on
 from pyinformer.cluster import retry_on_conflict as retry_on_conflict_on
 from pyinformer.cluster import upgrade_managed_fields as upgrade_managed_fields_on
@@ -64,14 +63,13 @@ def retry_on_conflict(
         try:
             made = attempt()
         except ConflictError as error:
-            if not left or not is_worth_retrying(error):
-                raise
+            seconds = pause_after_conflict(error, left, backoff_seconds)
         else:
             if isinstance(made, Coroutine):
                 made.close()
                 raise InvalidTypeError("attempt", "must be a plain function, not an async one")
             return made
-        pause_between_attempts(backoff_seconds * (1 + random.random() * 0.1))
+        pause_between_attempts(seconds)
 
 
 @checked_by(_check_blocking)

@@ -10,13 +10,13 @@ from pyinformer.cluster._managed_fields import upgrade_managed_fields
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._pool import ClusterPool, ClusterPoolOptions
 from pyinformer.cluster._pooled_cluster import PooledClusterStatus
-from pyinformer.cluster._targets import Parent
+from pyinformer.cluster._targets import Parent, head_of
 from pyinformer.cluster._throttled_requests import WriteOptions, WriteStatistics
 from pyinformer.cluster._upserts import (
     Upserted,
     check_attempt,
     create_or_update,
-    is_worth_retrying,
+    pause_after_conflict,
     retry_on_conflict,
 )
 from pyinformer.cluster._write_context import CURRENT_WRITER
@@ -48,7 +48,8 @@ __all__ = [
     "claim_loop",
     "connect",
     "create_or_update",
-    "is_worth_retrying",
+    "head_of",
+    "pause_after_conflict",
     "retry_on_conflict",
     "state_of",
     "upgrade_managed_fields",

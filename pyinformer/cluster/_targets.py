@@ -270,18 +270,13 @@ def refuse_metadata_alone(body: JSONObject, argument: str = "obj") -> None:
         raise InvalidArgumentError(argument, reason)
 
 
-def identified(obj: KubeObject[View | None], body: JSONObject) -> JSONObject:
-    """Return the apiVersion, kind and metadata of an object whose body may be metadata alone."""
-    named = {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind}
-    return {**named, "metadata": body.get("metadata")}
-
-
 def head_of(obj: KubeObject[View | None]) -> JSONObject:
     """Return what identifies an object and its version, without a look at its body."""
     meta = obj.metadata
     place = {"namespace": meta.namespace} if meta.namespace else {}
     version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-    return identified(obj, {"metadata": {"name": meta.name, **place, **version}})
+    named = {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind}
+    return {**named, "metadata": {"name": meta.name, **place, **version}}
 
 
 async def check_scope(discovery: Discovery, api: APIResource, key: str) -> APIResource:

@@ -65,9 +65,20 @@ def check_attempt(
     check_seconds("backoff_seconds", backoff_seconds)
 
 
-def is_worth_retrying(error: ConflictError) -> bool:
-    """Return whether another attempt may end without this conflict."""
-    return not isinstance(error, ApplyConflictError) and not _exists(error)
+def pause_after_conflict(error: ConflictError, left: int, backoff_seconds: float) -> float:
+    """Return for how many seconds to pause before the next attempt.
+
+    Args:
+        error: what the last attempt raised.
+        left: how many attempts are left.
+        backoff_seconds: the shortest pause.
+
+    Raises:
+        ConflictError: `error`: no attempt is left, or none would end without this conflict.
+    """
+    if not left or isinstance(error, ApplyConflictError) or _exists(error):
+        raise error
+    return backoff_seconds * (1 + random.random() * _JITTER_FACTOR)
 
 
 def _check_awaited_attempt(attempt: object, *_: object, **__: object) -> None:
@@ -130,9 +141,8 @@ async def retry_on_conflict(
                 raise InvalidTypeError("attempt", reason)
             return await made
         except ConflictError as error:
-            if not left or not is_worth_retrying(error):
-                raise
-        await anyio.sleep(backoff_seconds * (1 + random.random() * _JITTER_FACTOR))
+            seconds = pause_after_conflict(error, left, backoff_seconds)
+        await anyio.sleep(seconds)
 
 
 @checked_by(check_cluster)

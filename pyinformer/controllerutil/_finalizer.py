@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, final
 
 from pyinformer.apimachinery import JSONObject, KubeObject, ObjectMeta, View
-from pyinformer.cluster import Cluster, check_cluster, state_of
+from pyinformer.cluster import Cluster, check_cluster, head_of, state_of
 from pyinformer.errors import ConflictError, InvalidArgumentError, InvalidTypeError, NotFoundError
 from pyinformer.tasks import checked_by
 
@@ -183,16 +183,9 @@ async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _
 
 def _head(obj: _Object, finalizers: Iterable[str]) -> JSONObject:
     """Return the fields that a patch of finalizers needs: whole objects may not be decodable."""
-    meta = obj.metadata
-    head: JSONObject = {
-        "name": meta.name,
-        "uid": meta.uid,
-        "resourceVersion": meta.resource_version,
-        "finalizers": list(finalizers),
-    }
-    if meta.namespace:
-        head["namespace"] = meta.namespace
-    return {"apiVersion": obj.gvk.api_version, "kind": obj.gvk.kind, "metadata": head}
+    head = head_of(obj)
+    head["metadata"]["finalizers"] = list(finalizers)
+    return head
 
 
 async def _newest(cluster: Cluster, obj: _Object) -> _Object | None:

@@ -73,9 +73,8 @@ class Mask:
         """Return whether a text has nothing to hide, even if it is not JSON."""
         if self._looks_always or _SECRET in text:
             return False
-        if any(word in text for word in (_APPLIED, _HANDLED, _ORIGINAL)) and _copy_follows.search(
-            text
-        ):
+        has_name = _APPLIED in text or _HANDLED in text or _ORIGINAL in text
+        if has_name and _copy_follows.search(text):
             return False
         return _ESCAPE not in text or not _escaped_letter.search(text)
 

@@ -1,11 +1,48 @@
-"""Close a listener without leaking a connection that was just accepted."""
+"""Listeners of the test kit: none leaks a connection that was just accepted."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Final, TypeAlias
+
+import anyio
 
 _TURNS_TO_ACCEPT: Final = 5  # loop iterations; a connection needs two or three to be registered
+
+
+Serve: TypeAlias = Callable[
+    [asyncio.StreamReader, asyncio.StreamWriter], Coroutine[object, object, None]
+]
+"""Serves one connection until it ends."""
+
+
+async def serve_connections(
+    accepting: socket.socket, serve: Serve, ready: Callable[[], None]
+) -> None:
+    """Serve each connection in a task of its own until cancelled.
+
+    Args:
+        accepting: the socket, which listens.
+        serve: called for each connection.
+        ready: called once connections are accepted.
+
+    Cancellation:
+        The only way to end it; connections are cancelled.
+    """
+    async with anyio.create_task_group() as group:
+
+        def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            group.start_soon(serve, reader, writer)
+
+        listener = await asyncio.start_server(accepted, sock=accepting)
+        ready()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await close_listener(listener)
 
 
 async def close_listener(listener: asyncio.Server) -> None:

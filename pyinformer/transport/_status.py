@@ -88,19 +88,24 @@ def status_error_from_object(status_object: JSONValue, *, request: str = "") -> 
     return _error(status, fields, message=_message(fields), request=request)
 
 
-def failure_in(body: bytes, *, request: str = "") -> APIStatusError | None:
-    """Return the error for a response of success whose body is the Status of a failure.
+def refuse_failure(body: bytes, *, request: str) -> None:
+    """Refuse the body of a success that says that the request has failed.
 
     Args:
         body: the whole body.
         request: the request, for the error.
+
+    Raises:
+        APIStatusError: the body is a Status whose status is Failure.
+
+    Source:
+        client-go rest/request.go, Result.Into.
     """
     if len(body) > _MAX_FAILURE_BYTES or b'"Failure"' not in body or b'"Status"' not in body:
-        return None
+        return
     fields = _status_fields(body)
-    if fields.get("kind") != "Status" or fields.get("status") != "Failure":
-        return None
-    return status_error_from_object(fields, request=request)
+    if fields.get("kind") == "Status" and fields.get("status") == "Failure":
+        raise status_error_from_object(fields, request=request)
 
 
 def _error(

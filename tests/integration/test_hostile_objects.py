@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from msgspec import json
@@ -22,6 +22,9 @@ from tests.soak import in_soak
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pyinformer import Cluster, KubeObject, SharedInformer
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
@@ -263,12 +266,19 @@ async def test_metadata_far_over_the_limit_is_one_key_and_costs_no_other_an_even
         assert "unknown_events" not in one.informer.status().reflector.guard.counts
 
 
-@pytest.mark.real
-@pytest.mark.timeout(120)
-async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
-    kube_apiserver: KubeAPIServer,
-) -> None:
-    """Nothing but its metadata is decoded; else it could never be deleted."""
+class DeepObject(NamedTuple):
+    """An object that is nested too deeply to be decoded, and who follows it."""
+
+    cluster: Cluster
+    informer: SharedInformer[None]
+    nested: Nested
+    key: str
+    object: KubeObject
+
+
+@asynccontextmanager
+async def following_a_deep_object(kube_apiserver: KubeAPIServer) -> AsyncIterator[DeepObject]:
+    """Create such an object, and follow it until the end of the block."""
     server = RealServer(kube_apiserver)
     group, namespace = f"{secrets.token_hex(4)}.example.com", server.namespace()
     server.api.create(definition(group, "v1"))
@@ -281,15 +291,25 @@ async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
         nested = Nested(connection, group, namespace)
         await nested.create("deep", 2_000)
         deep = await made.wait_for(f"{namespace}/deep", bool, timeout_seconds=100)
-        async with pyinformer.controllerutil.finalizer(cluster, deep, "acme.io/cleanup") as held:
+        assert deep is not None
+        yield DeepObject(cluster, made, nested, f"{namespace}/deep", deep)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(120)
+async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
+    kube_apiserver: KubeAPIServer,
+) -> None:
+    """Nothing but its metadata is decoded; else it could never be deleted."""
+    finalizer = pyinformer.controllerutil.finalizer
+    async with following_a_deep_object(kube_apiserver) as (cluster, made, nested, key, deep):
+        async with finalizer(cluster, deep, "acme.io/cleanup") as held:
             assert held.phase == "active"
         await nested.delete("deep")
-        ends = await made.wait_for(
-            f"{namespace}/deep", lambda obj: obj and obj.metadata.deletion_timestamp
-        )
-        async with pyinformer.controllerutil.finalizer(cluster, ends, "acme.io/cleanup") as held:
+        ends = await made.wait_for(key, lambda obj: obj and obj.metadata.deletion_timestamp)
+        async with finalizer(cluster, ends, "acme.io/cleanup") as held:
             assert held.phase == "deleting"
-        assert await made.wait_for(f"{namespace}/deep", lambda obj: obj is None) is None
+        assert await made.wait_for(key, lambda obj: obj is None) is None
 
 
 @pytest.mark.real
@@ -297,17 +317,6 @@ async def test_a_finalizer_is_removed_from_an_object_that_is_nested_deeply(
 async def test_an_object_that_is_nested_deeply_is_deleted_like_any_other(
     kube_apiserver: KubeAPIServer,
 ) -> None:
-    server = RealServer(kube_apiserver)
-    group, namespace = f"{secrets.token_hex(4)}.example.com", server.namespace()
-    server.api.create(definition(group, "v1"))
-    await create_soon(server, gadget(group, namespace, "good"))
-    async with (
-        aclosing(Connection(server.config())) as connection,
-        server.connect() as cluster,
-        pyinformer.SharedInformer(cluster, f"{group}/v1", "gadgets", namespaces=namespace) as made,
-    ):
-        await Nested(connection, group, namespace).create("deep", 2_000)
-        deep = await made.wait_for(f"{namespace}/deep", bool, timeout_seconds=100)
-        assert deep is not None
+    async with following_a_deep_object(kube_apiserver) as (cluster, made, _, key, deep):
         await cluster.delete(deep, check_version=True)
-        assert await made.wait_for(f"{namespace}/deep", lambda obj: obj is None) is None
+        assert await made.wait_for(key, lambda obj: obj is None) is None

@@ -18,7 +18,7 @@ import anyio
 
 from pyinformer.apimachinery import check_seconds
 from pyinformer.errors import LifecycleError
-from pyinformer.testing._listening import close_listener
+from pyinformer.testing._listening import serve_connections
 from pyinformer.testing.faults._loop_thread import LoopThread
 
 _HOST: Final = "127.0.0.1"
@@ -177,18 +177,7 @@ class EtcdRelay:
     async def _main(self, ready: Callable[[], None]) -> None:
         accepting = socket.create_server((_HOST, self.port))
         self.port = accepting.getsockname()[1]
-        async with anyio.create_task_group() as group:
-
-            def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                group.start_soon(self._serve, reader, writer)
-
-            listener = await asyncio.start_server(accepted, sock=accepting)
-            ready()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await close_listener(listener)
+        await serve_connections(accepting, self._serve, ready)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -22,7 +22,7 @@ import anyio
 
 from pyinformer.apimachinery import check_integer, check_seconds
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.testing._listening import close_listener
+from pyinformer.testing._listening import serve_connections
 from pyinformer.testing._tls import kubeconfig_text, write_private
 from pyinformer.testing.apiserver.requests import FaultScript, RequestRecord
 from pyinformer.testing.apiserver.server import cut_transport
@@ -431,18 +431,7 @@ class FaultProxy:
     async def _main(self, ready: Callable[[], None]) -> None:
         accepting = socket.create_server((self._host, self._port), backlog=_BACKLOG)
         self._port = accepting.getsockname()[1]
-        async with anyio.create_task_group() as group:
-
-            def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                group.start_soon(self._serve, reader, writer)
-
-            listener = await asyncio.start_server(accepted, sock=accepting)
-            ready()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await close_listener(listener)
+        await serve_connections(accepting, self._serve, ready)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1

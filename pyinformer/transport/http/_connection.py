@@ -30,7 +30,7 @@ from pyinformer.errors import (
 )
 from pyinformer.tasks import LoopOwner, run_shielded
 from pyinformer.tracing import CURRENT_REQUEST, RequestSpan
-from pyinformer.transport._status import NO_SERVER_BEHIND
+from pyinformer.transport._status import NO_SERVER_BEHIND, refuse_failure
 from pyinformer.transport.config import (
     ClusterConfig,
     impersonation_headers,
@@ -55,7 +55,6 @@ from pyinformer.transport.http._responses import (
     UNAUTHORIZED,
     read_error_body,
     read_whole,
-    refuse_failure,
     successful,
 )
 from pyinformer.transport.http._server_warnings import (

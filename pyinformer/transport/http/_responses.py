@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pyinformer.errors import ProtocolError, TransportError
 from pyinformer.transport._rbac_hint import needed_rule
-from pyinformer.transport._status import failure_in, status_error
+from pyinformer.transport._status import status_error
 from pyinformer.transport.http._body import read_bounded
 
 if TYPE_CHECKING:
@@ -91,24 +91,6 @@ def _redirection(location: str) -> bytes:
         return b""
     where = f"{to.scheme}://{to.hostname}{port}" if to.hostname else "another path"
     return f"redirected to {where}, which is not followed".encode()
-
-
-def refuse_failure(body: bytes, *, request: str) -> None:
-    """Refuse the body of a success that says that the request has failed.
-
-    Args:
-        body: the body.
-        request: the request, for the error.
-
-    Raises:
-        APIStatusError: the body is a Status whose status is Failure.
-
-    Source:
-        client-go rest/request.go, Result.Into.
-    """
-    error = failure_in(body, request=request)
-    if error is not None:
-        raise error
 
 
 async def read_whole(response: Response, body: Body, what: str) -> bytes:
