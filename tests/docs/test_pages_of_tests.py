@@ -1,14 +1,18 @@
-"""The tests that the page on testing shows are run as a user's file of tests."""
+"""The tests that pages on testing show are run, each page's as a user's file of tests."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.docs import pages
 
-_PAGE = "docs/howto/test-your-code.md"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _INI = """[pytest]
 asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
@@ -16,8 +20,15 @@ filterwarnings = error
 """
 
 
-def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
-    shown = [block.text for block in pages.blocks(_PAGE, "python")]
+@pytest.mark.parametrize(
+    ("page", "timeout_seconds"),
+    [
+        pytest.param("docs/howto/test-your-code.md", 100, id="your-code"),
+        pytest.param("docs/howto/test-under-faults.md", 250, id="under-faults"),
+    ],
+)
+def test_the_tests_of_the_page_pass(tmp_path: Path, page: str, timeout_seconds: int) -> None:
+    shown = [block.text for block in pages.blocks(page, "python")]
     (tmp_path / "pytest.ini").write_text(_INI)
     (tmp_path / "test_page.py").write_text("\n\n".join(shown))
 
@@ -27,7 +38,7 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=timeout_seconds,
     )
 
     count = sum(text.count("def test_") for text in shown)
