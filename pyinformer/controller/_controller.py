@@ -153,7 +153,9 @@ class Controller(Startable, Generic[V]):
 
         The kind of the owners is read from the server at the start; if the server does not return
         it, from a cached object. Owners that no primary watches, because of their namespace or a
-        selector, are not requested: they would look as if they were gone.
+        selector, are not requested: they would look as if they were gone. A selector also
+        hides that an owner is gone: an owned object that appears after its owner's end makes no
+        request, and is left to the server's garbage collector.
 
         Args:
             informer: the informer of the owned resource, in the cluster of a primary.

@@ -395,6 +395,40 @@ def test_an_own_write_ended_by_a_list_without_an_event_is_a_missed_state(cache: 
     assert cache.unheard == [(ghost, None)]
 
 
+def test_a_response_that_arrives_after_the_list_without_its_object_is_a_missed_state(
+    cache: Cache,
+) -> None:
+    """The object was made and deleted between two lists: its writer alone knows of it."""
+    ghost = record(B, "2", 105)
+    cache.list(110, record(A, "1", 90))
+    cache.overlay.put(ghost)
+    assert cache.lister.get(B) is None
+    assert cache.unheard == [(ghost, None)]
+
+
+def test_a_response_that_a_later_state_has_overtaken_is_a_missed_state(cache: Cache) -> None:
+    between, after = record(A, "1", 105), record(A, "1", 108)
+    cache.list(110, after)
+    cache.overlay.put(between)
+    assert cache.unheard == [(between, after)]
+
+
+def test_a_response_that_a_later_own_write_has_overtaken_is_a_missed_state(cache: Cache) -> None:
+    first, second = record(A, "1", 105), record(A, "1", 106)
+    cache.overlay.put(second)
+    cache.overlay.put(first)
+    assert cache.unheard == [(first, second)]
+
+
+def test_a_response_after_the_events_of_its_object_is_not_a_missed_state(cache: Cache) -> None:
+    written = record(B, "2", 105)
+    cache.hear(Added(written))
+    cache.overlay.put(written)
+    cache.hear(Deleted(record(B, "2", 106)))
+    cache.overlay.put(written)
+    assert cache.unheard == []
+
+
 def test_a_state_that_a_list_skips_is_a_missed_state(cache: Cache) -> None:
     """The list compares the versions before and after: the one in between was read, too."""
     between, after = record(A, "1", 105), record(A, "1", 108)

@@ -60,6 +60,8 @@ class Answer:
     key: str
     state: State
     names_version: bool
+    by_reconcile: bool = False
+    """Whether the reconcile of the key waits for it, and acts on what it says."""
 
 
 class Reads(RuleBasedStateMachine):
@@ -79,6 +81,7 @@ class Reads(RuleBasedStateMachine):
         self.listing: int | None = None
         self.woken: set[str] = set()  # keys and nodes that were reported
         self.acted: dict[str, object] = {}  # what was read of each at the last report
+        self.waiting: set[str] = set()  # keys whose reconcile waits for an answer
         self.store: Indexer[Any] = Indexer()
         self.store.add_index("node", node_of)
         self.overlay: Overlay[Any] = Overlay(
@@ -109,6 +112,8 @@ class Reads(RuleBasedStateMachine):
 
     @rule(of=st.sampled_from([*KEYS, *NODES]))
     def act(self, of: str) -> None:
+        if of in self.waiting:
+            return  # a key is reconciled by one at a time
         self.woken.discard(of)
         self.acted[of] = self.read(of)
 
@@ -122,8 +127,16 @@ class Reads(RuleBasedStateMachine):
             self.stream.append((key, before, state))
         return state
 
-    @rule(key=_some_key, node=_some_node, own=st.booleans(), out=st.booleans())
-    def create_or_update(self, key: str, node: str, own: bool, out: bool) -> None:
+    @rule(
+        key=_some_key,
+        node=_some_node,
+        own=st.booleans(),
+        out=st.booleans(),
+        by_reconcile=st.booleans(),
+    )
+    def create_or_update(
+        self, key: str, node: str, own: bool, out: bool, by_reconcile: bool = False
+    ) -> None:
         now = self.history[key][-1]
         uid = now.uid
         if not now.exists:
@@ -137,12 +150,21 @@ class Reads(RuleBasedStateMachine):
         may_move = self.selective and own and seen is not None and seen.metadata.uid == uid
         may_move = may_move and all(each.key != key for each in self.answers)
         selected = not (may_move and out) and (own or not now.exists or now.selected)
+        by_reconcile = self.begins_to_reconcile(key, asked=by_reconcile and own)
         state = self.change(key, State(0, uid, node, selected=selected))
         if own:
-            self.answers.append(Answer(key, state, names_version=True))
+            self.answers.append(Answer(key, state, True, by_reconcile))
 
-    @rule(key=_some_key, names_version=st.booleans())
-    def delete(self, key: str, names_version: bool) -> None:
+    def begins_to_reconcile(self, key: str, *, asked: bool) -> bool:
+        """Return whether a write is one of the reconcile of its key, which has read before."""
+        if not asked or key in self.waiting:
+            return False
+        self.act(key)
+        self.waiting.add(key)
+        return True
+
+    @rule(key=_some_key, names_version=st.booleans(), by_reconcile=st.booleans())
+    def delete(self, key: str, names_version: bool, by_reconcile: bool = False) -> None:
         now, seen = self.history[key][-1], self.lister.get(key)
         if now.exists and seen is not None and seen.metadata.uid == now.uid:
             # Without a version, no cache can distinguish this end from an earlier event by which
@@ -151,8 +173,9 @@ class Reads(RuleBasedStateMachine):
                 each.uid == now.uid and not each.selected and each.version > int(self.position)
                 for each in self.history[key]
             )
+            by_reconcile = self.begins_to_reconcile(key, asked=by_reconcile)
             state = self.change(key, State(0, now.uid, "", exists=False))
-            self.answers.append(Answer(key, state, names_version or left))
+            self.answers.append(Answer(key, state, names_version or left, by_reconcile))
 
     @rule(key=_some_key)
     def others_delete(self, key: str) -> None:
@@ -166,6 +189,9 @@ class Reads(RuleBasedStateMachine):
         answer = self.answers.pop(pick % len(self.answers))
         key, state = answer.key, answer.state
         version = str(state.version)
+        if answer.by_reconcile:
+            self.waiting.discard(key)
+            self.acted[key] = state.version if state.is_cached else 0
         if not state.exists:
             self.overlay.put_tombstone(key, state.uid, version if answer.names_version else None)
         elif state.selected:
@@ -392,6 +418,17 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_reported() -> None:
     story.answer(2)
     story.hear()
     story.ends_with_the_last_event()
+
+
+def test_an_object_that_is_made_and_deleted_between_two_lists_wakes_its_writer() -> None:
+    """The list arrives before the response: no event and no read ever shows the object."""
+    story = Story(selective=False)
+    story.reads.create_or_update(key="x/a", node="n1", own=True, out=False, by_reconcile=True)
+    story.reads.others_delete(key="x/a")
+    story.reads.list_begins()
+    story.list()
+    story.answer(0)
+    story.reads.teardown()
 
 
 TestReads = Reads.TestCase

@@ -35,7 +35,7 @@ from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuse
 from tests.integration.chaos.flavours import flavour_of
 from tests.integration.chaos.readers import Readers
 from tests.integration.chaos.recording import Record
-from tests.integration.chaos.writers import Writer, all_written
+from tests.integration.chaos.writers import Writer, all_written, collect_garbage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -271,6 +271,7 @@ class Storm:
         wrong: list[str] = []
 
         def is_right() -> bool:
+            collect_garbage(server, self._namespace)
             found = all_written(server, self._namespace)
             wrong[:] = differences(*found, self._namespace)
             return not wrong

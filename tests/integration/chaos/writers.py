@@ -10,7 +10,7 @@ import contextlib
 import random
 from typing import TYPE_CHECKING
 
-from pyinformer import InformerError
+from pyinformer import APIStatusError, InformerError
 from tests.integration.chaos.controllers import GROUPS, WIDGETS, config_map
 
 if TYPE_CHECKING:
@@ -116,6 +116,22 @@ class Writer:
 
     def _patch(self, api_version: str, plural: str, name: str, changes: JSONObject) -> None:
         self._api.patch(api_version, plural, name, changes, self._namespace)
+
+
+def collect_garbage(api: KubeAPIServer, namespace: str) -> None:
+    """Delete copies whose source is gone, as the garbage collector of a whole cluster does.
+
+    `owns` relies on it: a selector hides from a controller whether an owner is gone or unselected,
+    so what appears after its owner's end is left to the server. Copies of a source that was made
+    again are not touched: they are the controller's.
+    """
+    config_maps = api.list("v1", "configmaps", namespace)
+    names = {one["metadata"]["name"] for one in config_maps}
+    for one in config_maps:
+        for owner in one["metadata"].get("ownerReferences", ()):
+            if owner["name"] not in names:
+                with contextlib.suppress(APIStatusError):  # the controller was faster
+                    api.delete("v1", "configmaps", one["metadata"]["name"], namespace)
 
 
 def all_written(
