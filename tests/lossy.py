@@ -133,10 +133,17 @@ class LossyConnection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AsyncIterator[Body]:
         """Open a stream."""
         async with self._connection.stream(
-            path, query, watch=watch, what=what, deadline_seconds=deadline_seconds, accept=accept
+            path,
+            query,
+            watch=watch,
+            what=what,
+            deadline_seconds=deadline_seconds,
+            accept=accept,
+            same_server=same_server,
         ) as body:
             yield _LossyBody(body, self) if ("watch", "true") in tuple(query) else body
 

@@ -78,6 +78,7 @@ class RecordingConnection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AsyncIterator[Body]:
         """Open a GET and record it; see Connection.stream.
 
@@ -99,6 +100,7 @@ class RecordingConnection:
                 what=what,
                 deadline_seconds=deadline_seconds,
                 accept=accept,
+                same_server=same_server,
             ) as body:
                 is_accepted = True
                 recorder.accept(number)

@@ -238,7 +238,7 @@ class Look(enum.Enum):
     UNANSWERED = "it was not answered"
 
 
-async def look_at(list_watch: ListWatch, position: str) -> Look:
+async def look_at(list_watch: ListWatch, position: str, *, same_server: bool = False) -> Look:
     """Return what a second watch at a position shows: what it begins with is sent at once.
 
     Only a watch that has ended as it was asked to has shown everything that there was.
@@ -246,6 +246,7 @@ async def look_at(list_watch: ListWatch, position: str) -> Look:
     Args:
         list_watch: the resource and the scope.
         position: where it begins.
+        same_server: have the server of the list just before answer it.
 
     Cancellation:
         Safe; the watch is closed.
@@ -268,7 +269,9 @@ async def look_at(list_watch: ListWatch, position: str) -> Look:
     try:
         with anyio.move_on_after(_OPEN_SECONDS) as scope:
             async with list_watch.watch(
-                resource_version=position, timeout_seconds=_LOOK_SECONDS
+                resource_version=position,
+                timeout_seconds=_LOOK_SECONDS,
+                same_server=same_server,
             ) as body:
                 look = Look.UNKNOWN
                 scope.deadline = anyio.current_time() + _END_SECONDS

@@ -29,6 +29,7 @@ class ConnectionProtocol(Protocol):
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AbstractAsyncContextManager[Body]:
         """Open a GET whose body is read as it arrives; see Connection.stream."""
         ...

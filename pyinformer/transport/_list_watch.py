@@ -186,6 +186,7 @@ class ListWatch:
         resource_version: str,
         timeout_seconds: float,
         send_initial_events: bool = False,
+        same_server: bool = False,
     ) -> AbstractAsyncContextManager[Body]:
         """Open a watch, with bookmarks.
 
@@ -195,6 +196,7 @@ class ListWatch:
             timeout_seconds: after how long the server ends the watch; sent as whole seconds. If the
                 server does not, the stream ends with RequestTimeoutError fifteen seconds later.
             send_initial_events: begin with the existing objects, then a bookmark (watch-list).
+            same_server: use the connection of the list just before; see Connection.stream.
 
         Returns:
             The stream; entering it raises what `Connection.stream` raises.
@@ -228,6 +230,7 @@ class ListWatch:
             what=f"watch {self.resource}",
             deadline_seconds=seconds + WATCH_GRACE_SECONDS,
             accept=_METADATA_WATCH if self.metadata_only else "",
+            same_server=same_server,
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import pyinformer
 from pyinformer.reflector import ReflectorState
-from pyinformer.testing import EtcdRelay, KubeAPIServer
+from pyinformer.testing import EtcdRelay, FaultProxy, KubeAPIServer
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.servers import RealServer
 from tests.waiting import until
@@ -73,3 +73,42 @@ async def test_what_a_watch_side_that_stands_still_misses_is_listed(
         await until(lambda: lister.get("default/later"), what=informer.status())
         assert informer.staleness == ""
         assert (await informer.audit()).verdict == "consistent"
+
+
+async def test_an_age_does_not_cover_what_one_of_two_kube_apiservers_missed(
+    kube_apiserver_build: bool,
+) -> None:
+    """Behind a balancer that passes connections on in turn."""
+    with (
+        EtcdRelay() as followed,
+        EtcdRelay() as held,
+        KubeAPIServer(build=kube_apiserver_build, replicas=2, etcd_relays=[followed, held]) as api,
+        FaultProxy(api, ports=api.ports[1:]) as balancer,
+    ):
+        server, clock = RealServer(api), asyncio.get_running_loop().time
+        async with (
+            server.connect(url=balancer.url) as cluster,
+            pyinformer.SharedInformer(
+                cluster, "v1", "configmaps", namespaces="default"
+            ) as informer,
+        ):
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+            await until(lambda: informer.state is ReflectorState.WATCHING)
+            balancer.use_ports(api.ports)
+            held.hold("/registry/configmaps/")
+            server.api.create(CONFIG_MAPS.make("missed", "default"))
+            missed_at = clock()
+            too_young: list[float] = []
+
+            def is_cached() -> bool:
+                """Return whether the change is here, and note an age that would cover it if not."""
+                informer.lister.fresh(max_age_seconds=2.0)
+                age, now = informer.age_seconds(), clock()
+                found = informer.lister.get("default/missed") is not None
+                if not found and age is not None:
+                    too_young.append(now - missed_at - age)
+                return found
+
+            await until(is_cached, what=informer.status())
+            assert max(too_young) < 2.0
+            held.release()

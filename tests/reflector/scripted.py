@@ -68,9 +68,10 @@ class ScriptedConnection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AbstractAsyncContextManager[Body]:
         """Answer a list or a watch."""
-        del watch, what, deadline_seconds, accept
+        del watch, what, deadline_seconds, accept, same_server
         return self.answer(path, dict(query))
 
     def answer(self, path: str, query: dict[str, str]) -> AbstractAsyncContextManager[Body]:

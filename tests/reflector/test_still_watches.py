@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -24,7 +25,7 @@ from pyinformer.reflector.machine.steps import (
     WatchStill,
     Woke,
 )
-from pyinformer.testing import APIServer, Fault, Token
+from pyinformer.testing import APIServer, Fault, FaultProxy, Token
 from pyinformer.transport import StaticCredentials
 from tests.reflector.machine_bench import BAD, PAGED, Bench
 from tests.reflector.running import Running, options, put, reflecting, remove, verbs
@@ -275,6 +276,32 @@ async def test_an_age_does_not_cover_what_was_missed(server: APIServer) -> None:
             if "default/b" in running.sink.versions():
                 return
             assert (running.reflector.last_proof_at or 0.0) < missed_at
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_an_age_does_not_cover_what_one_of_two_servers_missed(
+    server: APIServer, first: int
+) -> None:
+    """Behind a balancer that passes connections on in turn, whichever gets the next one."""
+    (replica,) = server.replicas
+    ports = [urlsplit(one.url).port or 0 for one in (server, replica)]
+    with FaultProxy(server, ports=ports[1:]) as balancer:
+        async with reflecting(server, url=balancer.url) as running:
+            await until(lambda: replica.open_watches)
+            balancer.use_ports([ports[first], ports[1 - first]])
+            replica.hold()
+            put(server, "b")
+            missed_at = now()
+            running.reflector.want_age(2.0)
+
+            def is_cached() -> bool:
+                """Return whether the change is here, and judge the age if it is not."""
+                running.reflector.want_age(2.0)
+                found = "default/b" in running.sink.versions()
+                assert found or (running.reflector.last_proof_at or 0.0) < missed_at
+                return found
+
+            await until(is_cached)
 
 
 def config_map(name: str) -> dict[str, object]:

@@ -11,7 +11,9 @@ from pyinformer.errors import ConfigurationError, LifecycleError, TransportError
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving
 
 if TYPE_CHECKING:
-    from pyinformer.transport import Connection
+    from collections.abc import AsyncIterator
+
+    from pyinformer.transport import Body, Connection
     from tests.transport.serving import Request
 
 pytestmark = [
@@ -157,3 +159,37 @@ async def test_a_request_that_cannot_be_sent_leaves_the_kept_connection() -> Non
                 pass
         assert await listed(connection) == b"{}"
         assert connection.open_sockets == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "content"),
+    [
+        pytest.param(response(), b"{}", id="sized"),
+        pytest.param(CHUNKED + chunk(b"{}") + chunk(b""), b"{}", id="chunked"),
+        pytest.param(CHUNKED + chunk(LARGE) + chunk(b""), LARGE, id="large"),
+    ],
+)
+async def test_a_watch_that_wants_the_same_server_uses_the_connection_of_the_list(
+    answer: bytes, content: bytes
+) -> None:
+    async with serving(always(answer)) as server, connected(server.url) as connection:
+        assert await listed(connection) == content
+        async with connection.stream("/a", watch=True) as body:
+            assert await read_whole(body) == content
+            assert server.open_connections == 2
+        async with connection.stream("/a", watch=True, same_server=True) as body:
+            assert await read_whole(body) == content
+            await server.wait_until(lambda: server.open_connections == 1)
+        await server.wait_until(lambda: server.open_connections == 0)
+        async with connection.stream("/a", watch=True, same_server=True) as body:
+            assert await read_whole(body) == content  # on another one: there is none to use
+
+
+async def read_whole(body: Body) -> bytes:
+    """Read a watch to its end."""
+    return b"".join([part async for part in _parts(body)])
+
+
+async def _parts(body: Body) -> AsyncIterator[bytes]:
+    while part := await body.read():
+        yield part

@@ -106,6 +106,7 @@ class ReplayConnection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AsyncIterator[Body]:
         """Answer a list or a watch with the recorded one; its deadline is the recorded one, too.
 
@@ -115,7 +116,7 @@ class ReplayConnection:
         Cancellation:
             Safe.
         """
-        del watch, deadline_seconds, accept
+        del watch, deadline_seconds, accept, same_server
         exchange = await self._exchange("GET", path, query, what or f"GET {path}")
         if isinstance(exchange, bytes):
             yield _WholeBody(exchange)

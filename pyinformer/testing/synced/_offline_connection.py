@@ -56,6 +56,7 @@ class OfflineConnection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AsyncIterator[Body]:
         """Refuse a list or a watch.
 

@@ -273,6 +273,7 @@ class MemoryConnection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AsyncIterator[Body]:
         """Answer a list or a watch.
 

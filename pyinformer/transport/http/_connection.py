@@ -96,6 +96,7 @@ class _Request:
     query: Query
     watch: bool = False
     is_list: bool = False
+    takes_kept: bool = False
     what: str = ""
     headers: Mapping[str, str]
     content: bytes | None = None
@@ -216,6 +217,7 @@ class Connection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AsyncIterator[Body]:
         """Open a GET whose body is read as it arrives.
 
@@ -226,6 +228,9 @@ class Connection:
             what: the request as errors name it; empty for the method and the path.
             deadline_seconds: how long the stream may last from its first byte; None for no limit.
             accept: the media types that can be read; empty for plain JSON.
+            same_server: use the connection of the list that was read to its end just before, so
+                that a balancer of connections does not choose another server; if it is not open any
+                more, another connection. Lists do so in any case.
 
         Raises:
             APIStatusError: the server refused the request.
@@ -246,6 +251,7 @@ class Connection:
                         url=url,
                         query=query,
                         watch=watch,
+                        takes_kept=same_server or not watch,
                         is_list=not watch,
                         what=what,
                         headers=headers,
@@ -570,7 +576,7 @@ class Connection:
         context: ssl.SSLContext | None,
     ) -> WatchResponse:
         message = request_message(request.target, self._headers_of(headers))
-        kept = self._take_kept(context) if request.is_list else None
+        kept = self._take_kept(context) if request.takes_kept else None
         if kept is not None:
             if await send_again(kept, message, pending):
                 return kept

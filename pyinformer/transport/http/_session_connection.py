@@ -114,6 +114,7 @@ class SessionConnection:
         what: str = "",
         deadline_seconds: float | None = None,
         accept: str = "",
+        same_server: bool = False,
     ) -> AsyncIterator[Body]:
         """Open a GET whose body is read as it arrives; see Connection.stream.
 

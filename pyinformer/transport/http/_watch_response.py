@@ -123,6 +123,7 @@ class WatchResponse(asyncio.BufferedProtocol):
         self._parser = self._new_parser()
         self._head_size = self._informational = 0
         self._scans = self._has_head = self._has_ended = self._keeps_alive = False
+        self._is_pulled = False
         self._resume()
 
     @property
