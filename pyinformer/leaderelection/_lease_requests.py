@@ -5,7 +5,6 @@ No other request may delay a renewal, or wait for a connection before it.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
@@ -68,7 +67,7 @@ class LeaseRequests:
             if request.creates:
                 path, method = self._collection, "POST"
         seconds = self._timeout_seconds
-        async with asyncio.timeout(seconds):  # also where a connection has no deadlines
+        with anyio.fail_after(seconds):  # also where a connection has no deadlines
             raw = await self.connection.request(method, path, body=body, timeout_seconds=seconds)
         return read_lease(_decode(raw))
 

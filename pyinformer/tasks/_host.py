@@ -8,6 +8,7 @@ is raised where the host is closed, or added as a note to the error under way.
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -52,6 +53,8 @@ async def start_in(group: TaskGroup, run: Runs) -> None:
 
     As TaskGroup.start, which never returns if the task is cancelled by other code before its
     first step: `asyncio.run` cancels all tasks when a program fails while another part starts.
+    And a cancellation that nobody has requested, as a library below may leave, is an error: for a
+    task group it would be the end that was asked for.
 
     Args:
         group: the task group; what the function raises ends it.
@@ -66,11 +69,23 @@ async def start_in(group: TaskGroup, run: Runs) -> None:
         """Run it, and release the starter in any case."""
         try:
             await run(task_status=_Ready(ready))
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            what = f"{getattr(run, '__qualname__', run)} was cancelled, and nobody asked for it"
+            raise InternalError(what) from error
         finally:
             ready.set()
 
     group.start_soon(begin)
     await ready.wait()
+
+
+def _is_cancelled() -> bool:
+    """Return whether the current task, or a scope around it, was asked to end."""
+    task = asyncio.current_task()
+    is_asked = task is not None and task.cancelling() > 0
+    return is_asked or anyio.current_effective_deadline() == -math.inf
 
 
 @final

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final, Generic, Literal, TypeAlias, cast, final, get_args
 from weakref import WeakMethod
 
+import anyio
 from msgspec import Struct
 from typing_extensions import TypeVar
 
@@ -767,10 +768,8 @@ class Queue(Generic[T]):
         drainer = asyncio.get_running_loop().create_future()
         self._drainers.append(drainer)
         try:
-            async with asyncio.timeout(timeout_seconds):
+            with anyio.move_on_after(timeout_seconds):
                 await drainer
-        except TimeoutError:
-            pass
         finally:
             self._drainers.remove(drainer)
 

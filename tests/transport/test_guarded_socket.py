@@ -6,6 +6,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from pyinformer.errors import FencedError
@@ -58,7 +59,7 @@ async def test_each_send_is_checked_while_the_socket_carries_a_guarded_write(
     pair: tuple[GuardedSocket, socket.socket], send: Callable[[GuardedSocket, bytes], int]
 ) -> None:
     (sock, peer), guard = pair, _Guard()
-    sock.fence = fence = Fence(guard, asyncio.timeout(None))
+    sock.fence = fence = Fence(guard, anyio.CancelScope())
     assert send(sock, b"in time") == len("in time")
     guard.is_shut = True
     with pytest.raises(ConnectionAbortedError, match="shut it"):

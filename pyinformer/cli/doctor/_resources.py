@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -262,7 +261,7 @@ async def _bookmark_after(
 @asynccontextmanager
 async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(seconds):
+        with anyio.fail_after(seconds):
             yield
     except TimeoutError as error:
         if isinstance(error, InformerError):

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+import anyio
+
 from pyinformer.errors import ConfigurationError
 from pyinformer.tasks import run_in_daemon, wait_shielded
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
@@ -80,15 +82,13 @@ async def _printed(
     # A process that the command has left behind may keep its output open forever.
     ended = run_in_daemon("pyinformer reads an exec plug-in", partial(_read, process))
     try:
-        async with asyncio.timeout(seconds):
+        with anyio.move_on_after(seconds) as deadline:
             await asyncio.wait((ended,))
-    except TimeoutError:
-        return True, b""
     finally:
         if not ended.done():
             _kill(process, group=group)
             await wait_shielded(ended, _KILL_SECONDS)
-    return False, ended.result()
+    return (True, b"") if deadline.cancelled_caught else (False, ended.result())
 
 
 def _read(process: subprocess.Popen[bytes]) -> bytes:

@@ -5,13 +5,13 @@ No error quotes what the provider has answered: it may quote the secrets that it
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+import anyio
 import msgspec
 
 from pyinformer.apimachinery import decoder_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _TOTAL_SECONDS: Final = 30.0  # both requests; less than streams wait for credentials
-_CONNECT_SECONDS: Final = 10.0
 _MAX_BYTES: Final = 1 << 20  # as golang.org/x/oauth2
 _REFUSED: Final = 400
 _TOO_MANY: Final = 429
@@ -109,10 +108,11 @@ async def renewed_tokens(client: OIDCClient, refresh_token: str) -> Tokens | Non
 
     host = urlsplit(_checked(client, "idp-issuer-url", client.issuer)).netloc
     try:
-        async with asyncio.timeout(_TOTAL_SECONDS), _session(client) as session:
-            metadata = await _metadata(client, session)
-            host = urlsplit(metadata.token_endpoint or "").netloc
-            return await _refreshed(client, session, metadata, refresh_token)
+        async with _session(client) as session:
+            with anyio.fail_after(_TOTAL_SECONDS):
+                metadata = await _metadata(client, session)
+                host = urlsplit(metadata.token_endpoint or "").netloc
+                return await _refreshed(client, session, metadata, refresh_token)
     except TimeoutError:
         reason = f"{host} did not answer within {_TOTAL_SECONDS:g} s"
     except aiohttp.ClientConnectorCertificateError as error:
@@ -143,7 +143,7 @@ def _session(client: OIDCClient) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=context if context is not None else True),
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS),
+        timeout=aiohttp.ClientTimeout(total=None),
         headers={"Accept": "application/json", "User-Agent": "pyinformer"},
     )
 

@@ -125,18 +125,12 @@ class ReadTimeouts:
         left_seconds = self._total_seconds + earned_seconds - self._waited_seconds
         seconds = min(self._idle_seconds, left_seconds)
         began = self._now()
-        try:
-            if seconds == math.inf:
-                data = await read()
-            else:
-                async with asyncio.timeout(seconds) as limit:
-                    data = await read()
-        except TimeoutError as error:
-            if isinstance(error, InformerError) or seconds == math.inf or not limit.expired():
-                raise  # of the socket, or from expire()
-            self._waited_seconds += self._now() - began
-            raise self._error(is_slow=left_seconds < self._idle_seconds) from error
+        data: bytes | None = None
+        with anyio.move_on_after(seconds):
+            data = await read()
         self._waited_seconds += self._now() - began
+        if data is None:
+            raise self._error(is_slow=left_seconds < self._idle_seconds)
         self.received_bytes += len(data)
         return data
 

@@ -344,14 +344,15 @@ class Connection:
             return False
         status: int | None = None
         try:
-            async with asyncio.timeout(timeout_seconds), self._new_session(watch=True) as alone:
-                response = await alone.get(
-                    self._server + LIVENESS_PATH,
-                    ssl=self._authenticator.ssl_context(asyncio.get_running_loop().time()) or True,
-                    allow_redirects=False,
-                    server_hostname=self._tls_name,
-                    proxy=self._config.proxy_url,
-                )
+            async with self._new_session(watch=True) as alone:
+                with anyio.fail_after(timeout_seconds):
+                    response = await alone.get(
+                        self._server + LIVENESS_PATH,
+                        ssl=self._authenticator.ssl_context(anyio.current_time()) or True,
+                        allow_redirects=False,
+                        server_hostname=self._tls_name,
+                        proxy=self._config.proxy_url,
+                    )
                 response.close()
                 status = response.status
         except network_errors():
@@ -366,12 +367,12 @@ class Connection:
 
     async def _request(self, request: _Request, seconds: float) -> bytes:
         try:
-            async with (
-                asyncio.timeout(seconds),
-                fence_of(request.method) as fence,
-                self._pool_place(request.url, watch=False),
-            ):
-                return await self._exchange(replace(request, fence=fence) if fence else request)
+            with anyio.fail_after(seconds):
+                async with (
+                    fence_of(request.method) as fence,
+                    self._pool_place(request.url, watch=False),
+                ):
+                    return await self._exchange(replace(request, fence=fence) if fence else request)
         except TimeoutError as error:
             if isinstance(error, InformerError):
                 raise
@@ -421,7 +422,7 @@ class Connection:
         seconds = self._options.acquire_timeout_seconds
         self.waiting += 1
         try:
-            async with asyncio.timeout(seconds):
+            with anyio.fail_after(seconds):
                 await self._requests.acquire()
         except TimeoutError as error:
             limit = self._options.max_request_connections
@@ -495,7 +496,7 @@ class Connection:
         self._now = asyncio.get_running_loop().time
         try:
             with self._pending.add(request.url, self._now()) as pending:
-                async with asyncio.timeout(self._options.headers_timeout_seconds):
+                with anyio.fail_after(self._options.headers_timeout_seconds):
                     login = await self._log_in(pending)
                     self._check_open()
                     if request.fence is not None:

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, final
 
+import anyio
+
 from pyinformer.errors import FencedError, InformerError
 from pyinformer.transport._write_guard import CURRENT_GUARD
 from pyinformer.transport.http._guarded_socket import socket_of
@@ -30,7 +32,7 @@ _DROP_UNSENT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what t
 class Fence:
     """One guarded write, from its first wait to its response; see `fence_of`."""
 
-    def __init__(self, guard: WriteGuard, scope: asyncio.Timeout) -> None:
+    def __init__(self, guard: WriteGuard, scope: anyio.CancelScope) -> None:
         self._guard = guard
         self._scope = scope
         self._loop = asyncio.get_running_loop()
@@ -120,8 +122,7 @@ class Fence:
         if self._transport is not None:
             self._drop_unsent()
             self._transport.abort()
-        if not self._scope.expired():
-            self._scope.reschedule(self._loop.time())
+        self._scope.cancel()
 
     def _drop_unsent(self) -> None:
         transport = self._transport
@@ -155,23 +156,20 @@ async def _counted(guard: WriteGuard) -> AsyncIterator[Fence]:
 async def _fenced(guard: WriteGuard) -> AsyncIterator[Fence]:
     """Refuse a write at the end of its term: before it leaves, or while it waits for its answer."""
     guard.check()
-    try:
-        async with asyncio.timeout(None) as scope:
-            fence = Fence(guard, scope)
-            take_back = guard.on_end(fence.cut_off)
-            try:
-                yield fence
-            except InformerError as error:
-                if fence.refusal is None:
-                    raise
-                raise fence.refusal from error
-            finally:
-                fence.end()
-                take_back()
-    except TimeoutError as error:
-        if not scope.expired():
-            raise
-        raise fence.error() from error
+    with anyio.CancelScope() as scope:
+        fence = Fence(guard, scope)
+        take_back = guard.on_end(fence.cut_off)
+        try:
+            yield fence
+        except InformerError as error:
+            if fence.refusal is None:
+                raise
+            raise fence.refusal from error
+        finally:
+            fence.end()
+            take_back()
+    if scope.cancelled_caught:
+        raise fence.error()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

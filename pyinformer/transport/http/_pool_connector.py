@@ -9,20 +9,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 import aiohttp
+import anyio
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
+    from pyinformer.transport.http._dialer import Dialer
+
 
 @final
 class PoolConnector(aiohttp.TCPConnector):
     """A pool whose idle connections are checked before they carry another request.
 
+    Args:
+        dialer: makes sockets and looks up hosts.
+        limit: how many connections; 0 for no limit.
+
     Source:
         Go net/http transport.go, persistConn.readLoopPeekFailLocked.
     """
+
+    def __init__(self, dialer: Dialer, *, limit: int) -> None:
+        super().__init__(
+            limit=limit,
+            socket_factory=dialer.new_socket,
+            resolver=dialer.resolver.for_aiohttp(),
+        )
+        self._connect_seconds = dialer.timeout_seconds
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp calls it
+    ) -> Connection:
+        """Return a connection of the pool, or a new one.
+
+        Raises:
+            TimeoutError: there is none in time.
+
+        Cancellation:
+            Safe; a new connection is closed.
+        """
+        with anyio.fail_after(self._connect_seconds):
+            return await super().connect(req, traces, timeout)
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         """Return an idle connection on which nothing waits to be read, or None.

@@ -5,9 +5,10 @@ A response that is not returned to the caller is closed.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
+
+import anyio
 
 from pyinformer.errors import ProtocolError, TransportError
 from pyinformer.transport._rbac_hint import needed_rule
@@ -131,7 +132,7 @@ async def read_error_body(
         Safe; what was read is lost.
     """
     try:
-        async with asyncio.timeout(min(most_seconds, _ERROR_BODY_SECONDS)):
+        with anyio.fail_after(min(most_seconds, _ERROR_BODY_SECONDS)):
             return await read_bounded(body, _MAX_ERROR_BYTES)
     except (TransportError, ProtocolError, TimeoutError):
         return b""  # the status is known

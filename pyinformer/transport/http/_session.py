@@ -68,18 +68,12 @@ def new_session(
 
     from pyinformer.transport.http._pool_connector import PoolConnector
 
-    connector = PoolConnector(
-        limit=limit, socket_factory=dialer.new_socket, resolver=dialer.resolver.for_aiohttp()
-    )
     session: Callable[..., aiohttp.ClientSession] = aiohttp.ClientSession
     if "max_headers" in signature(session).parameters:  # aiohttp before 3.14 has no limit
         session = partial(session, max_headers=_MAX_HEADERS)
-    timeout = aiohttp.ClientTimeout(
-        total=None, connect=dialer.timeout_seconds, sock_connect=dialer.timeout_seconds
-    )
     return session(
-        connector=connector,
-        timeout=timeout,
+        connector=PoolConnector(dialer, limit=limit),
+        timeout=aiohttp.ClientTimeout(total=None),  # the connector has one
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=buffer_bytes,
         max_line_size=_MAX_HEADER_BYTES,

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol, final
 from urllib.parse import urlencode
 
+import anyio
 from msgspec import Struct
 
 from pyinformer.errors import InformerError, ProtocolError, TransportError, UnauthorizedError
@@ -167,11 +168,12 @@ class SessionConnection:
         if body is not None:
             headers["Content-Type"] = content_type
         try:
-            async with asyncio.timeout(timeout_seconds), fence_of(method) as fence:
-                response = await self._open(
-                    method, path, query, headers=headers, content=body, fence=fence
-                )
-                return await read_whole(response, self._body(response, path, watch=False), path)
+            with anyio.fail_after(timeout_seconds):
+                async with fence_of(method) as fence:
+                    response = await self._open(
+                        method, path, query, headers=headers, content=body, fence=fence
+                    )
+                    return await read_whole(response, self._body(response, path, watch=False), path)
         except (TransportError, ProtocolError) as error:
             raise request_error(error, method) from error.__cause__
         except TimeoutError as error:
@@ -185,7 +187,7 @@ class SessionConnection:
             Safe; the request is dropped.
         """
         try:
-            async with asyncio.timeout(timeout_seconds):
+            with anyio.fail_after(timeout_seconds):
                 response = await self._send("GET", LIVENESS_PATH, checks_login=False)
         except network_errors():
             return False
@@ -254,7 +256,7 @@ class SessionConnection:
         async def send(session: aiohttp.ClientSession, server: str) -> aiohttp.ClientResponse:
             if fence is not None:  # the term may have ended during the login
                 fence.check()
-            async with asyncio.timeout(timeouts.headers_seconds):
+            with anyio.fail_after(timeouts.headers_seconds):
                 response = await session.request(
                     method,
                     URL(server.rstrip("/") + target, encoded=True),

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import anyio
+
 from pyinformer.errors import ConfigurationError, RequestTimeoutError, TransportError
 from pyinformer.transport.http._errors import connect_error
 from pyinformer.transport.http._url import host_header
@@ -58,7 +60,7 @@ async def open_watch(
     host = parts.hostname or ""
     port = parts.port or (443 if context is not None else 80)
     try:
-        async with asyncio.timeout(dialer.timeout_seconds):
+        with anyio.fail_after(dialer.timeout_seconds):
             sock = await dialer.connect(host, port, request)
             if context is not None:
                 request.step = f"the TLS handshake with {host}:{port}"

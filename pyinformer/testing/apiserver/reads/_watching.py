@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import anyio
 import msgspec
 
 from pyinformer.apimachinery import JSONObject
@@ -76,9 +77,8 @@ class _Wakeup:
         self._event.clear()
 
     async def wait(self, until: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(None if math.isinf(until) else until):
-                await self._event.wait()
+        with anyio.CancelScope(deadline=until):
+            await self._event.wait()
 
 
 async def await_revision(storage: Storage, revision: int, patience_seconds: float) -> None:
