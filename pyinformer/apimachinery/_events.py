@@ -37,8 +37,9 @@ class Updated(Struct, Generic[V], frozen=True, gc=False):
     is_resync: bool = False
     """Nothing changed: the handler was registered with a resync period."""
     may_go_back: bool = False
-    """The server's history was replaced, as after a restore from a backup: the new state may be an
-    older one, whatever its resource version is."""
+    """The resource versions do not say which state is newer: the server's history was replaced, as
+    after a restore from a backup; or the server shows another content at the same version, as after
+    a change of a definition."""
 
     @property
     def key(self) -> str:

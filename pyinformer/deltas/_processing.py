@@ -77,18 +77,16 @@ def _change(
     elif old.metadata.uid != new.metadata.uid:
         yield Deleted(old, final_state_unknown=True)
         yield Added(new, is_in_initial_list)
-    elif not _is_unchanged(old, new) or (may_go_back and not old.same_content(new)):
+    elif not _is_same_version(old, new):
         yield Updated(old, new, may_go_back=may_go_back)
+    elif old is not new and not old.same_content(new):  # a version may name two states
+        yield Updated(old, new, may_go_back=may_go_back or bool(new.metadata.resource_version))
     elif is_resync:
         yield Updated(old, old, is_resync=True)
 
 
-def _is_unchanged(old: KubeObject[V], new: KubeObject[V]) -> bool:
-    """Return whether two states of one uid are equal; without a version the bodies decide."""
-    version = new.metadata.resource_version
-    if version:
-        return old.metadata.resource_version == version
-    return old.raw == new.raw
+def _is_same_version(old: KubeObject[V], new: KubeObject[V]) -> bool:
+    return old.metadata.resource_version == new.metadata.resource_version
 
 
 def _deletion(

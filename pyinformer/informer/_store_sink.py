@@ -308,7 +308,8 @@ def differences(
         elif known is new or (_same_version(known, new) and known.same_content(new)):
             yield None
         elif known.metadata.uid == new.metadata.uid:
-            yield Updated(known, new, may_go_back=may_go_back)
+            has_two_states = _same_version(known, new) and bool(new.metadata.resource_version)
+            yield Updated(known, new, may_go_back=may_go_back or has_two_states)
         else:
             yield Deleted(known, final_state_unknown=True)
             yield Added(new)

@@ -1,7 +1,9 @@
 """The objects of one load, collected from a list or a watch-list until it is complete.
 
 The whole load is checked for contradictions before any of it takes effect. An object that has not
-changed stays the cached record, so a relist costs next to no memory.
+changed stays the cached record, so a relist costs next to no memory. The same version alone does
+not show that: two histories may use one version for two states, and a definition that gains a
+default changes every object at the version that it has.
 """
 
 from __future__ import annotations
@@ -50,8 +52,7 @@ class Snapshot(Generic[V]):
         codec: decodes the objects.
         sink: has the cached objects.
         guard: knows earlier events, and counts what cannot be read.
-        distrust: the server's history was proven to be another one: a cached record stays only if
-            its content is the same, since two histories may use one version for two states.
+        distrust: the server's history was proven to be another one.
         had_nameless: the load before this one had objects without a name as well.
         is_first: the reflector has loaded nothing yet, so every object is passed as it was listed.
     """
@@ -70,10 +71,10 @@ class Snapshot(Generic[V]):
         self._is_first = is_first
         self._sink = sink
         self._guard = guard
-        self._distrust = distrust or guard.compares_contents
+        self._distrust = distrust or guard.expects_rewind
         self._had_nameless = had_nameless
         self._unread: set[str] = set()
-        self._reused = False
+        self._agrees = False  # with an object that is cached
         self._newest = "0"
         self._malformed = ""
         self._deleted: dict[str, str] = {}
@@ -220,8 +221,9 @@ class Snapshot(Generic[V]):
         if cached is None:
             # Before the first load nothing is remembered, which spares most of a large sync.
             rewound = self._guard.position != "" and self._guard.proves_rewind(key, meta, None)
-        elif _is_same_state(cached, obj):
-            obj, rewound = self._reuse(cached, obj), False
+        elif _is_same_version(cached, obj):
+            self._agrees = True
+            obj, rewound = _kept(cached, obj), False
             key = obj._key  # of the record that stays, so only one copy of the text is kept
         else:
             rewound = self._guard.proves_rewind(key, meta, cached.metadata)
@@ -241,15 +243,6 @@ class Snapshot(Generic[V]):
         if before is not None and older(version, before.metadata.resource_version):
             return True
         return key in self._deleted and not older(self._deleted[key], version)
-
-    def _reuse(self, cached: KubeObject[V], obj: KubeObject[V]) -> KubeObject[V]:
-        if not self._distrust:
-            self._reused = True
-            return cached
-        try:
-            return cached if cached.same_content(obj) else obj
-        except InvalidObjectError:
-            return obj
 
     def _remove(self, obj: KubeObject[V]) -> None:
         key, version = obj._key, obj.metadata.resource_version
@@ -303,13 +296,13 @@ class Snapshot(Generic[V]):
         Raises:
             InvalidResourceVersionError: a version cannot be compared.
             ListInconsistentError: an object is newer than the list; or the list shows that the
-                server went back in time, and has to be read again, comparing contents.
+                server went back in time, and at another object that it did not: another list has
+                to confirm it.
         """
         self._check_versions(resource_version)
-        if self._rewound and self._reused:
-            # In another history the same version can stand for another state.
-            self._guard.compares_contents = True
-            reason = "the server went back in time; what is cached proves nothing"
+        if self._rewound and self._agrees and not self._distrust:
+            self._guard.expects_rewind = True
+            reason = "the server went back in time; another list has to confirm it"
             raise ListInconsistentError(f"list {self._codec.resource}", reason)
         self.resource_version = resource_version
         if self.skipped:
@@ -366,7 +359,11 @@ class Snapshot(Generic[V]):
                 self.objects[key] = cached
 
 
-def _is_same_state(cached: KubeObject[V], obj: KubeObject[V]) -> bool:
+def _kept(cached: KubeObject[V], obj: KubeObject[V]) -> KubeObject[V]:
+    """Return the cached record if its content is the same, or if the sink keeps no contents."""
+    return cached if not cached.raw or cached.same_content(obj) else obj
+
+
+def _is_same_version(cached: KubeObject[V], obj: KubeObject[V]) -> bool:
     before, after = cached.metadata, obj.metadata
-    # Without a version nothing shows that the object is unchanged.
     return before.resource_version == after.resource_version != "" and before.uid == after.uid

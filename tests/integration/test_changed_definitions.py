@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import pytest
 
 import pyinformer
@@ -18,7 +19,7 @@ from pyinformer.errors import (
 from tests.integration.definitions import DEFINITIONS, is_created, is_gone
 from tests.integration.objects import unique
 from tests.integration.servers import RealServer
-from tests.waiting import until
+from tests.waiting import settle, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,13 +52,15 @@ class Defined:
         metadata = {"name": "a", **place}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
 
-    async def define(self, *, namespaced: bool = True, has_status: bool = False) -> None:
-        """Create the definition, or change what it says about the status."""
+    async def define(
+        self, *, namespaced: bool = True, has_status: bool = False, schema: JSONObject = _OPEN
+    ) -> None:
+        """Create the definition, or change what it says about status and fields."""
         version = {
             "name": "v1",
             "served": True,
             "storage": True,
-            "schema": {"openAPIV3Schema": _OPEN},
+            "schema": {"openAPIV3Schema": schema},
             "subresources": {"status": {}} if has_status else {},
         }
         names = {"plural": self.plural, "singular": self.kind.lower(), "kind": self.kind}
@@ -347,3 +350,38 @@ async def test_a_controller_that_starts_after_the_change_finds_owners_in_their_n
                 await until(lambda: seen)
                 assert seen[0] == owner.key
                 assert [one.metadata.name for one in source.owned_by(owner.key)] == ["child"]
+
+
+@pytest.mark.parametrize("server", ["real"], indirect=True)
+@pytest.mark.real
+async def test_a_list_brings_what_a_definition_has_changed_at_the_same_version(
+    server: Server,
+) -> None:
+    """A new default shows in every object at once, at the version that the object has."""
+    mode = {"type": "object", "properties": {"mode": {"type": "string", "default": "auto"}}}
+    with_default: JSONObject = {"type": "object", "properties": {"spec": mode}}
+    async with defined(server) as (cluster, kind):
+        made = await cluster.create(kind.body(spec={}))
+        async with pyinformer.SharedInformer(cluster, kind.api_version, kind.plural) as informer:
+            updates: list[tuple[object, object]] = []
+            informer.add_event_handler(
+                on_update=lambda old, new: updates.append((old.at("spec"), new.at("spec")))
+            )
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+            await kind.define(schema=with_default)
+
+            async def is_served() -> bool:
+                now = await cluster.get(kind.api_version, kind.plural, made.key)
+                assert now.metadata.resource_version == made.metadata.resource_version
+                return now.at("spec.mode", str, default="") == "auto"
+
+            with anyio.fail_after(60):
+                while not await is_served():
+                    await settle()
+            await asyncio.to_thread(server.restart)
+
+            def is_cached() -> bool:
+                return informer.lister[made.key].at("spec.mode", str, default="") == "auto"
+
+            await until(is_cached, what=informer.status())
+            await until(lambda: updates == [({}, {"mode": "auto"})], what=updates)

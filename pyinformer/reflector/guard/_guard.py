@@ -55,9 +55,9 @@ class Guard:
         "_resource",
         "_rules",
         "_unordered",
-        "compares_contents",
         "counts",
         "epoch",
+        "expects_rewind",
         "ignores_old_bookmarks",
         "is_resetting",
         "order",
@@ -81,8 +81,8 @@ class Guard:
         """The key whose event could not be judged; empty if there is none."""
         self.ignores_old_bookmarks: bool = False
         """The server has sent too many: a bookmark behind the position no longer ends a stream."""
-        self.compares_contents: bool = False
-        """A list showed that the server went back in time: the next one compares contents."""
+        self.expects_rewind: bool = False
+        """A list showed that the server went back in time: the next one is to confirm it."""
         self.is_resetting: bool = False
         """A list that begins a new epoch is being applied: its updates may go back in time."""
         self.unordered_lists: int = 0
@@ -181,7 +181,7 @@ class Guard:
             self.epoch += 1
             self.counts.add("lineage_resets")
             self._memory.clear()
-        self.is_resetting = self.compares_contents = False
+        self.is_resetting = self.expects_rewind = False
         self.unordered_lists = 0
         self._settle(resource_version)
         return new_epoch
