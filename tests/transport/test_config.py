@@ -293,6 +293,35 @@ async def test_a_refused_token_is_read_again_from_the_kubeconfig(tmp_path: Path)
     assert await config.credentials.headers() == {"Authorization": "Bearer new"}
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"server": "https://prod.example"},
+        {"certificate-authority-data": "b3RoZXI="},
+        {"tls-server-name": "prod"},
+        {"proxy-url": "http://proxy:3128"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+async def test_the_token_of_another_cluster_of_the_same_name_is_not_used(
+    tmp_path: Path, changed: dict[str, str]
+) -> None:
+    """k3s and kubeadm give every cluster the same names."""
+    path = tmp_path / "config"
+    config = await find(tmp_path, write(path, kubeconfig("one", token="old")))
+    other = kubeconfig("one", token="of-the-other")
+    other["clusters"][0]["cluster"] |= changed
+    write(path, other)
+    config.credentials.invalidate()
+    with pytest.raises(ConfigurationError, match="describes another cluster") as raised:
+        await config.credentials.headers()
+    assert "of-the-other" not in str(raised.value)
+
+    write(path, kubeconfig("one", token="new"))
+    config.credentials.invalidate()
+    assert await config.credentials.headers() == {"Authorization": "Bearer new"}
+
+
 @pytest.mark.covers(
     "client-go tools/clientcmd: TestInClusterConfig", "kube-client src: test_kube_name"
 )

@@ -82,9 +82,21 @@ async def kubeconfig_config(
     user = _allowed(files.referred(chosen, "users", chosen.text("user")), policy)
 
     def again() -> Section:
-        """Read the user's entry again."""
+        """Read the user's entry again, unless it belongs to another server by now.
+
+        Many tools give every cluster the same names: what is in the file may be the login of
+        another one, which must not be sent to the server of this connection.
+        """
         now = KubeconfigFiles(present)
-        return _allowed(now.referred(now.context(name)[1], "users", chosen.text("user")), policy)
+        context = now.context(name)[1]
+        entry = now.referred(context, "clusters", context.text("cluster"))
+        if _identity(entry) != _identity(cluster):
+            reason = (
+                "it describes another cluster than the one that this program is connected to:"
+                " its credentials are not used; restart the program to follow the file"
+            )
+            raise entry.problem(reason)
+        return _allowed(now.referred(context, "users", chosen.text("user")), policy)
 
     found = KubeconfigUser(
         entry=user,
@@ -176,6 +188,11 @@ def _check(config: ClusterConfig, section: Section) -> None:
         config.ssl_context()
     except ConfigurationError as error:
         raise section.problem(error.reason) from None
+
+
+def _identity(cluster: Section) -> JSONObject:
+    """Return what says which server an entry means, and how it is known."""
+    return {key: value for key, value in cluster.content.items() if key != "extensions"}
 
 
 def _cluster_info(cluster: Section) -> JSONObject:
