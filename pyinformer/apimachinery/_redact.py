@@ -44,8 +44,12 @@ _COPY_QUOTED: Final = re.compile(
     r"|(?:last-applied(?:-config(?:uration)?)?|last-handled-configuration"
     r"|(?:/|~1)(?:original|applied))(?!\.?[-\w])"
 )
-# An object, as JSON or as Go prints it; but not names such as `data-team`.
-_STRUCTURE: Final = re.compile(r"[{\[]|(?<![-\w])(?:data|stringData)(?![-\w])")
+# An object, as JSON or as Go prints it, a piece of one, or the words of a webhook about one; but not
+# names such as `data-team`.
+_STRUCTURE: Final = re.compile(
+    r"[{\[]|(?<![-\w])(?:data|stringData)(?![-\w])"
+    r"|\.\.\.\||(?<=Invalid value: )|(?<=denied the request: )"
+)
 _ALWAYS_SHOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 _CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
 _IN_METADATA: Final = frozenset({"metadata", _ANNOTATIONS})

@@ -33,8 +33,10 @@ _MAX_RETRY_AFTER_DIGITS = 9  # three decades: a longer number is not meant as se
 _MAX_RETRY_AFTER_SECONDS = 10**_MAX_RETRY_AFTER_DIGITS
 _STATUS_CODES = range(100, 1000)
 _INTERNAL_SERVER_ERROR = 500
-_OF_SECRETS = frozenset(f"{what} secrets.v1" for what in ("list", "watch", "watch-list"))
-_REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 415, 429, 504})
+_of_secrets = re.compile(
+    r"(?:^| )secrets\.v1$|/api/v1/(?:namespaces/[^/]+/)?secrets(?:[/?]|$)"
+).search
+_REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 429, 504})
 _FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
 _MANAGER = re.compile(r'"(?:[^"\\]|\\.)*+"')  # conflict with "kubectl" using apps/v1
 # An authorizer's refusal names a User; quotas, terminating namespaces and webhooks do not.
@@ -190,10 +192,20 @@ def _message(fields: JSONObject, body: bytes = b"") -> str:
 
 def _redacted(words: str, status: int, request: str) -> str:
     """Return a server's message without what it may quote: it appears in logs and health pages."""
-    if request not in _OF_SECRETS:
+    kind = kind_of_request(request)
+    if not kind:
         return redacted_words(words)
     # The message of a refusal is about the request; that of a failure may be about an object.
-    return redacted_words(words, kind="Secret") if status in _REFUSALS or not words else REDACTED
+    return redacted_words(words, kind=kind) if status in _REFUSALS or not words else REDACTED
+
+
+def kind_of_request(request: str) -> str:
+    """Return `Secret` if a request is about Secrets, and an empty text otherwise.
+
+    Args:
+        request: as errors name it, or its path.
+    """
+    return "Secret" if _of_secrets(request) else ""
 
 
 def _mapping(value: JSONValue) -> JSONObject:

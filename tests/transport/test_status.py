@@ -134,6 +134,30 @@ def test_messages_of_the_server_are_truncated() -> None:
         pytest.param(410, 'gone: {"password": "hunter2"}', "gone: (redacted)", id="quoted-json"),
         pytest.param(410, "gone: map[password:hunter2]", "gone: map(redacted)", id="quoted-go"),
         pytest.param(500, "cannot convert hunter2", "(redacted)", id="failure"),
+        pytest.param(
+            422,
+            'Secret "a" is invalid: data[password]: Invalid value: "hunter2": too short',
+            'Secret "a" is invalid: (redacted)',
+            id="invalid",
+        ),
+        pytest.param(
+            422,
+            'Secret "a" is invalid: type: Invalid value: "hunter2": unknown',
+            'Secret "a" is invalid: type: Invalid value: (redacted)',
+            id="invalid-value",
+        ),
+        pytest.param(
+            400,
+            "Secret.Data: illegal base64, error found in #10 byte of ...|hunter2|...",
+            "Secret.Data: illegal base64, error found in #10 byte of (redacted)",
+            id="piece",
+        ),
+        pytest.param(
+            403,
+            'admission webhook "w.io" denied the request: hunter2 is too short',
+            'admission webhook "w.io" denied the request: (redacted)',
+            id="webhook",
+        ),
         pytest.param(500, "", "", id="nothing"),
     ],
 )
@@ -141,7 +165,18 @@ def test_secrets_quoted_by_a_server_are_removed(status: int, words: str, shown: 
     frame: JSONObject = {"kind": "Status", "code": status, "message": words}
     body = msgspec.json.encode(frame)
 
-    assert status_error(status, {}, body, request="list secrets.v1").message == shown
+    for request in (
+        "list secrets.v1",
+        "watch-list secrets.v1",
+        "POST /api/v1/namespaces/default/secrets",
+        "PATCH /api/v1/namespaces/default/secrets/a",
+    ):
+        error = status_error(status, {}, body, request=request)
+        assert error.message == shown
+        assert "hunter2" not in str(error)
+        assert "hunter2" not in repr(error)
+    other = status_error(status, {}, body, request="PATCH /api/v1/namespaces/secrets/pods/a")
+    assert other.message == words
     assert status_error_from_object(frame, request="watch secrets.v1").message == shown
 
 

@@ -19,6 +19,7 @@ from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import redacted_words
 from pyinformer.errors import InvalidTypeError
 from pyinformer.tasks import check_callable, error_text
+from pyinformer.transport._status import kind_of_request
 
 OnWarning: TypeAlias = Callable[[str, str], object]
 """A function of the text of a warning and of the request, such as `POST /api/v1/namespaces`."""
@@ -31,7 +32,6 @@ _MAX_HEADER_CHARS: Final = 4_096  # kube-apiserver sends no more in all
 _MAX_CHARS: Final = 512  # of one warning
 _MAX_OF_RESPONSE: Final = 32
 _MAX_LOGGED: Final = 256  # texts; those that quote names would be without end
-_SECRETS: Final = re.compile(r"/secrets(?:/|$)")
 
 
 @final
@@ -94,7 +94,7 @@ class ServerWarnings:
 
 
 def _texts(values: Iterable[str], path: str) -> Iterator[str]:
-    kind = "Secret" if _SECRETS.search(path) else ""
+    kind = kind_of_request(path)
     for value in values:
         for found in _WARNING.finditer(value[:_MAX_HEADER_CHARS]):
             words = _ESCAPED.sub(r"\1", found[1])
