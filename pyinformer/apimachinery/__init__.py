@@ -40,6 +40,7 @@ from pyinformer.apimachinery._json import (
     decode_object,
     decoder_of,
     null_as_absent,
+    without_lone_surrogates,
 )
 from pyinformer.apimachinery._keys import (
     PARTIAL_OBJECT_METADATA,
@@ -210,6 +211,7 @@ __all__ = [
     "stored_bytes",
     "view_path",
     "why_mutable",
+    "without_lone_surrogates",
     "yaml_scalar",
 ]
 

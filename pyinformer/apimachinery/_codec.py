@@ -34,6 +34,7 @@ from pyinformer.apimachinery._json import (
     DECODE_FAILURES,
     TOO_DEEP,
     complaint_of,
+    without_lone_surrogates,
     without_nulls,
 )
 from pyinformer.apimachinery._keys import (
@@ -420,6 +421,7 @@ class ObjectCodec(Generic[V]):
             self._cut_offset = min(cut, self._cut_offset or cut)
 
     def _decode_slowly(self, text: bytes) -> KubeObject[V]:
+        text = without_lone_surrogates(text)
         fields = self._fields_of(text)
         gvk = self._kind_of(fields, text)
         meta = metadata_of(self.resource, fields, text)

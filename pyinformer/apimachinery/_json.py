@@ -34,6 +34,13 @@ _T = TypeVar("_T")
 FloatHook: TypeAlias = Callable[[str], float] | None
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _TEXT_MAPS: Final = frozenset({"labels", "annotations"})
+_HALF: Final = b"\\ud"
+_NO_CHARACTER: Final = b"\\ufffd"
+_ESCAPE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
 _encode: Final = msgspec.json.Encoder().encode
 _building: Final = threading.Lock()
 
@@ -120,6 +127,19 @@ def null_as_absent(kind: type[_T], *, skims: bool = True) -> Callable[[bytes], _
         return decode(without_nulls(text))
 
     return read
+
+
+def without_lone_surrogates(text: bytes) -> bytes:
+    r"""Return a JSON text in which halves of surrogate pairs are U+FFFD, as Go reads them.
+
+    Encoders of other languages write such a half as `\ud800`; it is no character, and no UTF-8. The
+    length of the text stays the same.
+    """
+    return _ESCAPE.sub(_whole_character, text) if _HALF in text.lower() else text
+
+
+def _whole_character(found: re.Match[bytes]) -> bytes:
+    return _NO_CHARACTER if found["half"] else found[0]
 
 
 def without_nulls(text: bytes) -> bytes:

@@ -44,8 +44,8 @@ _COPY_QUOTED: Final = re.compile(
     r"|(?:last-applied(?:-config(?:uration)?)?|last-handled-configuration"
     r"|(?:/|~1)(?:original|applied))(?!\.?[-\w])"
 )
-# An object, as JSON or as Go prints it, a piece of one, or the words of a webhook about one; but not
-# names such as `data-team`.
+# An object, as JSON or as Go prints it, a piece of one, or the words of a webhook about one; but
+# not names such as `data-team`.
 _STRUCTURE: Final = re.compile(
     r"[{\[]|(?<![-\w])(?:data|stringData)(?![-\w])"
     r"|\.\.\.\||(?<=Invalid value: )|(?<=denied the request: )"

@@ -2,8 +2,9 @@
 
 A success ends the backoff; an error is retried after a growing delay, an error that names a time
 is retried then, and a terminal one is not retried. While a retry is pending, an event may run the
-key at once, but a failure of that run neither counts nor comes before the pending retry: a storm of
-events cannot defeat the backoff. Nothing here needs a queue, a clock or an event loop.
+key at once, but a failure of that run that names no time neither counts nor comes before the
+pending retry: a storm of events cannot defeat the backoff. Nothing here needs a queue, a clock or
+an event loop.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class Outcomes:
         wanted_seconds = _wanted_seconds(cause)
         if wanted_seconds is not None:
             kind = "retry_after"
-            retry_at = max(retry_at, now + wanted_seconds)
+            retry_at = now + wanted_seconds
         elif retry_at <= now:
             retry_at = now + self._delay(failures)
             failures += 1

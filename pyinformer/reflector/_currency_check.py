@@ -17,6 +17,7 @@ import anyio
 from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooLargeError
 from pyinformer.reflector._currency import DOUBT_SECONDS, reaches
 from pyinformer.reflector._silence import Look, SilenceFinding, look_at
+from pyinformer.reflector.history import SelectorIgnoredError
 from pyinformer.transport import ListSplitter
 
 if TYPE_CHECKING:
@@ -253,7 +254,8 @@ class CurrencyCheck:
         try:
             trip = await trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
         except InformerError as error:
-            if isinstance(error, APIStatusError) and error.status in _REFUSALS:
+            is_refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
+            if is_refused or isinstance(error, SelectorIgnoredError):
                 currency.list_refused()
             return None
         if trip.path == self._list_watch.path:

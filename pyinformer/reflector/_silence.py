@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _SOON_SECONDS: Final = 0.01  # is now, whatever the rounding of times
 _OPEN_SECONDS: Final = 2.5
 _LOOK_SECONDS: Final = 1.0  # a server sends missed events before anything else
+_LEAST_SECONDS: Final = 0.8  # a server that is going away ends its watches at once
 _END_SECONDS: Final = 3.5  # of a watch with that timeout
 _CONFIRM_SECONDS: Final = 1.0  # an event of this moment reaches both streams
 _ANSWER_SECONDS: Final = 2.5  # with the above, a server that does not answer is known after 5 s
@@ -241,7 +242,8 @@ class Look(enum.Enum):
 async def look_at(list_watch: ListWatch, position: str, *, same_server: bool = False) -> Look:
     """Return what a second watch at a position shows: what it begins with is sent at once.
 
-    Only a watch that has ended as it was asked to has shown everything that there was.
+    Only a watch that has ended as it was asked to, after its time, has shown everything that there
+    was. An event whose line end has not come is one: a server may put line ends between events.
 
     Args:
         list_watch: the resource and the scope.
@@ -265,7 +267,7 @@ async def look_at(list_watch: ListWatch, position: str, *, same_server: bool = F
         what=f"watch {list_watch.resource}",
         on_oversized=lambda _head, _size: found.append(True),
     )
-    look = Look.UNANSWERED
+    look, opened_at = Look.UNANSWERED, anyio.current_time()
     try:
         with anyio.move_on_after(_OPEN_SECONDS) as scope:
             async with list_watch.watch(
@@ -277,7 +279,10 @@ async def look_at(list_watch: ListWatch, position: str, *, same_server: bool = F
                 scope.deadline = anyio.current_time() + _END_SECONDS
                 while not found and (chunk := await body.read()):
                     splitter.feed(chunk)
-                look = Look.NOTHING
+                is_whole = anyio.current_time() - opened_at >= _LEAST_SECONDS
+                look = Look.NOTHING if is_whole else Look.UNKNOWN
+                if splitter.unfinished_bytes:
+                    found.append(True)
     except APIStatusError:
         look = Look.UNKNOWN
     except InformerError:

@@ -14,7 +14,12 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import decode_object, decoder_of, fields_of
+from pyinformer.apimachinery import (
+    decode_object,
+    decoder_of,
+    fields_of,
+    without_lone_surrogates,
+)
 from pyinformer.errors import APIStatusError, InvalidObjectError, ProtocolError
 from pyinformer.transport._status import status_error_from_object
 
@@ -95,7 +100,7 @@ def read_frame_slowly(data: bytes | bytearray, start: int, end: int) -> Frame:
     Raises:
         ProtocolError: the line is not an event.
     """
-    line = bytes(memoryview(data)[start:end])
+    line = without_lone_surrogates(bytes(memoryview(data)[start:end]))
     try:
         envelope = _envelope_of(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -161,10 +161,11 @@ def test_a_retry_after_that_names_no_time_is_an_error_like_any() -> None:
     assert outcomes().failed(_KEY, Broken(), 0.0).kind == "error"
 
 
-def test_retry_after_does_not_shorten_a_pending_retry_but_may_put_it_off() -> None:
+def test_retry_after_counts_whatever_retry_is_pending() -> None:
+    """An object that is mended after many failures says when it wants to be looked at again."""
     deciding = outcomes()
     deciding.failed(_KEY, RetryAfter(60), 0.0)
-    assert _after(deciding.failed(_KEY, RetryAfter(1), 10.0)) == 50.0
+    assert _after(deciding.failed(_KEY, RetryAfter(1), 10.0)) == 1.0
     assert _after(deciding.failed(_KEY, RetryAfter(100), 10.0)) == 100.0
 
 
@@ -240,9 +241,10 @@ class OutcomesAgainstAModel(RuleBasedStateMachine):
     @rule(key=keys, seconds=st.sampled_from([0.0, 2.0, 500.0]))
     def fail_with_a_time(self, key: Request, seconds: float) -> None:
         """Raise what names its time."""
-        pending = max(self.retry_at.get(key, self.now), self.now + seconds)
         self.failures.setdefault(key, 0)
-        self._expect(key, self.deciding.failed(key, RetryAfter(seconds), self.now), pending)
+        self.retry_at.pop(key, None)
+        outcome = self.deciding.failed(key, RetryAfter(seconds), self.now)
+        self._expect(key, outcome, self.now + seconds)
 
     @invariant()
     def nothing_else_is_remembered(self) -> None:

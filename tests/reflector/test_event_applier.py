@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pyinformer.apimachinery import Event, KubeObject
@@ -27,6 +29,9 @@ from tests.reflector.samples import (
     pod_bytes,
     status_bytes,
 )
+
+if TYPE_CHECKING:
+    from pyinformer.reflector.guard import Order
 
 pytestmark = pytest.mark.covers(
     "client-go tools/cache: TestIsUnsupportedTableObject",
@@ -455,3 +460,16 @@ def test_a_stream_cut_at_any_byte_leaves_whole_events() -> None:
         whole = stream[:size].count(b"\n")
         assert bench.sink.versions() == states[whole]
         assert bench.guard.position == str(100 + whole)
+
+
+@pytest.mark.parametrize("order", ["global", "per_object", "opaque"])
+def test_an_event_with_another_content_at_the_same_version_is_applied(order: Order) -> None:
+    """A server of an aggregated API may give one version to every state."""
+    bench = Bench()
+    bench.guard.use_order(order)
+    same = line("MODIFIED", "a", "90")
+    bench.feed(same)
+    assert bench.follower.skipped == 1
+    bench.feed(same.replace(b'"nodeName":"90"', b'"nodeName":"other"'))
+    assert bench.sink.objects["a"].at("spec.nodeName") == "other"
+    assert (bench.follower.skipped, bench.follower.modified) == (1, 1)

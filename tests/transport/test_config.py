@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 import trustme
 import yaml
@@ -556,3 +557,35 @@ def test_a_watch_that_is_refused_loads_nothing_that_only_requests_need() -> None
 
     assert error == "TransportError"
     assert not _OF_REQUESTS & {*loaded}
+
+
+async def test_a_kubeconfig_that_cannot_be_read_twice_blocks_no_loop(tmp_path: Path) -> None:
+    """A named pipe, as tools that decrypt a kubeconfig make it: only its writer can end a read."""
+    path = tmp_path / "config"
+    config = await find(tmp_path, write(path, kubeconfig("one", token="old")))
+    path.unlink()
+    os.mkfifo(path)
+    config.credentials.invalidate()
+    with anyio.move_on_after(0.2) as limit:
+        await config.credentials.headers()
+    assert limit.cancelled_caught
+
+    path.write_text(json.dumps(kubeconfig("one", token="new")))  # waits for the reader
+    with anyio.fail_after(100):
+        while await config.credentials.headers() != {"Authorization": "Bearer new"}:
+            config.credentials.invalidate()
+
+
+async def test_a_token_file_that_cannot_be_read_any_more_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("t0")
+    credentials = TokenFileCredentials(file)
+    assert await credentials.headers() == {"Authorization": "Bearer t0"}
+    for content, used in (("", "t0"), ("", "t0"), ("t1", "t1"), ("", "t1")):
+        file.write_text(content)
+        credentials.invalidate()
+        assert await credentials.headers() == {"Authorization": f"Bearer {used}"}
+    words = f"token file {file}: is empty; the last token stays in use"
+    assert [one.getMessage() for one in caplog.records] == [words, words]

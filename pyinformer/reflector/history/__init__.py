@@ -6,6 +6,7 @@ from pyinformer.reflector.history._look_turns import LookTurns
 from pyinformer.reflector.history._proof import (
     HistoryVerdict,
     LiveIdentity,
+    SelectorIgnoredError,
     check_is_asked_for,
     read_live,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "LookTurns",
     "RoundTrip",
     "RoundTrips",
+    "SelectorIgnoredError",
     "check_is_asked_for",
     "history_samples",
     "is_built_in",

@@ -61,6 +61,11 @@ _decode_namespace = null_as_absent(_Namespace)
 
 
 @final
+class SelectorIgnoredError(ProtocolError):
+    """A server ignores field selectors: its lists are complete, whatever is asked for."""
+
+
+@final
 class LiveIdentity(Struct, frozen=True):
     """The identity of the object that a server has under a key, within a scope."""
 
@@ -70,6 +75,8 @@ class LiveIdentity(Struct, frozen=True):
     """Empty if the object does not exist, or is not in the scope."""
     version: str
     """The object's version; empty as well then."""
+    is_whole: bool = False
+    """Whether the server ignored the limit of one item, and sent many."""
 
 
 async def read_live(
@@ -105,7 +112,7 @@ async def read_live(
                 own_connection_seconds=_REQUEST_SECONDS if own_connection else None,
                 metadata_only=metadata_only,
             ) as body:
-                version, item = await _first_of(body, what)
+                version, item, is_whole = await _first_of(body, what)
     except TimeoutError as error:
         if isinstance(error, InformerError):
             raise
@@ -113,19 +120,23 @@ async def read_live(
         raise RequestTimeoutError(what, reason, waited_seconds=_REQUEST_SECONDS) from error
     if list_watch.key and item != Identity():
         check_is_asked_for(list_watch, (object_key(item.namespace, item.name),))
-    return LiveIdentity(version, item.uid, item.resource_version)
+    return LiveIdentity(version, item.uid, item.resource_version, is_whole)
 
 
-async def _first_of(body: Body, what: str) -> tuple[str, Identity]:
-    """Return the version of a list and the identity of its first item.
+async def _first_of(body: Body, what: str) -> tuple[str, Identity, bool]:
+    """Return the version of a list, the identity of its first item, and whether there are more.
 
     A server may ignore the limit of one item and send many: other tasks run in between.
     """
     first: list[Identity] = []
+    is_whole = False
 
     def on_item(data: bytes, start: int, end: int) -> None:
+        nonlocal is_whole
         if not first:
             first.append(identity_in(data[start:end]))
+        else:
+            is_whole = True
 
     splitter = ListSplitter(
         on_item,
@@ -139,7 +150,7 @@ async def _first_of(body: Body, what: str) -> tuple[str, Identity]:
         if size > _MAX_ANSWER_BYTES:
             raise ProtocolError(what, f"the answer is longer than {_MAX_ANSWER_BYTES} bytes")
         await spread(splitter.steps(chunk), budget)
-    return splitter.finish().resource_version, first[0] if first else Identity()
+    return splitter.finish().resource_version, first[0] if first else Identity(), is_whole
 
 
 def check_is_asked_for(list_watch: ListWatch, found: Iterable[str]) -> None:
@@ -152,12 +163,13 @@ def check_is_asked_for(list_watch: ListWatch, found: Iterable[str]) -> None:
         found: the keys in the answer.
 
     Raises:
-        ProtocolError: there are others, so the answer does not show whether the object exists.
+        SelectorIgnoredError: there are others, so the answer does not show whether the object
+            exists.
     """
     others = [key for key in found if key != list_watch.key]
     if others:
         reason = f"it shows {others[0][:300]!r}: does the server ignore field selectors?"
-        raise ProtocolError(f"list {list_watch.resource} {list_watch.key}", reason)
+        raise SelectorIgnoredError(f"list {list_watch.resource} {list_watch.key}", reason)
 
 
 class HistoryVerdict(enum.Enum):

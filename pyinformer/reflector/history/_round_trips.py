@@ -66,6 +66,7 @@ class RoundTrips:
         """When the next list that no reader waits for may be sent."""
         self.sent: int = 0
         """How many lists were sent."""
+        self._without_limit: set[str] = set()  # paths whose lists ignore the limit of one item
         self._has_followed = False
         self._has_delivered = self._was_barren = False
 
@@ -126,7 +127,12 @@ class RoundTrips:
         self.sent += 1
         sent_at = anyio.current_time()
         self.paced_until = sent_at + _SPACING_SECONDS
-        found = await read_live(_least_of(list_watch), metadata_only=True)
+        least = _least_of(list_watch)
+        if least.path in self._without_limit:
+            least = list_watch.nothing()
+        found = await read_live(least, metadata_only=True)
+        if found.is_whole:
+            self._without_limit.add(least.path)
         version = found.resource_version
         if not resource_version_is_well_formed(version):
             what = f"list {list_watch.resource}"

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
+from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.transport.config._reasons import reason_of
 from pyinformer.transport.config._unnamed_files import memory_file
 
+_log = get_logger(__name__)
 TOKEN_FILE_MAX_AGE_SECONDS = 60.0
 """How long a token that was read from a file is used: as in client-go, kubelet rotates in time."""
 
@@ -150,7 +152,7 @@ class TokenFileCredentials:
     """A bearer token in a file whose content is rotated.
 
     The file is read again when the token is a minute old, and when the server refused it. While
-    the file cannot be read, the last token stays in use.
+    the file cannot be read, the last token stays in use, and a warning names the reason.
 
     Args:
         path: the file.
@@ -173,6 +175,7 @@ class TokenFileCredentials:
         self._max_age_seconds = max_age_seconds
         self._headers: Mapping[str, str] = {}
         self._read_at = float("-inf")
+        self._is_unreadable = False  # which is logged once, until it is read again
 
     def __repr__(self) -> str:
         return f"TokenFileCredentials({str(self.path)!r})"
@@ -194,10 +197,14 @@ class TokenFileCredentials:
             try:
                 self._headers = {"Authorization": self._read()}
                 self.outcomes.logged_in(is_success=True)
-            except ConfigurationError:
+                self._is_unreadable = False
+            except ConfigurationError as error:
                 self.outcomes.logged_in(is_success=False)
                 if not self._headers:
                     raise
+                if not self._is_unreadable:
+                    self._is_unreadable = True
+                    _log.warning("%s; the last token stays in use", error)
             self._read_at = now
         return self._headers
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer.errors import ConfigurationError
+from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._credentials import (
     ClientCertificate,
     Credentials,
@@ -130,8 +131,11 @@ class KubeconfigUser:
         if not first.headers and first.certificate is None:
             return NoCredentials()
 
+        reading: BlockingCall[Login] = BlockingCall("pyinformer reads a kubeconfig again")
+
         async def log_in() -> Login:
-            return _login(self.again())
+            # In a thread: a named pipe, or a file system of a network, may never answer.
+            return await reading.run(lambda: _login(self.again()))
 
         return RenewingCredentials(log_in, first=first)
 

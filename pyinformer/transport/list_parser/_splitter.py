@@ -19,7 +19,13 @@ from typing import Final, TypeAlias, final
 import msgspec
 from msgspec import Raw, Struct
 
-from pyinformer.apimachinery import MetadataReader, complaint_of, decoder_of, fields_of
+from pyinformer.apimachinery import (
+    MetadataReader,
+    complaint_of,
+    decoder_of,
+    fields_of,
+    without_lone_surrogates,
+)
 from pyinformer.errors import InvalidObjectError, ProtocolError, line_too_long
 from pyinformer.transport._lines import MAX_LINE_BYTES, OnOversized
 from pyinformer.transport.list_parser._envelope import (
@@ -396,7 +402,7 @@ class ListSplitter:
 
     def _prove(self, buffer: bytes, start: int, end: int) -> None:
         try:
-            _skip_object(memoryview(buffer)[start:end])
+            _skip_object(without_lone_surrogates(buffer[start:end]))
         except RecursionError:
             return  # too deep to check; reading the item finds out
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -443,7 +449,7 @@ def _is_object(buffer: bytes, start: int, end: int) -> bool:
     """Return whether `buffer[start:end]` is one complete JSON object, however deep."""
     try:
         try:
-            _skip_object(memoryview(buffer)[start:end])
+            _skip_object(without_lone_surrogates(buffer[start:end]))
         except RecursionError:
             fields_of(buffer[start:end])
     except (msgspec.DecodeError, UnicodeDecodeError):

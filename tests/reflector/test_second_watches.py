@@ -1,0 +1,159 @@
+"""What a second watch proves: the first one stalls, and lists show that there is something new."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.reflector import ReflectorOptions, ReflectorState
+from tests.reflector.samples import bookmark, line, pod_bytes
+from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedServer, following, silence
+from tests.virtual_time import elapse
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from pyinformer.transport import Body
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def ends_at_once() -> Pieces:
+    """Answer as a server that is going away."""
+    return
+    yield b""
+
+
+async def ends_in_time() -> Pieces:
+    await elapse(1.0)
+    return
+    yield b""
+
+
+async def without_line_end() -> Pieces:
+    """Send the event, and the line end only before the next one."""
+    yield line("MODIFIED", "a", "101")
+    await elapse(1.0)
+
+
+@dataclass
+class Stalling(ScriptedServer):
+    """The first watch stalls; all later ones are answered in one way."""
+
+    later: Callable[[], Pieces] = silence
+    watches: list[str] = field(default_factory=list)
+
+    async def probe(self, timeout_seconds: float) -> bool:
+        """Answer: it is a server over a network."""
+        return True
+
+    def describe_pending(self, path: str) -> str:
+        """Return nothing."""
+        return ""
+
+    @asynccontextmanager
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list or a watch."""
+        if "watch" not in query:
+            async with super().answer(path, query) as body:
+                yield body
+            return
+        self.watches.append(query["resourceVersion"])
+        pieces = silence() if len(self.watches) == 1 else self.later()
+        try:
+            yield ScriptedBody(pieces)
+        finally:
+            await pieces.aclose()
+
+
+def listed(version: str) -> list[dict[str, object]]:
+    return [json.loads(pod_bytes("a", version))]
+
+
+def stalling(later: Callable[[], Pieces]) -> Stalling:
+    return Stalling(silence, pods=listed("100"), later=later)
+
+
+OPTIONS = ReflectorOptions(use_watch_list=False)
+
+
+@pytest.mark.parametrize("later", [ends_at_once, without_line_end])
+async def test_a_second_watch_that_does_not_show_everything_proves_no_age(
+    later: Callable[[], Pieces],
+) -> None:
+    server = stalling(later)
+    async with following(server, options=OPTIONS) as (reflector, sink):
+        await until(lambda: reflector.state is ReflectorState.WATCHING)
+        changed_at = asyncio.get_running_loop().time()
+        server.pods, server.version = listed("101"), "101"
+        for _ in range(40):
+            reflector.want_age(2.0)
+            await elapse(0.5)
+            if sink.versions() == {"a": "101"}:
+                break
+            assert (reflector.last_proof_at or 0.0) <= changed_at
+        assert len(server.watches) > 1
+
+
+async def test_a_second_watch_that_is_empty_until_its_end_proves_the_age() -> None:
+    server = stalling(ends_in_time)
+    async with following(server, options=OPTIONS) as (reflector, _):
+        await until(lambda: reflector.state is ReflectorState.WATCHING)
+        changed_at = asyncio.get_running_loop().time()
+        server.version = "101"  # another resource has changed
+        reflector.want_age(2.0)
+        await until(lambda: (reflector.last_proof_at or 0.0) > changed_at)
+
+
+@dataclass
+class Unlimited(Stalling):
+    """A healthy server whose lists are complete, whatever limit is asked for."""
+
+    ignores_selectors: bool = False
+    complete: int = 0
+    """How many complete lists were sent."""
+
+    @asynccontextmanager
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list or a watch."""
+        if "watch" in query:
+            pieces = _bookmarks(int(query["timeoutSeconds"]))
+        else:
+            is_empty = "fieldSelector" in query and not self.ignores_selectors
+            self.complete += not is_empty
+            kept = {name: value for name, value in query.items() if name != "limit"}
+            pieces = self._list(path, {**kept, "limit": "-3"} if is_empty else kept)
+        try:
+            yield ScriptedBody(pieces)
+        finally:
+            await pieces.aclose()
+
+
+async def _bookmarks(timeout_seconds: int) -> Pieces:
+    """Send a bookmark each minute, until the end that was asked for."""
+    left_seconds = timeout_seconds
+    while left_seconds > 60:
+        left_seconds -= 60
+        await elapse(60)
+        yield bookmark("100") + b"\n"
+    await elapse(left_seconds)
+
+
+@pytest.mark.parametrize("ignores_selectors", [False, True])
+async def test_a_server_without_limits_is_not_asked_for_everything_again_and_again(
+    ignores_selectors: bool,
+) -> None:
+    pods = [json.loads(pod_bytes(name, "100")) for name in ("a", "b", "c")]
+    server = Unlimited(silence, pods=pods, ignores_selectors=ignores_selectors)
+    async with following(server, options=OPTIONS) as (reflector, _):
+        await until(lambda: reflector.state is ReflectorState.WATCHING)
+        for _ in range(40):
+            reflector.want_age(100.0)
+            await elapse(15.0)
+        assert server.complete <= (6 if ignores_selectors else 2)
