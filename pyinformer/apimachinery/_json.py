@@ -132,8 +132,8 @@ def null_as_absent(kind: type[_T], *, skims: bool = True) -> Callable[[bytes], _
 def without_lone_surrogates(text: bytes) -> bytes:
     r"""Return a JSON text in which halves of surrogate pairs are U+FFFD, as Go reads them.
 
-    Encoders of other languages write such a half as `\ud800`; it is no character, and no UTF-8. The
-    length of the text stays the same.
+    Encoders of other languages write such a half as `\ud800`; it is not a character, and not
+    UTF-8. The length of the text stays the same.
     """
     return _ESCAPE.sub(_whole_character, text) if _HALF in text.lower() else text
 

@@ -9,9 +9,19 @@ from __future__ import annotations
 import importlib
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, cast, final, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NoReturn,
+    cast,
+    final,
+    get_args,
+    overload,
+)
 
-from msgspec import Struct, ValidationError
+from msgspec import Struct
 from typing_extensions import TypeVar
 
 from pyinformer._printable import printable
@@ -173,7 +183,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         except BaseException as error:  # noqa: BLE001 - validators and generated models raise anything
             name = model.__name__ if isinstance(model, type) else repr(model)
             is_hidden = hides_content(self.gvk.kind)
-            reason = f"does not fit {name}: {_reason_of(error, shows_words=not is_hidden)}"
+            reason = f"does not fit {name}: {_reason_of(error, is_hidden=is_hidden)}"
             cause = None if is_hidden else cause_of(error)
             raise InvalidObjectError(self._what, reason) from cause
 
@@ -304,22 +314,36 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
         raise InvalidTypeError("model", reason) from error
 
 
-def _reason_of(error: BaseException, *, shows_words: bool) -> str:
-    """Return what is wrong in one line, without the values that a model's message quotes.
+def _reason_of(error: BaseException, *, is_hidden: bool) -> str:
+    """Return what is wrong in one line, without values that a model's message quotes.
+
+    The words of user code, such as a validator, may quote the object, and this text is logged: only
+    the class of its error is shown. The words are in the cause of the error.
 
     Args:
         error: the error.
-        shows_words: whether the words of user code, such as a validator, are part of it.
+        is_hidden: whether nothing but field paths and classes may be shown.
     """
     problems: Any = getattr(error, "errors", None)  # pydantic's
     if callable(problems):
         found = problems(include_url=False, include_context=False, include_input=False)
-        words = "msg" if shows_words else "type"
-        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each[words]}" for each in found)
-    if shows_words or (isinstance(error, ValidationError) and error.__cause__ is None):
+        shown = frozenset() if is_hidden else _standard_problems()
+        return "; ".join(
+            f"{'.'.join(map(str, each['loc']))}:"
+            f" {each['msg'] if each['type'] in shown else each['type']}"
+            for each in found
+        )
+    if isinstance(error, DECODE_FAILURES) and error.__cause__ is None:
         return complaint_of(error)
     cause = error.__cause__ or error
-    return f"{type(cause).__name__}, whose words are not shown for this kind"
+    return f"{type(cause).__name__}, whose words may quote the object and are not shown"
+
+
+@lru_cache(maxsize=1)
+def _standard_problems() -> frozenset[str]:
+    """Return the types of problems that pydantic words itself, in which validators say nothing."""
+    kinds = importlib.import_module("pydantic_core.core_schema").ErrorType
+    return frozenset(get_args(kinds)) - {"value_error", "assertion_error"}
 
 
 def converts_itself(model: object) -> bool:

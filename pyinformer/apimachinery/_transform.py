@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery._json import JSONObject, decode_object
-from pyinformer.apimachinery._redact import hides_content
 from pyinformer.apimachinery._wire import encode
-from pyinformer.errors import InvalidTypeError
+from pyinformer.errors import InformerError, InvalidTypeError
 
 
 @final
@@ -37,7 +36,6 @@ _IDENTITY = frozenset({"namespace", "name", "uid", "resourceVersion"})
 
 def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
     """Return the object's new bytes, or its old ones with the reason for that."""
-    original: JSONObject = {}
     try:
         original = decode_object(raw, "the object to transform")
         changed = _call(transform, raw)
@@ -45,18 +43,20 @@ def apply_transform(transform: Transform, raw: bytes) -> tuple[bytes, str]:
     except ENDS_PROGRAM:
         raise
     except BaseException as error:  # noqa: BLE001 - user code; its failure must not lose the object
-        # Errors of user code may quote the object, and this text is kept and shown.
-        words = "" if hides_content(str(original.get("kind"))) else _words_of(error)
-        return raw, f"transform failed: {type(error).__name__}{words}"
+        return raw, f"transform failed: {type(error).__name__}{_words_of(error)}"
 
 
 def _words_of(error: BaseException) -> str:
-    try:
+    """Return the words of an error of our own, and the place of another one.
+
+    The words of user code may quote the object, and this text is kept, logged and shown.
+    """
+    if isinstance(error, InformerError):
         return f": {error}"
-    except ENDS_PROGRAM:
-        raise
-    except BaseException:  # noqa: BLE001 - a fence: the methods of a user's class
-        return ""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return "" if place is None else f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
 
 
 def _call(transform: Transform, raw: bytes) -> JSONObject:

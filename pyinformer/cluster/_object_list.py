@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
@@ -9,7 +10,13 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeAlias, Type
 import anyio
 
 from pyinformer.apimachinery import KubeObject, ObjectCodec, check_integer
-from pyinformer.errors import NotFoundError, ProtocolError, ResourceExpiredError
+from pyinformer.errors import (
+    ListInconsistentError,
+    NotFoundError,
+    ProtocolError,
+    ResourceExpiredError,
+)
+from pyinformer.reflector import Paging
 from pyinformer.tasks import TimeBudget, spread
 from pyinformer.transport import ListMetadata, ListSplitter
 
@@ -70,6 +77,8 @@ class ObjectList(Generic[T]):
         self._version = (resource_version, match if resource_version else "")
         self._page_size = page_size
         self._token = ""
+        self._paging: Paging | None = None
+        self._found = 0
         self._is_over = False
         self._reading = anyio.Lock()
         self._waiting: deque[T] = deque()
@@ -95,6 +104,7 @@ class ObjectList(Generic[T]):
             ModelMismatchError: an object does not fit the model.
             APIStatusError: the server refused.
             ProtocolError: the server answered with something else.
+            ListInconsistentError: its pages are of several states, or bring nothing without end.
             TransportError: the server was not reached, or its response did not arrive.
 
         Cancellation:
@@ -116,9 +126,10 @@ class ObjectList(Generic[T]):
                     raise error.with_hint(hint) from error
                 except ResourceExpiredError as error:
                     raise (error.with_hint(_EXPIRED) if self._token else error) from error
-                self._take(found)
+                pause_seconds = self._take(found, len(objects))
                 if objects:
                     return objects
+                await anyio.sleep(pause_seconds)
         return []
 
     async def _read_page(self) -> tuple[ListMetadata, list[T]]:
@@ -140,19 +151,31 @@ class ObjectList(Generic[T]):
                 await spread(splitter.steps(chunk), budget)
         return splitter.finish(), objects
 
-    def _take(self, found: ListMetadata) -> None:
-        """Continue after this page.
+    def _take(self, found: ListMetadata, objects: int) -> float:
+        """Continue after this page; return how long to wait if it brought nothing.
 
         Raises:
             ProtocolError: the server repeats a page, so that the list would not end.
+            ListInconsistentError: the page is of another state than the one before, or too many
+                pages have brought nothing.
         """
-        if found.continue_token and found.continue_token == self._token:
-            what = f"list {self._list_watch.resource}"
-            raise ProtocolError(what, "the server answers with the token of the same page again")
-        self._token = found.continue_token
+        what, now = f"list {self._list_watch.resource}", anyio.current_time()
+        if self._paging is None:
+            self._paging = Paging(what, math.inf, now, limit=self._page_size)
+        elif found.resource_version != self.resource_version:
+            versions = f"{self.resource_version[:40]} and {found.resource_version[:40]}"
+            raise ListInconsistentError(what, f"its pages are at two versions: {versions}")
+        self._found += objects
         self._is_over = not found.continue_token
+        pause_seconds = 0.0
+        if found.continue_token:
+            if self._paging.repeats(found.continue_token):
+                raise ProtocolError(what, "the server answers with the token of a page again")
+            pause_seconds = self._paging.pause_seconds(self._found, now)
+        self._token = found.continue_token
         self.resource_version = found.resource_version
         self.remaining_item_count = found.remaining_item_count
+        return pause_seconds
 
 
 def object_splitter(

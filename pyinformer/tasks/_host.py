@@ -53,8 +53,8 @@ async def start_in(group: TaskGroup, run: Runs) -> None:
 
     As TaskGroup.start, which never returns if the task is cancelled by other code before its
     first step: `asyncio.run` cancels all tasks when a program fails while another part starts.
-    And a cancellation that nobody has requested, as a library below may leave, is an error: for a
-    task group it would be the end that was asked for.
+    And a cancellation that no caller has requested, as a library below may leave, is an error: for
+    a task group it would be the end that was asked for.
 
     Args:
         group: the task group; what the function raises ends it.
@@ -72,7 +72,7 @@ async def start_in(group: TaskGroup, run: Runs) -> None:
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            what = f"{getattr(run, '__qualname__', run)} was cancelled, and nobody asked for it"
+            what = f"{getattr(run, '__qualname__', run)} was cancelled, and no caller asked for it"
             raise InternalError(what) from error
         finally:
             ready.set()

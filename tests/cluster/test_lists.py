@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -12,18 +15,22 @@ from pyinformer.cluster._targets import resource_of
 from pyinformer.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    ListInconsistentError,
     ProtocolError,
     ResourceExpiredError,
     WriteAnswerError,
 )
+from tests.reflector.scripted import ScriptedBody, ScriptedConnection
 from tests.transport.serving import Request, always, response, serving
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import AsyncIterator
 
     from pyinformer.testing import APIServer
+    from pyinformer.transport import Body, ConnectionProtocol
+    from tests.reflector.scripted import Pieces
 
-_PAGE = {
+_PAGE: dict[str, Any] = {
     "kind": "ConfigMapList",
     "apiVersion": "v1",
     "metadata": {"resourceVersion": "7", "continue": "again"},
@@ -54,9 +61,63 @@ async def test_a_server_that_repeats_a_page_does_not_make_the_list_endless() -> 
     async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
         found = cluster.list("v1", "configmaps")
         assert [obj.key for obj in await found.next_page()] == ["default/a"]
-        with pytest.raises(ProtocolError, match="token of the same page"):
+        with pytest.raises(ProtocolError, match="token of a page again"):
             await found.next_page()
     assert "continue=again" in server.requests[1].target
+
+
+@pytest.mark.parametrize(
+    ("items", "tokens", "versions", "error"),
+    [
+        pytest.param(1, "ab", "11", "token of a page again", id="in-a-circle"),
+        pytest.param(1, "", "12", "at two versions: 1 and 2", id="of-two-states"),
+    ],
+)
+async def test_a_list_whose_pages_cannot_be_right_ends_with_an_error(
+    items: int, tokens: str, versions: str, error: str
+) -> None:
+    numbers = itertools.count()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        number = next(numbers)
+        token = tokens[number % len(tokens)] if tokens else f"t{number}"
+        metadata = {"resourceVersion": versions[min(number, 1)], "continue": token}
+        page = {**_PAGE, "metadata": metadata, "items": _PAGE["items"][:items]}
+        writer.write(response(json.dumps(page).encode()))
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        with pytest.raises((ProtocolError, ListInconsistentError), match=error):
+            async for _ in cluster.list("v1", "configmaps"):
+                pass
+
+
+class EmptyPages(ScriptedConnection):
+    """A server whose pages are empty, each with another token."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    @asynccontextmanager
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list."""
+        self.sent += 1
+        metadata = {"resourceVersion": "7", "continue": f"t{self.sent}"}
+        yield ScriptedBody(_once(json.dumps({**_PAGE, "metadata": metadata, "items": []}).encode()))
+
+
+async def _once(piece: bytes) -> Pieces:
+    yield piece
+
+
+@pytest.mark.virtual_time
+async def test_empty_pages_without_end_are_requested_slowly_and_not_for_ever() -> None:
+    server = EmptyPages()
+    connection = cast("ConnectionProtocol", server)
+    cluster = pyinformer.Cluster(server.config, connection=connection)
+    with pytest.raises(ListInconsistentError, match="16 pages in a row brought nothing"):
+        await cluster.list("v1", "configmaps").next_page()
+    assert server.sent == 16
+    assert asyncio.get_running_loop().time() > 10.0
 
 
 async def test_a_delete_collection_with_an_unreadable_answer_is_reported_as_done(

@@ -1,4 +1,4 @@
-"""A cancellation that nobody asked for, as a library below may leave, is never a silent end."""
+"""A cancellation that no caller asked for, as a library below may leave, is never a silent end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_an_informer_that_is_cancelled_by_nobody_crashes(apiserver: APISer
     connection = cast("ConnectionProtocol", Straying(Connection(config)))
     async with Cluster(config, connection=connection) as cluster:
         pods = SharedInformer(cluster, "v1", "pods", options=HURRIED)
-        with pytest.raises(InternalError, match="was cancelled, and nobody asked for it"):
+        with pytest.raises(InternalError, match="was cancelled, and no caller asked for it"):
             async with pods:
                 await until(lambda: pods.crash)
         assert isinstance(pods.crash, InternalError)

@@ -589,3 +589,25 @@ async def test_a_token_file_that_cannot_be_read_any_more_is_named_once(
         assert await credentials.headers() == {"Authorization": f"Bearer {used}"}
     words = f"token file {file}: is empty; the last token stays in use"
     assert [one.getMessage() for one in caplog.records] == [words, words]
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        pytest.param({}, "no credentials any more", id="nothing"),
+        pytest.param({"token": ""}, "no credentials any more", id="empty"),
+        pytest.param({"exec": {"command": "login"}}, "it has exec now", id="plug-in"),
+        pytest.param({"tokenFile": "/no/such"}, "it has tokenFile now", id="file"),
+    ],
+)
+async def test_a_user_that_has_lost_its_token_is_not_taken_for_an_anonymous_one(
+    tmp_path: Path, user: dict[str, object], words: str
+) -> None:
+    path = tmp_path / "config"
+    config = await find(tmp_path, write(path, kubeconfig("one", token="old")))
+    changed = kubeconfig("one", token="old")
+    changed["users"][0]["user"] = user
+    write(path, changed)
+    config.credentials.invalidate()
+    with pytest.raises(ConfigurationError, match=words):
+        await config.credentials.headers()

@@ -135,9 +135,28 @@ class KubeconfigUser:
 
         async def log_in() -> Login:
             # In a thread: a named pipe, or a file system of a network, may never answer.
-            return await reading.run(lambda: _login(self.again()))
+            return await reading.run(self._written_now)
 
         return RenewingCredentials(log_in, first=first)
+
+    def _written_now(self) -> Login:
+        """Return the credentials that the kubeconfig holds by now.
+
+        Raises:
+            ConfigurationError: it holds none, or another way to log in: without credentials the
+                requests would be those of another user.
+        """
+        entry = self.again()
+        login = _login(entry)
+        if login.headers or login.certificate is not None:
+            return login
+        ways = ("tokenFile", "exec", "auth-provider", "client-certificate")
+        found = next((way for way in ways if entry.content.get(way)), "")
+        what = f"it has {found} now" if found else "it has no credentials any more"
+        raise entry.problem(
+            f"{what}, where there were a token, a password or a certificate: restart the program"
+            " to log in in another way"
+        )
 
 
 def _check_methods(user: Section) -> None:
