@@ -903,7 +903,9 @@ class Cluster(Closable):
         and other managers' fields make no difference. A list that the server tracks as one field,
         as most of custom resources are, is owned as a whole. {} and [] are values: an empty
         selector selects everything, and an absent one nothing. What this process has not applied
-        since it started is applied once.
+        since it started is applied once. The `stringData` of a Secret is compared with its `data`.
+        Other fields that the server does not return cannot be compared: an object with such a field
+        is applied again after any change of it.
 
         Args:
             desired: as for `apply`.
@@ -940,7 +942,7 @@ class Cluster(Closable):
             manager,
             force=force,
             version=current.metadata.resource_version,
-            is_due=applied.has_room_for(identity),
+            is_due=applied.is_due(identity),
         )
 
     @overload
