@@ -693,7 +693,8 @@ class Cluster(Closable):
         Fields that a model does not know are kept, also in elements of lists: elements are matched
         by their name, type, port or the like, others by their place; one with another name is
         another element. A list is sent as a whole: use `check_version` to keep what other clients
-        wrote to it in the meantime.
+        wrote to it in the meantime. What is the same in both was not edited and is not sent, even
+        if this process has written it since: begin the next edit with what this one returns.
 
         Args:
             obj: the object as it was; metadata alone, of an informer with `memory="metadata"`, is
@@ -761,6 +762,9 @@ class Cluster(Closable):
     ) -> KubeObject:
         """Send what is new in an object's status, and nothing else.
 
+        A second call with the same `obj` is compared with what the first has written, too, unless
+        more than 1,024 other objects' statuses, or 8 MiB of them, were written in between.
+
         Fields that the server does not store beside others are named in the log, once for each
         resource, and in `write_statistics().unstored_fields`.
 
@@ -795,7 +799,8 @@ class Cluster(Closable):
         """
         target, before = await self._original(obj)
         refuse_metadata_alone(before.to_dict())
-        patch = status_patch_of(before, status)
+        known = self._writes.statuses.seen_in(before)
+        patch = status_patch_of(before, status, known=known)
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
 
         async def send(target: Target) -> KubeObject:
