@@ -4,12 +4,15 @@ Only the paths in what was applied are compared, with their values in the server
 server's defaults, its spelling of numbers and other managers' fields make no difference. A list
 that the server tracks as one field is owned as a whole. {} and [] are values: an empty selector
 selects everything, and an absent one nothing.
+A path that the server does not return (a write-only field, for example) cannot be compared: where
+one was applied, an object counts as changed whenever its resource version is another one.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
 """
 
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +34,7 @@ from pyinformer.errors import InvalidObjectError
 
 _MAX_REMEMBERED = 65_536  # about 30 MB; the least recently used are dropped first
 _SERVERS_OWN = frozenset({"managedFields", "resourceVersion", "uid"})
+_SECRETS: Final = GroupVersionResource("", "v1", "secrets")
 _EACH: Final = "[]"  # in a path: the elements of a list
 
 _Path: TypeAlias = tuple[str, ...]
@@ -65,6 +69,8 @@ class _Applied(NamedTuple):
     owned: bytes
     whole: frozenset[_Path]
     """The lists of objects that are owned as a whole; few objects have any."""
+    version: str
+    """The resource version, if the server did not return all that was applied; else empty."""
 
 
 @final
@@ -121,20 +127,23 @@ class ApplyCache:
             managed = _decode_managed(raw).metadata.managed_fields
             shared = _shared_lists(managed, identity.field_manager)
             whole = frozenset[_Path]() if shared is None else frozenset(_lists(desired)) - shared
-            own = _own(desired)
+            own = _own(desired, identity.resource)
             wanted = _digest(own)
             image = _image(response.to_dict(), own, whole, ())
             owned = wanted if same(image, own) else _digest(image)
+            meta = response.metadata
+            version = "" if _shows(image, own) else meta.resource_version
             while len(self._applied) >= self._limit:
                 del self._applied[next(iter(self._applied))]
-            self._applied[identity] = _Applied(response.metadata.uid, wanted, owned, whole)
+            self._applied[identity] = _Applied(meta.uid, wanted, owned, whole, version)
 
-    def has_room_for(self, identity: ApplyKey) -> bool:
-        """Return whether it is unknown what was applied, and the next response will be kept.
+    def is_due(self, identity: ApplyKey) -> bool:
+        """Return whether it is unknown, before it is sent, if an apply changes anything.
 
-        What is unknown for lack of room is applied again each time.
+        What is unknown for lack of room is applied again each time, and is not due.
         """
-        return identity not in self._applied and len(self._applied) < self._limit
+        last = self._applied.get(identity)
+        return len(self._applied) < self._limit if last is None else bool(last.version)
 
     def is_applied(
         self, identity: ApplyKey, desired: JSONObject, current: KubeObject[View | None]
@@ -150,8 +159,10 @@ class ApplyCache:
         if last is None:
             return False
         self._applied[identity] = last
-        own = _own(desired)
+        own = _own(desired, identity.resource)
         if last.uid != current.metadata.uid or last.desired != _digest(own):
+            return False
+        if last.version not in {"", current.metadata.resource_version}:
             return False
         # However old `current` may be: an apply too many changes nothing, and after a restore of
         # the server's data an old version is the newest there is.
@@ -162,7 +173,10 @@ class ApplyCache:
             return False
 
 
-def _own(desired: JSONObject) -> JSONObject:
+def _own(desired: JSONObject, resource: GroupVersionResource) -> JSONObject:
+    """Return what was applied where the server keeps it, without what is the server's own."""
+    if resource == _SECRETS:
+        desired = _with_encoded_texts(desired)
     metadata = desired.get("metadata")
     if not isinstance(metadata, dict):
         return desired
@@ -170,6 +184,18 @@ def _own(desired: JSONObject) -> JSONObject:
         **desired,
         "metadata": {name: value for name, value in metadata.items() if name not in _SERVERS_OWN},
     }
+
+
+def _with_encoded_texts(secret: JSONObject) -> JSONObject:
+    """Return a Secret with its stringData in its data, as the server stores it."""
+    texts, data = secret.get("stringData"), secret.get("data") or {}
+    if not (isinstance(texts, dict) and isinstance(data, dict)):
+        return secret
+    if not all(isinstance(text, str) for text in texts.values()):
+        return secret
+    encoded = {name: b64encode(text.encode()).decode() for name, text in texts.items()}
+    others = {name: value for name, value in secret.items() if name != "stringData"}
+    return {**others, "data": {**data, **encoded}}
 
 
 def _image(found: JSONValue, desired: JSONValue, whole: frozenset[_Path], path: _Path) -> JSONValue:
@@ -189,6 +215,31 @@ def _image(found: JSONValue, desired: JSONValue, whole: frozenset[_Path], path: 
             inner = (*path, _EACH)
             return [_image(elements.get(one[field]), one, whole, inner) for one in desired]
     return found
+
+
+def _shows(image: JSONValue, desired: JSONValue) -> bool:
+    """Return whether an image has a value at every path, so that a change would be seen in it.
+
+    Servers leave out the false, the zero and the empty of many fields, and return any other value
+    that they store there.
+    """
+    if image == desired:
+        return True
+    if image is None:
+        if isinstance(desired, dict):
+            return all(_shows(None, value) for value in desired.values())
+        return not desired
+    if isinstance(desired, dict) and isinstance(image, dict):
+        return all(_shows(image.get(name), value) for name, value in desired.items())
+    if not (isinstance(desired, list) and isinstance(image, list)):
+        return True
+    if not any(isinstance(element, dict) for element in desired):
+        return True
+    field = identity_field(desired, image)
+    if field is not None:
+        elements = {element[field]: element for element in image}
+        return all(_shows(elements.get(element[field]), element) for element in desired)
+    return len(image) == len(desired) and all(map(_shows, image, desired))
 
 
 def _lists(desired: JSONObject) -> Iterator[_Path]:

@@ -693,7 +693,8 @@ class Cluster(Closable):
         Fields that a model does not know are kept, also in elements of lists: elements are matched
         by their name, type, port or the like, others by their place; one with another name is
         another element. A list is sent as a whole: use `check_version` to keep what other clients
-        wrote to it in the meantime.
+        wrote to it in the meantime. What is the same in both was not edited and is not sent, even
+        if this process has written it since: begin the next edit with what this one returns.
 
         Args:
             obj: the object as it was; metadata alone, of an informer with `memory="metadata"`, is
@@ -701,7 +702,8 @@ class Cluster(Closable):
                 has cut its lists, do not edit them: they would be written as short as they are;
                 `get()` has all of them.
             edited: the whole object with the edits: `obj.to_dict()` or `obj.as_type(Model)`,
-                changed. What is missing in it is removed. Resource version and uid do not count.
+                changed. What is missing in it is removed. Resource version and uid do not count. If
+                `obj` is a dict, it must be a deep copy: what both share has no edits.
             check_uid: fail if the name belongs to another object by now.
             check_version: fail if the object has changed since `obj`.
             field_manager: the owner of the fields; None for the cluster's `field_manager`, else the
@@ -721,8 +723,8 @@ class Cluster(Closable):
         Raises:
             ConflictError: it is another object by now, or with `check_version` another version.
             NotFoundError: it does not exist.
-            InvalidArgumentError: `edited` is another object, its status was edited where `status()`
-                has to be used, or elements of a list cannot be distinguished.
+            InvalidArgumentError: `edited` is another object, or `obj` itself; its status was edited
+                where `status()` has to be used; or elements of a list cannot be distinguished.
             InvalidTypeError: `obj` is a model: it may not know all fields.
             APIStatusError: the server refused.
             TransportError: no response arrived; it may have been patched or not.
@@ -731,6 +733,7 @@ class Cluster(Closable):
             Unless it still waits for the rate limit, it may have been patched or not.
         """
         target, before = await self._original(obj, subresource, of)
+        _check_is_copy("edited", edited, obj, "`obj`")
         patch = patch_of(before, edited)
         has_status_edits = "status" in patch and not subresource
         if has_status_edits and target.api.has_status:
@@ -761,6 +764,9 @@ class Cluster(Closable):
     ) -> KubeObject:
         """Send what is new in an object's status, and nothing else.
 
+        A second call with the same `obj` is compared with what the first has written, too, unless
+        more than 1,024 other objects' statuses, or 8 MiB of them, were written in between.
+
         Fields that the server does not store beside others are named in the log, once for each
         resource, and in `write_statistics().unstored_fields`.
 
@@ -783,9 +789,10 @@ class Cluster(Closable):
         Raises:
             ConflictError: it is another object by now, or with `check_version` another version.
             NotFoundError: it does not exist.
-            InvalidArgumentError: `status` is a whole object, or elements of a list cannot be
-                distinguished; or the server stored none of the fields that were sent, since the
-                resource has no status subresource, or its schema does not have these fields.
+            InvalidArgumentError: `status` is a whole object, or that of the dict `obj` itself; or
+                elements of a list cannot be distinguished; or the server stored none of the fields
+                that were sent, since the resource has no status subresource, or its schema does not
+                have these fields.
             InvalidTypeError: `obj` is a model: it may not know all fields.
             APIStatusError: the server refused.
             TransportError: no response arrived; it may have been written or not.
@@ -795,7 +802,10 @@ class Cluster(Closable):
         """
         target, before = await self._original(obj)
         refuse_metadata_alone(before.to_dict())
-        patch = status_patch_of(before, status)
+        if isinstance(obj, Mapping):
+            _check_is_copy("status", status, obj.get("status"), "the status of `obj`")
+        known = self._writes.statuses.seen_in(before)
+        patch = status_patch_of(before, status, known=known)
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
 
         async def send(target: Target) -> KubeObject:
@@ -903,7 +913,9 @@ class Cluster(Closable):
         and other managers' fields make no difference. A list that the server tracks as one field,
         as most of custom resources are, is owned as a whole. {} and [] are values: an empty
         selector selects everything, and an absent one nothing. What this process has not applied
-        since it started is applied once.
+        since it started is applied once. The `stringData` of a Secret is compared with its `data`.
+        Other fields that the server does not return cannot be compared: an object with such a field
+        is applied again after any change of it.
 
         Args:
             desired: as for `apply`.
@@ -940,7 +952,7 @@ class Cluster(Closable):
             manager,
             force=force,
             version=current.metadata.resource_version,
-            is_due=applied.has_room_for(identity),
+            is_due=applied.is_due(identity),
         )
 
     @overload
@@ -1360,6 +1372,20 @@ def _check_request(method: str, path: str, content_type: str) -> None:
             "content_type", f"must be one such as 'application/json', got {content_type!r}"
         )
     check_no_stream(path)
+
+
+def _check_is_copy(argument: str, edited: object, original: object, called: str) -> None:
+    """Refuse an original that was edited in place, in which no edit can be found.
+
+    Raises:
+        InvalidArgumentError: both are the same, and it can be edited.
+    """
+    if edited is original and edited is not None and not isinstance(edited, KubeObject):
+        reason = (
+            f"is {called} itself, so no edit can be found: copy it with copy.deepcopy() before it"
+            " is edited"
+        )
+        raise InvalidArgumentError(argument, reason)
 
 
 def _check_patched_status(api: APIResource) -> None:

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from pyinformer.apimachinery import JSONObject, KubeObject, View
 from pyinformer.cluster._bodies import TOO_DEEP, Body, body_of, encode_body, is_model, whole_body_of
-from pyinformer.cluster._patches import carry_over, merge_patch, object_patch
+from pyinformer.cluster._patches import carry_over, joined_patch, merge_patch, object_patch
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 
 _WHOLE: Final = {"apiVersion", "kind", "metadata"}
@@ -56,8 +56,16 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
         return object_patch(whole, after)
 
 
-def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject:
+def status_patch_of(
+    before: KubeObject[View | None], status: Body, *, known: JSONObject | None = None
+) -> JSONObject:
     """Return the patch for a new status, whether or not the current one fits the model.
+
+    Args:
+        before: the object as its caller knows it.
+        status: the new status: all of it as a dict, or what a model knows of it.
+        known: the status of `before` with what this process has written since; None if that is
+            nothing. What is new beside either is sent.
 
     Raises:
         InvalidArgumentError: it is a whole object; or elements of a list cannot be distinguished.
@@ -66,7 +74,8 @@ def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject
     if isinstance(status, KubeObject) or (isinstance(status, Mapping) and status.keys() >= _WHOLE):
         raise InvalidArgumentError("status", "must be the new status, not a whole object")
     found = before.to_dict().get("status")
-    whole: JSONObject = found if isinstance(found, dict) else {}
+    seen: JSONObject = found if isinstance(found, dict) else {}
+    whole = seen if known is None else known
     image = KubeObject(before.key, before.metadata, None, encode_body(whole), before.gvk)
     with _within_the_limit("status"):
         try:
@@ -74,6 +83,8 @@ def status_patch_of(before: KubeObject[View | None], status: Body) -> JSONObject
         except InvalidObjectError:  # there is none yet, or one of an older version of the model
             after = {**whole, **body_of(status, "status", level=2)}
         patch = merge_patch(whole, after)
+        if known is not None:
+            patch = joined_patch(merge_patch(seen, after), patch)
     return {"status": patch} if patch else {}
 
 

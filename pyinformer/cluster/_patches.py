@@ -72,6 +72,16 @@ def merge_patch(before: JSONObject, after: JSONObject) -> JSONObject:
     return patch | dict.fromkeys(removed)
 
 
+def joined_patch(first: JSONObject, second: JSONObject) -> JSONObject:
+    """Return the patch that has the effect of both; they turn two objects into the same one."""
+    inner = {
+        name: joined_patch(first[name], value)
+        for name, value in second.items()
+        if isinstance(value, dict) and isinstance(first.get(name), dict)
+    }
+    return {**first, **second, **inner}
+
+
 def object_patch(before: JSONObject, after: JSONObject) -> JSONObject:
     """Return the patch between two versions of an object, without fields that servers own."""
     patch = merge_patch(before, after)

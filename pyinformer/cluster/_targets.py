@@ -100,6 +100,11 @@ class Target:
         return replace(self, subresource="status" if self.api.has_status else "")
 
     @property
+    def takes_status(self) -> bool:
+        """Whether a write there can change the status."""
+        return self.subresource == self.of_status.subresource
+
+    @property
     def collection_path(self) -> str:
         """The path by which it is created."""
         return _collection_path(self.resource, self.namespace)

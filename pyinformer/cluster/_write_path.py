@@ -25,6 +25,7 @@ from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStati
 from pyinformer.cluster._unstored import UnstoredFields
 from pyinformer.cluster._write_context import WriteOutcomes
 from pyinformer.cluster._write_observer import WriteObservers
+from pyinformer.cluster._written_statuses import WrittenStatuses
 from pyinformer.errors import (
     APIStatusError,
     FencedError,
@@ -72,6 +73,8 @@ class WritePath:
         self.skipped: int = 0
         """How many writes would have changed nothing and were not sent."""
         self.unstored: UnstoredFields = UnstoredFields()
+        self.statuses: WrittenStatuses = WrittenStatuses()
+        """The statuses that were written last."""
         self._requests = requests
         self._discovery = discovery
         self._outcomes = WriteOutcomes()
@@ -128,6 +131,10 @@ class WritePath:
                 self._record(
                     target, found, raw, is_create=is_create, version=version, is_due=is_due
                 )
+                if target.takes_status and method == "PUT":
+                    self.statuses.replaced(found)
+                elif target.takes_status and method == "PATCH" and "status" in body:
+                    self.statuses.patched(found, body["status"])
             return WriteResponse(found, raw)
 
     def _read(self, target: Target, raw: bytes, *, is_create: bool) -> KubeObject:

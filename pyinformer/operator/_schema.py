@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NoReturn, cast, final
+from typing import Any, Final, Literal, NoReturn, cast, final
 
 import msgspec
 
@@ -66,13 +66,26 @@ def structural_schema(model: type) -> JSONObject:
 
     Raises:
         InvalidModelError: the model is not a class with fields, or the server refuses the schema
-            of a field: a recursion, a union, a tuple. It names the field.
+            of a field: a recursion, a union, a tuple; or the model writes a field under another
+            name than it reads, or with another type. It names the field.
     """
     name = getattr(model, "__name__", repr(model))
     root = _json_schema(model, name)
     found = _Conversion(name, root.get("$defs", {})).root(root)
     _add_rules(found, model)
+    _check_written(model, name, root)
     return found
+
+
+def _check_written(model: type, name: str, read: JSONObject) -> None:
+    """Refuse a pydantic model that writes other names or types than its schema has."""
+    if not hasattr(model, "model_json_schema"):
+        return
+    try:
+        written = _json_schema(model, name, mode="serialization")
+    except InvalidModelError:  # it has no schema, so nothing is known of it
+        return
+    _Comparison(name, read, written).check(read, written, "")
 
 
 def _add_rules(schema: JSONObject, model: type) -> None:
@@ -97,10 +110,15 @@ def _place(schema: JSONObject, path: FieldPath) -> JSONObject | None:
     return place
 
 
-def _json_schema(model: Any, name: str) -> JSONObject:  # noqa: ANN401 - any kind of model
+def _json_schema(
+    model: Any,  # noqa: ANN401 - any kind of model
+    name: str,
+    *,
+    mode: Literal["validation", "serialization"] = "validation",
+) -> JSONObject:
     try:
         if hasattr(model, "model_json_schema"):
-            return cast("JSONObject", model.model_json_schema(mode="validation"))
+            return cast("JSONObject", model.model_json_schema(mode=mode))
         return msgspec.json.schema(model, schema_hook=_unknown)
     except (TypeError, RuntimeError, NameError) as error:  # a type without a schema
         raise InvalidModelError(name, "", " ".join(str(error).split())) from error
@@ -344,6 +362,80 @@ class _Conversion:
 
     def _refuse(self, path: str, reason: str) -> NoReturn:
         raise InvalidModelError(self._model, path, reason)
+
+
+@final
+class _Comparison:
+    """Compares the JSON Schema of what a model reads with that of what it writes."""
+
+    def __init__(self, model: str, read: JSONObject, written: JSONObject) -> None:
+        self._model = model
+        self._read: JSONObject = read.get("$defs", {})
+        self._written: JSONObject = written.get("$defs", {})
+
+    def check(self, read: JSONObject, written: JSONObject, path: str) -> None:
+        """Refuse a field that is not written under its name, or with another type.
+
+        A type that is not known may be the right one.
+        """
+        reads, writes = _kinds(read, self._read), _kinds(written, self._written)
+        self._check_types(reads, writes, path)
+        for word, step in (("items", "[]"), ("additionalProperties", ".*")):
+            self._check_inner(_sole(reads, word), _sole(writes, word), f"{path}{step}")
+        fields, found = _sole(reads, "properties"), _sole(writes, "properties")
+        if fields is not None and found is not None:
+            for name, field in fields.items():
+                where = f"{path}.{name}" if path else name
+                if where in {"apiVersion", "kind"}:  # they cannot be edited
+                    continue
+                if name not in found:
+                    self._refuse(where, _OTHER_NAME)
+                if where != "metadata":  # what is in it is the server's, and a model may omit it
+                    self._check_inner(field, found[name], where)
+
+    def _check_inner(self, read: JSONValue, written: JSONValue, path: str) -> None:
+        if isinstance(read, dict) and isinstance(written, dict):
+            self.check(read, written, path)
+
+    def _check_types(self, reads: list[JSONObject], writes: list[JSONObject], path: str) -> None:
+        known, found = _types(reads), _types(writes)
+        fits = known | {"integer"} if "number" in known else known
+        if known and not found <= fits:
+            words = " or ".join(sorted(known)), " or ".join(sorted(found))
+            reason = "is read as {} and written as {}, which the server would refuse".format(*words)
+            self._refuse(path, reason)
+
+    def _refuse(self, path: str, reason: str) -> NoReturn:
+        raise InvalidModelError(self._model, path, reason)
+
+
+_OTHER_NAME: Final = (
+    "is written under another name than it is read, or not at all, so that edits would be lost;"
+    " `alias` sets the name for both"
+)
+
+
+def _kinds(node: JSONObject, definitions: JSONObject) -> list[JSONObject]:
+    """Return the alternatives of a place; null is not one."""
+    if "$ref" in node:
+        node = definitions.get(_name_of(node), {})
+    for word in ("anyOf", "oneOf", "allOf"):
+        if word in node:
+            return [kind for each in node[word] for kind in _kinds(each, definitions)]
+    return [] if node.get("type") == "null" else [node]
+
+
+def _sole(kinds: list[JSONObject], word: str) -> JSONValue:
+    """Return what the one alternative that has a keyword says there; None if several have it."""
+    found = [kind[word] for kind in kinds if word in kind]
+    return found[0] if len(found) == 1 else None
+
+
+def _types(kinds: list[JSONObject]) -> set[str]:
+    """Return the types that a place may have; none if one of them is not known."""
+    if not all(isinstance(kind.get("type"), str) for kind in kinds):
+        return set()
+    return {kind["type"] for kind in kinds}
 
 
 _NO_UNION = "the server knows one type for a field, or an integer or string, and null"

@@ -205,6 +205,79 @@ def test_the_server_decides_who_owns_the_elements_of_a_list(where: str, is_appli
     assert cache.is_applied(IDENTITY, _SUBJECTS, now(current)) is is_applied
 
 
+_UNSHOWN = changed("spec.token", "abc", DESIRED)
+_UNSHOWN_IN_A_LIST = changed("spec.template.containers.0.token", "abc", DESIRED)
+_UNSHOWN_ELEMENT = changed("spec.template.containers.1", {"name": "lost"}, DESIRED)
+_WITHOUT_NAMES = {"spec": {"rules": [{"from": "a", "token": "abc"}]}}
+
+
+@pytest.mark.parametrize(
+    ("desired", "answer"),
+    [
+        pytest.param(_UNSHOWN, ANSWER, id="field"),
+        pytest.param(_UNSHOWN_IN_A_LIST, ANSWER, id="in-an-element-with-a-name"),
+        pytest.param(_UNSHOWN_ELEMENT, ANSWER, id="element"),
+        pytest.param(_WITHOUT_NAMES, {"spec": {"rules": [{"from": "a"}]}}, id="in-an-element"),
+        pytest.param(
+            _WITHOUT_NAMES, {"spec": {"rules": [{"from": "a"}, {}]}}, id="in-one-of-more-elements"
+        ),
+    ],
+)
+def test_a_field_that_the_server_does_not_return_is_applied_again_after_any_change(
+    desired: JSONObject, answer: JSONObject
+) -> None:
+    """No response shows whether it was changed; an equal version shows that nothing was."""
+    cache = ApplyCache()
+    remember(cache, desired, answer)
+
+    assert cache.is_applied(IDENTITY, desired, now(answer, "10"))
+    assert not cache.is_applied(IDENTITY, desired, now(answer, "11"))
+    assert cache.is_due(IDENTITY)
+
+
+@pytest.mark.parametrize("empty", [None, False, 0, 0.0, "", [], {}, {"inner": {"flag": False}}])
+def test_an_empty_value_that_the_server_leaves_out_counts_as_applied(empty: Any) -> None:
+    """Servers leave out the false and the zero of many fields; all other values they return."""
+    cache = ApplyCache()
+    desired = changed("spec.template.containers.0.flag", empty, DESIRED)
+    remember(cache, desired)
+
+    assert cache.is_applied(IDENTITY, desired, now(ANSWER))
+    assert not cache.is_due(IDENTITY)
+    theirs = changed("spec.template.containers.0.flag", {"inner": 1}, ANSWER)
+    assert not cache.is_applied(IDENTITY, desired, now(theirs))
+
+
+_SECRET: JSONObject = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "data": {"user": "bWU=", "password": "b2xk"},
+    "stringData": {"password": "good", "host": "dé"},
+}
+_STORED: JSONObject = {"data": {"user": "bWU=", "password": "Z29vZA==", "host": "ZMOp"}}
+_OF_SECRET = IDENTITY._replace(resource=GroupVersionResource.of("v1", "secrets"))
+
+
+@pytest.mark.parametrize(
+    ("data", "is_applied"),
+    [
+        pytest.param({**_STORED["data"], "other": "eA=="}, True, id="key-of-others"),
+        pytest.param({**_STORED["data"], "password": "eA=="}, False, id="changed"),
+        pytest.param({"user": "bWU=", "host": "ZMOp"}, False, id="removed"),
+        pytest.param(None, False, id="all-removed"),
+    ],
+)
+def test_the_plain_text_of_a_secret_is_compared_as_the_server_stores_it(
+    data: JSONObject | None, is_applied: bool
+) -> None:
+    cache = ApplyCache()
+    identity = {"apiVersion": "v1", "kind": "Secret"}
+    remember(cache, _SECRET, {**identity, **_STORED}, identity=_OF_SECRET)
+    current = now({**identity, "data": data})
+
+    assert cache.is_applied(_OF_SECRET, _SECRET, current) is is_applied
+
+
 def test_two_concurrent_applies_are_not_cached() -> None:
     cache = ApplyCache()
     with cache.applying(IDENTITY):
@@ -244,5 +317,8 @@ def test_the_apply_cache_keeps_no_content() -> None:
     cache = ApplyCache()
     secret: JSONObject = {"data": {"password": "hunter2"}}
     remember(cache, secret, secret)
+
+    plain: JSONObject = {"stringData": {"password": "hunter2"}}
+    remember(cache, plain, secret, identity=_OF_SECRET)
 
     assert "hunter2" not in str(vars(cache))

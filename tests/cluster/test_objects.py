@@ -87,6 +87,35 @@ async def test_a_model_is_not_an_original_to_patch(apiserver: APIServer) -> None
             await cluster.status(model, {})
 
 
+async def test_an_edit_of_the_original_itself_is_refused(apiserver: APIServer) -> None:
+    """The original would have the edit, too, so that nothing would be sent."""
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create(config_map())
+        edited: JSONObject = made.to_dict()
+        edited["data"] = {"new": "1"}
+        edited["status"] = {"phase": "New"}
+        sent = cluster.write_statistics().sent
+
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match=r"edited: is `obj` itself.*deepcopy"
+        ):
+            await cluster.patch(edited, edited)
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match=r"status: is the status of `obj` itself"
+        ):
+            await cluster.status(edited, edited["status"])
+
+        assert cluster.write_statistics().sent == sent
+
+
+async def test_an_object_that_cannot_be_edited_may_be_patched_with_itself(
+    apiserver: APIServer,
+) -> None:
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        made = await cluster.create(config_map())
+        assert await cluster.patch(made, made) == made
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

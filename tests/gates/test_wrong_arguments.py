@@ -218,7 +218,7 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "Cluster.delete": {"obj": "v1", "plural": "configmaps", "key": "default/a", "dry_run": True},
     "Cluster.delete_collection": {"namespace": "default", "dry_run": True},
     "Cluster.find_resource": {"name": "pods"},
-    "Cluster.patch": {"edited": _BODY},
+    "Cluster.patch": {"edited": {**_BODY}},
     "Cluster.record_delete": {"uid": "u"},
     "Cluster.request": {"method": "GET", "path": "/api"},
     "Cluster.status": {"obj": _POD, "status": {}},

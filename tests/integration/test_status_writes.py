@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 import pyinformer
@@ -185,6 +186,103 @@ async def test_a_removal_alone_is_not_an_error(server: Server) -> None:
         stored = await cluster.status(made, {"ready": True, "note": "x"})
         left = await cluster.status(stored, {"ready": True})
         assert left.to_dict()["status"] == {"ready": True}
+
+
+class Ready(msgspec.Struct):
+    """The little that a controller knows of a status."""
+
+    ready: bool = False
+
+
+has_or_lacks_status = pytest.mark.parametrize("has_status", [True, False])
+
+
+@has_or_lacks_status
+async def test_a_second_status_of_the_same_object_leads_to_the_whole_new_status(
+    server: Server, *, has_status: bool
+) -> None:
+    """What the first changed is compared with the second, whatever the object shows."""
+    old: JSONObject = {"ready": True, "note": "done", "open": {"a": "1", "b": "2"}}
+    between: JSONObject = {"ready": False, "open": {"a": "3", "c": "4"}, "parts": [{"name": "p"}]}
+    async with server.connect() as cluster:
+        definition = schema(spec=_SPEC, status=_STATUS)
+        made = await served(server, cluster, definition, has_status=has_status)
+        obj = await cluster.status(made, old)
+
+        for whole in (between, {**old, "note": "again"}, {}, between, old):
+            written = await cluster.status(obj, whole)
+            assert written.to_dict().get("status", {}) == whole
+
+
+async def test_a_status_that_was_replaced_or_patched_otherwise_is_known_too(
+    server: Server,
+) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        whole: JSONObject = {"ready": True, "note": "x"}
+        obj = await cluster.status(made, whole)
+
+        edited: JSONObject = {**obj.to_dict(), "status": {"ready": False, "note": "x"}}
+        patched = await cluster.patch(obj, edited, subresource="status")
+        written = await cluster.status(obj, whole)
+        assert patched.at("status.ready", bool) is False
+        assert written.to_dict()["status"] == whole
+
+        body = {**written.to_dict(), "status": {"ready": True}}
+        await cluster.replace(body, subresource="status")
+        written = await cluster.status(obj, whole)
+        assert written.to_dict()["status"] == whole
+
+
+async def test_a_field_that_others_write_between_two_statuses_is_kept(server: Server) -> None:
+    async with server.connect() as cluster, server.connect() as others:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        first = await cluster.status(made, {"ready": False})
+        await others.status(first, {"ready": False, "note": "theirs"})
+
+        await cluster.status(first, {"ready": True})
+        written = await cluster.status(first, {"ready": False})
+
+        assert written.to_dict()["status"] == {"ready": False, "note": "theirs"}
+
+
+async def test_a_model_keeps_the_fields_that_this_process_wrote_beside_it(server: Server) -> None:
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        obj = await cluster.status(made, {"ready": True, "note": "old"})
+
+        await cluster.status(obj, {"ready": False, "note": "new", "open": {"a": "1"}})
+        written = await cluster.status(obj, Ready(ready=True))
+
+        expected = {"ready": True, "note": "new", "open": {"a": "1"}}
+        assert written.to_dict()["status"] == expected
+
+
+async def test_a_model_takes_back_what_it_has_written_to_an_object_without_a_status(
+    server: Server,
+) -> None:
+    """A field that a status lacks counts as the default, but here one was written since."""
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+
+        await cluster.status(made, Ready(ready=True))
+        written = await cluster.status(made, Ready())
+
+        assert written.to_dict()["status"] == {"ready": False}
+
+
+async def test_an_object_that_shows_the_last_write_is_compared_alone(server: Server) -> None:
+    """What this process wrote before says nothing of a newer state."""
+    async with server.connect() as cluster, server.connect() as others:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        mine = await cluster.status(made, {"ready": False})
+        theirs = await others.status(mine, {"ready": True})
+
+        for known in (mine, theirs):
+            sent = cluster.write_statistics().sent
+            whole = known.to_dict()["status"]
+            assert await cluster.status(known, whole) == known
+            assert cluster.write_statistics().sent == sent
 
 
 @pytest.mark.covers("controller-runtime pkg/controller/controllerutil: patches only changed status")

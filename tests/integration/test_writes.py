@@ -367,6 +367,29 @@ async def test_an_unchanged_configuration_is_not_applied_again(server: Server) -
         assert mended.at("spec.containers", list[Container])[0].image == "example.com/app:1"
 
 
+async def test_a_foreign_change_of_a_secret_that_was_applied_as_text_is_undone(
+    server: Server,
+) -> None:
+    """Servers return no stringData, so its values are looked for where the server keeps them."""
+    namespace = server.namespace()
+    desired = SECRETS.make("a", namespace, stringData={"password": "good"})
+    good = {"key": "c2VjcmV0", "password": "Z29vZA=="}
+    async with server.connect() as cluster:
+        known = await cluster.apply_if_changed(desired, None, field_manager="suite")
+        for theirs in ({**good, "password": "ZXZpbA=="}, {"key": "c2VjcmV0"}):
+            sent = cluster.write_statistics().sent
+            assert await cluster.apply_if_changed(desired, known, field_manager="suite") == known
+            assert cluster.write_statistics().sent == sent
+            changed = await cluster.patch(
+                known, {**known.to_dict(), "data": theirs}, field_manager="other"
+            )
+
+            known = await cluster.apply_if_changed(
+                desired, changed, field_manager="suite", force=True
+            )
+            assert known.at("data", dict) == good
+
+
 async def test_a_list_that_is_owned_as_a_whole_has_no_room_for_others(server: Server) -> None:
     """The subjects of a role binding are one field; those who add to it change ours."""
     namespace = server.namespace()

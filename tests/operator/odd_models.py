@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import pydantic
 from msgspec import Meta
+from pydantic.alias_generators import to_camel
+from pydantic_core import core_schema
 
 
 class Mode(enum.Enum):
@@ -57,6 +59,50 @@ class Pydantic(pydantic.BaseModel):
     level: int = pydantic.Field(default=1, ge=1)
 
 
+class Named(pydantic.BaseModel):
+    """A pydantic model that is read and written under the same names, and with the same types."""
+
+    model_config = pydantic.ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+    max_size: int = 1
+    other_name: int = pydantic.Field(default=1, alias="theName")
+    of_both: int = pydantic.Field(default=1, validation_alias="same", serialization_alias="same")
+    one_of: int = pydantic.Field(default=1, validation_alias=pydantic.AliasChoices("oneOf", "two"))
+    rounded: float = 1.0
+    text_or_number: int | str = 1
+    unknown: int = 1
+    size: pydantic.ByteSize | None = None
+    inner: list[Pydantic] | None = None
+
+    @pydantic.field_serializer("rounded", "text_or_number")
+    def _rounded(self, value: float | str) -> int:
+        return round(float(value))
+
+    @pydantic.field_serializer("unknown")
+    def _unknown(self, value: Any) -> Any:
+        return value
+
+    @pydantic.computed_field
+    def computed(self) -> int:
+        """Return something that is only written."""
+        return self.max_size
+
+
+class Foreign:
+    """A class of another library, of which pydantic knows how it is read."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+        """Return how it is read."""
+        return core_schema.is_instance_schema(cls)
+
+
+class WrittenOtherwise(pydantic.BaseModel):
+    """A pydantic model that is written under another name than it is read."""
+
+    max_size: int = pydantic.Field(default=1, validation_alias="maxSize")
+
+
 def struct(kind: Any, *default: Any) -> type:
     """Return a model with one field in its spec."""
     field = ("field", kind, *default)
@@ -87,6 +133,8 @@ def named(name: str) -> type:
 
 
 _FIELD: Final = "spec.field"
+_READ_AS_TEXT: Final = pydantic.WithJsonSchema({"type": "string"}, mode="validation")
+_AS_TEXT: Final = pydantic.PlainSerializer(str, return_type=str)
 
 ACCEPTED: Final[dict[str, type]] = {
     "default-with-a-choice-that-is-none": struct(Limits, Limits()),
@@ -126,6 +174,14 @@ ACCEPTED: Final[dict[str, type]] = {
     "name-empty": named(""),
     "name-with-dots": named("a.b/c d"),
     "name-dollar": named("$ref"),
+    "pydantic-names": pydantic_field(Named),
+    "written-without-a-schema": pydantic_field(Annotated[Foreign, _READ_AS_TEXT]),
+    "names-of-the-server": pydantic.create_model(
+        "Odd",
+        kind=(str, pydantic.Field(default="Odd", exclude=True)),
+        metadata=(WrittenOtherwise, pydantic.Field(default_factory=WrittenOtherwise)),
+        spec=(Pydantic, ...),
+    ),
     "pydantic-instance": pydantic_field(Pydantic, default=Pydantic(level=5)),
     "length": struct(Annotated[str, Meta(min_length=0, max_length=2**31)]),
     "empty-struct": struct(msgspec.defstruct("Empty", [])),
@@ -174,6 +230,36 @@ ACCEPTED: Final[dict[str, type]] = {
 """Models whose definitions both servers accept."""
 
 REFUSED: Final[dict[str, tuple[type, str]]] = {
+    "name-of-reading": (pydantic_field(int, validation_alias="read", default=1), "spec.read"),
+    "name-of-writing": (pydantic_field(int, serialization_alias="written", default=1), _FIELD),
+    "name-of-reading-not-the-first": (
+        pydantic_field(int, validation_alias=pydantic.AliasChoices("read", "field"), default=1),
+        "spec.read",
+    ),
+    "name-in-an-object": (pydantic_field(WrittenOtherwise), f"{_FIELD}.maxSize"),
+    "name-in-an-optional-object": (
+        pydantic_field(WrittenOtherwise | None, default=None),
+        f"{_FIELD}.maxSize",
+    ),
+    "name-in-a-list": (pydantic_field(list[WrittenOtherwise]), f"{_FIELD}[].maxSize"),
+    "name-in-a-map": (pydantic_field(dict[str, WrittenOtherwise]), f"{_FIELD}.*.maxSize"),
+    "name-at-the-top": (
+        pydantic.create_model("Odd", spec=(Pydantic, pydantic.Field(serialization_alias="Spec"))),
+        "spec",
+    ),
+    "name-of-the-server": (
+        pydantic.create_model(
+            "Odd",
+            spec=(Pydantic, ...),
+            meta=(dict[str, Any], pydantic.Field(validation_alias="metadata")),
+        ),
+        "metadata",
+    ),
+    "never-written": (pydantic_field(int, exclude=True, default=1), _FIELD),
+    "written-as-text": (pydantic_field(Annotated[int, _AS_TEXT], default=1), _FIELD),
+    "written-as-text-or-null": (pydantic_field(Annotated[int, _AS_TEXT] | None), _FIELD),
+    "written-as-text-in-a-list": (pydantic_field(list[Annotated[int, _AS_TEXT]]), f"{_FIELD}[]"),
+    "read-from-text": (pydantic_field(pydantic.Json[list[int]]), _FIELD),
     "default-not-a-hostname": (extra(str, "a.1", format="hostname"), _FIELD),
     "default-not-a-uri": (extra(str, "https://a b/c", format="uri"), _FIELD),
     "default-not-a-time": (extra(str, "2026-01-01T23:59:60Z", format="date-time"), _FIELD),

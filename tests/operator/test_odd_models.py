@@ -51,6 +51,33 @@ def test_it_is_refused_and_the_field_is_named(name: str) -> None:
     assert f"field {field}: " in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        pytest.param(
+            "name-of-reading",
+            "is written under another name than it is read, or not at all, so that edits would be"
+            " lost; `alias` sets the name for both",
+            id="name",
+        ),
+        pytest.param(
+            "written-as-text",
+            "is read as integer and written as string, which the server would refuse",
+            id="type",
+        ),
+    ],
+)
+def test_a_field_that_is_written_otherwise_than_it_is_read_is_explained(
+    name: str, words: str
+) -> None:
+    model, field = REFUSED[name]
+
+    with pytest.raises(InvalidModelError) as raised:
+        _definition(model)
+
+    assert str(raised.value).endswith(f"field {field}: {words}")
+
+
 def test_none_in_a_default_is_absent_where_the_field_may_not_be_null() -> None:
     model: type = custom_resource("odd.example.com/v1", "odds", kind="Odd")(struct(Outer, Outer()))
 

@@ -233,6 +233,28 @@ def test_a_plain_function_reconciles_too(world: World) -> None:
     assert [each.split()[:2] for each in seen] == [["default/a", "True"], ["default/b", "False"]]
 
 
+def test_each_of_several_statuses_in_one_reconcile_is_stored_whole(world: World) -> None:
+    """Each is written to the object that the reconcile began with."""
+    stored: list[JSONObject] = []
+
+    async def reconcile(_request: Request, obj: KubeObject | None) -> None:
+        assert obj is not None
+        was = {"phase": "Ready", "generation": len(stored)}
+        for whole in (was, {**was, "phase": "Updating"}, {"phase": "Ready", "generation": 7}):
+            written = await world.cluster.status(obj, whole)
+            stored.append(written.to_dict()["status"])
+
+    databases = world.factory.informer("acme.io/v1", "databases")
+    controller = Controller("d", reconcile, databases)
+    for _ in range(2):
+        assert world.reconcile(controller, "default/a").error is None
+
+    assert [(one["phase"], one["generation"]) for one in stored] == [
+        *(("Ready", 0), ("Updating", 0), ("Ready", 7)),
+        *(("Ready", 3), ("Updating", 3), ("Ready", 7)),
+    ]
+
+
 def test_a_change_requests_its_owner_with_a_reason(world: World, operator: _Operator) -> None:
     world.reconcile(operator.controller, "default/a")
     world.enqueued_by(operator.controller)
