@@ -1,9 +1,9 @@
 """What this process applied last, so that unchanged objects are not applied again.
 
 Only the paths in what was applied are compared, with their values in the server's response: the
-server's defaults, its spelling of numbers and other managers' fields make no difference. A list
-that the server tracks as one field is owned as a whole. {} and [] are values: an empty selector
-selects everything, and an absent one nothing.
+server's defaults, its spelling of numbers and other managers' fields make no difference. A list or
+a map that the server tracks as one field, such as a selector, is owned as a whole. {} and [] are
+values: an empty selector selects everything, and an absent one nothing.
 A path that the server does not return (a write-only field, for example) cannot be compared: where
 one was applied, an object counts as changed whenever its resource version is another one.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
@@ -68,7 +68,7 @@ class _Applied(NamedTuple):
     desired: bytes
     owned: bytes
     whole: frozenset[_Path]
-    """The lists of objects that are owned as a whole; few objects have any."""
+    """The lists of objects, and the maps, that are owned as a whole; few objects have any."""
     version: str
     """The resource version, if the server did not return all that was applied; else empty."""
 
@@ -125,9 +125,12 @@ class ApplyCache:
             return
         with suppress(InvalidObjectError, RecursionError):
             managed = _decode_managed(raw).metadata.managed_fields
-            shared = _shared_lists(managed, identity.field_manager)
-            whole = frozenset[_Path]() if shared is None else frozenset(_lists(desired)) - shared
+            fields = _fields_of(managed, identity.field_manager)
             own = _own(desired, identity.resource)
+            whole = frozenset[_Path]()
+            if fields is not None:
+                whole = frozenset(_lists(own)) - frozenset(_elements(fields, ()))
+                whole |= frozenset(_whole_maps(fields, own, ()))
             wanted = _digest(own)
             image = _image(response.to_dict(), own, whole, ())
             owned = wanted if same(image, own) else _digest(image)
@@ -202,7 +205,7 @@ def _image(found: JSONValue, desired: JSONValue, whole: frozenset[_Path], path: 
     """Return what an object has at the paths of another."""
     if found == desired:  # of a large object most is, and this is compared in C
         return found
-    if isinstance(desired, dict) and isinstance(found, dict):
+    if isinstance(desired, dict) and isinstance(found, dict) and path not in whole:
         return {
             name: _image(found.get(name), value, whole, (*path, name))
             for name, value in desired.items()
@@ -266,8 +269,8 @@ def _path_of(link: _Link | None) -> _Path:
     return tuple(reversed(names))
 
 
-def _shared_lists(managed: JSONValue, field_manager: str) -> frozenset[_Path] | None:
-    """Return the lists of which a manager owns single elements; None without managedFields.
+def _fields_of(managed: JSONValue, field_manager: str) -> JSONValue:
+    """Return the fields that a manager owns by its applies; None without managedFields.
 
     Source:
         KEP-555; sigs.k8s.io/structured-merge-diff fieldpath/serialize-pe.go.
@@ -276,11 +279,26 @@ def _shared_lists(managed: JSONValue, field_manager: str) -> frozenset[_Path] | 
         found = entry if isinstance(entry, dict) else {}
         is_ours = found.get("manager") == field_manager and found.get("operation") == "Apply"
         if is_ours and not found.get("subresource"):
-            return frozenset(_elements(found.get("fieldsV1"), ()))
+            return found.get("fieldsV1")
     return None
 
 
+def _whole_maps(fields: JSONValue, desired: JSONValue, path: _Path) -> Iterator[_Path]:
+    """Yield the paths of the maps that a manager owns as one field: without fields inside."""
+    for name, inner in fields.items() if isinstance(fields, dict) else ():
+        kind, _, field = name.partition(":")
+        if kind == "k" and isinstance(desired, list):
+            for element in desired:
+                yield from _whole_maps(inner, element, (*path, _EACH))
+        elif kind == "f" and isinstance(desired, dict):
+            value, below = desired.get(field), (*path, field)
+            if isinstance(value, dict) and not inner:
+                yield below
+            yield from _whole_maps(inner, value, below)
+
+
 def _elements(fields: JSONValue, path: _Path) -> Iterator[_Path]:
+    """Yield the paths of the lists of which a manager owns single elements."""
     for name, inner in fields.items() if isinstance(fields, dict) else ():
         kind, _, field = name.partition(":")
         if kind == "k":

@@ -390,6 +390,30 @@ async def test_a_foreign_change_of_a_secret_that_was_applied_as_text_is_undone(
             assert known.at("data", dict) == good
 
 
+async def test_a_map_that_is_owned_as_a_whole_has_no_room_for_others(server: Server) -> None:
+    """A selector is one field; labels are not."""
+    namespace = server.namespace()
+    desired: JSONObject = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "a", "namespace": namespace, "labels": {"app": "web"}},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    }
+    async with server.connect() as cluster:
+        known = await cluster.apply_if_changed(desired, None, field_manager="suite")
+        labelled = known.to_dict()
+        labelled["metadata"]["labels"]["team"] = "a"
+        known = await cluster.patch(known, labelled, field_manager="other")
+        assert await cluster.apply_if_changed(desired, known, field_manager="suite") == known
+
+        misled = known.to_dict()
+        misled["spec"]["selector"]["no"] = "pod"
+        changed = await cluster.patch(known, misled, field_manager="other")
+        mended = await cluster.apply_if_changed(desired, changed, field_manager="suite", force=True)
+        assert mended.at("spec.selector", dict) == {"app": "web"}
+        assert mended.at("metadata.labels", dict) == {"app": "web", "team": "a"}
+
+
 async def test_a_list_that_is_owned_as_a_whole_has_no_room_for_others(server: Server) -> None:
     """The subjects of a role binding are one field; those who add to it change ours."""
     namespace = server.namespace()
