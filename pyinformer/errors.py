@@ -369,12 +369,15 @@ class InvalidObjectError(InformerError, ValueError):
     Attributes:
         what: the object or the frame, as far as it can be named.
         reason: what is wrong with it.
+        shown: the same without the words of a validator or another piece of user code, which may
+            quote the object. Only this is in the text of the error, and in logs.
     """
 
-    def __init__(self, what: str, reason: str) -> None:
+    def __init__(self, what: str, reason: str, *, shown: str = "") -> None:
         self.what = what
         self.reason = reason
-        super().__init__(f"{what}: {reason}")
+        self.shown = shown or reason
+        super().__init__(f"{what}: {self.shown}")
 
 
 @final
@@ -388,7 +391,7 @@ class WriteAnswerError(InvalidObjectError):
 
     def __init__(self, what: str, reason: str) -> None:
         self.what = what
-        self.reason = reason
+        self.reason = self.shown = reason
         InformerError.__init__(
             self,
             f"{what}: the server carried out the write, but its response cannot be read: {reason};"
@@ -955,13 +958,14 @@ class ModelMismatchError(InvalidObjectError, TerminalError):
         path: the field that does not fit, such as `spec.replicas`; empty if it is not a single one.
     """
 
-    def __init__(self, what: str, reason: str, *, key: str, path: str) -> None:
+    def __init__(self, what: str, reason: str, *, key: str, path: str, shown: str = "") -> None:
         self.what = what
         self.reason = reason
+        self.shown = shown or reason
         self.key = key
         self.path = path
         outlook = "it can be read again when it changes; other objects are not affected"
-        InformerError.__init__(self, f"{what}: {reason}; {outlook}")
+        InformerError.__init__(self, f"{what}: {self.shown}; {outlook}")
 
 
 @final

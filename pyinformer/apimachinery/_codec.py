@@ -33,7 +33,7 @@ from pyinformer.apimachinery._intern import InternStatistics, InternTable
 from pyinformer.apimachinery._json import (
     DECODE_FAILURES,
     TOO_DEEP,
-    complaint_of,
+    shown_complaint_of,
     without_lone_surrogates,
     without_nulls,
 )
@@ -491,7 +491,7 @@ class ObjectCodec(Generic[V]):
                 said = given if is_whole else problem
                 record = self._record(wire.metadata, wire, raw, gvk, said)
             except DECODE_FAILURES as error:
-                problem = problem or f"cannot be read as asked: {complaint_of(error)}"
+                problem = problem or f"cannot be read as asked: {shown_complaint_of(error)}"
                 continue
             return record
         raise InvalidObjectError(str(self.resource), problem)

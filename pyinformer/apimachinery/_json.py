@@ -185,6 +185,14 @@ def complaint_of(error: BaseException) -> str:
     return " ".join(f"{complaint}{at}{place if at else ''}".split())
 
 
+def shown_complaint_of(error: BaseException) -> str:
+    """Return what is wrong for logs: without the words of user code, which may quote the object."""
+    if isinstance(error, DECODE_FAILURES) and error.__cause__ is None:
+        return complaint_of(error)
+    name = type(error.__cause__ or error).__name__
+    return f"{name}, whose words may quote the object and are not shown"
+
+
 def cause_of(error: BaseException) -> BaseException:
     """Return the error for a traceback, without the value that it may quote."""
     if isinstance(error, msgspec.ValidationError) and _QUOTED.match(str(error)):

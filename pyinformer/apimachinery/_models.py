@@ -79,7 +79,9 @@ def decode_model(obj: KubeObject[View | None], model: type[M]) -> M:
         return obj.as_type(model)
     except InvalidObjectError as error:
         path = _path_of(error.__cause__)
-        raise ModelMismatchError(error.what, error.reason, key=str(obj.key), path=path) from error
+        raise ModelMismatchError(
+            error.what, error.reason, key=str(obj.key), path=path, shown=error.shown
+        ) from error
 
 
 def _path_of(error: BaseException | None) -> str:

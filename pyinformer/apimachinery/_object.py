@@ -37,6 +37,7 @@ from pyinformer.apimachinery._json import (
     decode_object,
     decoder_of,
     null_as_absent,
+    shown_complaint_of,
 )
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
@@ -183,9 +184,11 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         except BaseException as error:  # noqa: BLE001 - validators and generated models raise anything
             name = model.__name__ if isinstance(model, type) else repr(model)
             is_hidden = hides_content(self.gvk.kind)
-            reason = f"does not fit {name}: {_reason_of(error, is_hidden=is_hidden)}"
-            cause = None if is_hidden else cause_of(error)
-            raise InvalidObjectError(self._what, reason) from cause
+            shown = f"does not fit {name}: {_reason_of(error, is_hidden=is_hidden)}"
+            if is_hidden:
+                raise InvalidObjectError(self._what, shown) from None
+            reason = f"does not fit {name}: {_words_of(error)}"
+            raise InvalidObjectError(self._what, reason, shown=shown) from cause_of(error)
 
     def same_content(self, other: KubeObject[View | None]) -> bool:
         """Return whether both bodies have the same content, whatever their resource versions.
@@ -314,11 +317,20 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
         raise InvalidTypeError("model", reason) from error
 
 
+def _words_of(error: BaseException) -> str:
+    """Return what is wrong in one line, with the words of user code, such as a validator."""
+    problems: Any = getattr(error, "errors", None)  # pydantic's
+    if not callable(problems):
+        return complaint_of(error)
+    found = problems(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
+
+
 def _reason_of(error: BaseException, *, is_hidden: bool) -> str:
     """Return what is wrong in one line, without values that a model's message quotes.
 
     The words of user code, such as a validator, may quote the object, and this text is logged: only
-    the class of its error is shown. The words are in the cause of the error.
+    the class of its error is shown.
 
     Args:
         error: the error.
@@ -333,10 +345,7 @@ def _reason_of(error: BaseException, *, is_hidden: bool) -> str:
             f" {each['msg'] if each['type'] in shown else each['type']}"
             for each in found
         )
-    if isinstance(error, DECODE_FAILURES) and error.__cause__ is None:
-        return complaint_of(error)
-    cause = error.__cause__ or error
-    return f"{type(cause).__name__}, whose words may quote the object and are not shown"
+    return shown_complaint_of(error)
 
 
 @lru_cache(maxsize=1)

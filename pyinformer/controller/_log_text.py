@@ -77,7 +77,7 @@ def _is_apply_conflict(error: BaseException) -> bool:
 def _own_text(error: BaseException) -> str | None:
     """Return an error's text if it is safe in logs and names its cause."""
     if isinstance(error, ModelMismatchError):
-        return f"{error.what}: {error.reason}"
+        return f"{error.what}: {error.shown}"
     if isinstance(error, FencedError):
         return f"no valid term of the Lease {error.lease}: {error.reason}"
     if isinstance(error, TerminalError):

@@ -604,7 +604,7 @@ class Strict(View):
 def test_a_view_that_raises_is_a_problem_of_its_object_alone() -> None:
     codec = taught(view=Strict)
     obj = decode(codec, {**meta(), "spec": {"nodeName": "bad"}})
-    with pytest.raises(InvalidObjectError, match=r"Pod 'web': .*no such node"):
+    with pytest.raises(InvalidObjectError, match=r"Pod 'web': .*LookupError, whose words"):
         _ = obj.view
     assert decode(codec, POD).view.spec.node_name == "node-1"
 
