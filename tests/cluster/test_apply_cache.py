@@ -278,6 +278,26 @@ def test_the_plain_text_of_a_secret_is_compared_as_the_server_stores_it(
     assert cache.is_applied(_OF_SECRET, _SECRET, current) is is_applied
 
 
+@pytest.mark.parametrize("wrong", [{"password": None}, {"password": 5}, "good"])
+def test_texts_of_a_secret_that_are_none_are_applied_again_after_any_change(wrong: Any) -> None:
+    """What a server makes of them is unknown here."""
+    cache = ApplyCache()
+    desired: JSONObject = {**_SECRET, "stringData": wrong, "type": "Opaque"}
+    remember(cache, desired, {**_SECRET, "stringData": None}, identity=_OF_SECRET)
+
+    assert not cache.is_applied(_OF_SECRET, desired, now(_SECRET))
+
+
+def test_a_list_of_texts_to_which_others_add_is_compared_as_it_was_returned() -> None:
+    cache = ApplyCache()
+    finalizers: JSONObject = {"metadata": {"finalizers": ["ours"]}}
+    both: JSONObject = {"metadata": {"finalizers": ["theirs", "ours"]}}
+    remember(cache, finalizers, both)
+
+    assert cache.is_applied(IDENTITY, finalizers, now(both))
+    assert not cache.is_applied(IDENTITY, finalizers, now(finalizers))
+
+
 def test_two_concurrent_applies_are_not_cached() -> None:
     cache = ApplyCache()
     with cache.applying(IDENTITY):
