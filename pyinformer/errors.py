@@ -376,7 +376,7 @@ class InvalidObjectError(InformerError, ValueError):
     def __init__(self, what: str, reason: str, *, shown: str = "") -> None:
         self.what = what
         self.reason = reason
-        self.shown = shown or reason
+        self.shown: str = shown or reason
         super().__init__(f"{what}: {self.shown}")
 
 
@@ -391,7 +391,8 @@ class WriteAnswerError(InvalidObjectError):
 
     def __init__(self, what: str, reason: str) -> None:
         self.what = what
-        self.reason = self.shown = reason
+        self.reason = reason
+        self.shown: str = reason
         InformerError.__init__(
             self,
             f"{what}: the server carried out the write, but its response cannot be read: {reason};"
@@ -961,7 +962,7 @@ class ModelMismatchError(InvalidObjectError, TerminalError):
     def __init__(self, what: str, reason: str, *, key: str, path: str, shown: str = "") -> None:
         self.what = what
         self.reason = reason
-        self.shown = shown or reason
+        self.shown: str = shown or reason
         self.key = key
         self.path = path
         outlook = "it can be read again when it changes; other objects are not affected"

@@ -118,7 +118,8 @@ async def test_transforms_change_the_content_and_not_the_identity(server: Server
             assert lister[f"{namespace}/{name}"].at("data") == {"kept": "nothing"}
         bad = lister[f"{namespace}/bad"]
         assert bad.at("data") == CONFIG_MAPS.body["data"]
-        assert "not this one" in bad.problem
+        assert "transform failed: ValueError at" in bad.problem
+        assert "not this one" not in bad.problem
 
 
 class Listener:

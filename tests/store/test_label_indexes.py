@@ -361,6 +361,8 @@ def test_lists_by_selector_in_threads_are_of_one_moment_while_all_labels_change(
         thread.start()
     try:
         mover.run(20)
+        while not (seen or faults):  # a busy machine may have given the readers no turn
+            mover.run(20)
     finally:
         stop.set()
         for thread in threads:
