@@ -21,6 +21,14 @@ pytestmark = [
     pytest.mark.covers("client-go rest: TestTransportConcurrency"),
 ]
 LARGE = b"x" * 700_000  # longer than the buffer, and in one chunk
+BODIES = pytest.mark.parametrize(
+    ("answer", "content"),
+    [
+        pytest.param(response(), b"{}", id="sized"),
+        pytest.param(CHUNKED + chunk(b"{}") + chunk(b""), b"{}", id="chunked"),
+        pytest.param(CHUNKED + chunk(LARGE) + chunk(b""), LARGE, id="large"),
+    ],
+)
 
 
 async def listed(connection: Connection) -> bytes:
@@ -34,14 +42,7 @@ async def listed(connection: Connection) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize(
-    ("answer", "content"),
-    [
-        pytest.param(response(), b"{}", id="sized"),
-        pytest.param(CHUNKED + chunk(b"{}") + chunk(b""), b"{}", id="chunked"),
-        pytest.param(CHUNKED + chunk(LARGE) + chunk(b""), LARGE, id="large"),
-    ],
-)
+@BODIES
 async def test_lists_that_are_read_to_their_end_share_a_connection(
     answer: bytes, content: bytes
 ) -> None:
@@ -161,14 +162,7 @@ async def test_a_request_that_cannot_be_sent_leaves_the_kept_connection() -> Non
         assert connection.open_sockets == 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "content"),
-    [
-        pytest.param(response(), b"{}", id="sized"),
-        pytest.param(CHUNKED + chunk(b"{}") + chunk(b""), b"{}", id="chunked"),
-        pytest.param(CHUNKED + chunk(LARGE) + chunk(b""), LARGE, id="large"),
-    ],
-)
+@BODIES
 async def test_a_watch_that_wants_the_same_server_uses_the_connection_of_the_list(
     answer: bytes, content: bytes
 ) -> None:
