@@ -10,7 +10,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyinformer.cluster import Cluster
 from pyinformer.transport import Connection
@@ -124,27 +124,9 @@ class LossyConnection:
         return True
 
     @asynccontextmanager
-    async def stream(
-        self,
-        path: str,
-        query: Query = (),
-        *,
-        watch: bool,
-        what: str = "",
-        deadline_seconds: float | None = None,
-        accept: str = "",
-        same_server: bool = False,
-    ) -> AsyncIterator[Body]:
+    async def stream(self, path: str, query: Query = (), **options: Any) -> AsyncIterator[Body]:
         """Open a stream."""
-        async with self._connection.stream(
-            path,
-            query,
-            watch=watch,
-            what=what,
-            deadline_seconds=deadline_seconds,
-            accept=accept,
-            same_server=same_server,
-        ) as body:
+        async with self._connection.stream(path, query, **options) as body:
             yield _LossyBody(body, self) if ("watch", "true") in tuple(query) else body
 
     async def request(

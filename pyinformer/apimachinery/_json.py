@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 FloatHook: TypeAlias = Callable[[str], float] | None
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _TEXT_MAPS: Final = frozenset({"labels", "annotations"})
-_HALF: Final = b"\\ud"
+_may_have_half: Final = re.compile(rb"\\u[dD]").search
 _NO_CHARACTER: Final = b"\\ufffd"
 _ESCAPE: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -135,7 +135,7 @@ def without_lone_surrogates(text: bytes) -> bytes:
     Encoders of other languages write such a half as `\ud800`; it is not a character, and not
     UTF-8. The length of the text stays the same.
     """
-    return _ESCAPE.sub(_whole_character, text) if _HALF in text.lower() else text
+    return _ESCAPE.sub(_whole_character, text) if _may_have_half(text) else text
 
 
 def _whole_character(found: re.Match[bytes]) -> bytes:

@@ -14,6 +14,7 @@ from typing import (
     Any,
     Final,
     Generic,
+    Literal,
     NoReturn,
     cast,
     final,
@@ -183,11 +184,11 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
             raise
         except BaseException as error:  # noqa: BLE001 - validators and generated models raise anything
             name = model.__name__ if isinstance(model, type) else repr(model)
-            is_hidden = hides_content(self.gvk.kind)
-            shown = f"does not fit {name}: {_reason_of(error, is_hidden=is_hidden)}"
-            if is_hidden:
-                raise InvalidObjectError(self._what, shown) from None
-            reason = f"does not fit {name}: {_words_of(error)}"
+            if hides_content(self.gvk.kind):
+                reason = f"does not fit {name}: {_reason_of(error, words='none')}"
+                raise InvalidObjectError(self._what, reason) from None
+            reason = f"does not fit {name}: {_reason_of(error, words='all')}"
+            shown = f"does not fit {name}: {_reason_of(error, words='standard')}"
             raise InvalidObjectError(self._what, reason, shown=shown) from cause_of(error)
 
     def same_content(self, other: KubeObject[View | None]) -> bool:
@@ -317,35 +318,24 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
         raise InvalidTypeError("model", reason) from error
 
 
-def _words_of(error: BaseException) -> str:
-    """Return what is wrong in one line, with the words of user code, such as a validator."""
-    problems: Any = getattr(error, "errors", None)  # pydantic's
-    if not callable(problems):
-        return complaint_of(error)
-    found = problems(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
-
-
-def _reason_of(error: BaseException, *, is_hidden: bool) -> str:
+def _reason_of(error: BaseException, *, words: Literal["all", "standard", "none"]) -> str:
     """Return what is wrong in one line, without values that a model's message quotes.
-
-    The words of user code, such as a validator, may quote the object, and this text is logged: only
-    the class of its error is shown.
 
     Args:
         error: the error.
-        is_hidden: whether nothing but field paths and classes may be shown.
+        words: which words are shown beside field paths and classes: all; not those of user code,
+            such as a validator, which may quote the object; or none of a pydantic model.
     """
     problems: Any = getattr(error, "errors", None)  # pydantic's
-    if callable(problems):
-        found = problems(include_url=False, include_context=False, include_input=False)
-        shown = frozenset() if is_hidden else _standard_problems()
-        return "; ".join(
-            f"{'.'.join(map(str, each['loc']))}:"
-            f" {each['msg'] if each['type'] in shown else each['type']}"
-            for each in found
-        )
-    return shown_complaint_of(error)
+    if not callable(problems):
+        return complaint_of(error) if words == "all" else shown_complaint_of(error)
+    standard = _standard_problems() if words == "standard" else frozenset[str]()
+    found = problems(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))}:"
+        f" {each['msg'] if words == 'all' or each['type'] in standard else each['type']}"
+        for each in found
+    )
 
 
 @lru_cache(maxsize=1)

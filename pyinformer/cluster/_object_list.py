@@ -77,7 +77,7 @@ class ObjectList(Generic[T]):
         self._version = (resource_version, match if resource_version else "")
         self._page_size = page_size
         self._token = ""
-        self._paging: Paging | None = None
+        self._paging = Paging(f"list {list_watch.resource}", math.inf, 0.0, limit=page_size)
         self._found = 0
         self._is_over = False
         self._reading = anyio.Lock()
@@ -159,10 +159,8 @@ class ObjectList(Generic[T]):
             ListInconsistentError: the page is of another state than the one before, or too many
                 pages have brought nothing.
         """
-        what, now = f"list {self._list_watch.resource}", anyio.current_time()
-        if self._paging is None:
-            self._paging = Paging(what, math.inf, now, limit=self._page_size)
-        elif found.resource_version != self.resource_version:
+        what = f"list {self._list_watch.resource}"
+        if self._token and found.resource_version != self.resource_version:
             versions = f"{self.resource_version[:40]} and {found.resource_version[:40]}"
             raise ListInconsistentError(what, f"its pages are at two versions: {versions}")
         self._found += objects
@@ -171,7 +169,7 @@ class ObjectList(Generic[T]):
         if found.continue_token:
             if self._paging.repeats(found.continue_token):
                 raise ProtocolError(what, "the server answers with the token of a page again")
-            pause_seconds = self._paging.pause_seconds(self._found, now)
+            pause_seconds = self._paging.pause_seconds(self._found, anyio.current_time())
         self._token = found.continue_token
         self.resource_version = found.resource_version
         self.remaining_item_count = found.remaining_item_count

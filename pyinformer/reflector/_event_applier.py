@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated, V
 from pyinformer.errors import InvalidObjectError, ProtocolError
+from pyinformer.reflector._snapshot import has_other_content, is_same_version
 from pyinformer.reflector.guard import Decision, Suspicion
 from pyinformer.reflector.machine.steps import Breach
 from pyinformer.tasks import Turn
@@ -219,14 +220,14 @@ class EventApplier(Generic[V]):
         if decision is Decision.UPDATE and old is not None:
             self._apply(Updated(old, new))
             self.modified += 1
-        elif decision is Decision.SKIP and old is not None and _is_other_content(old, new):
-            # A server may give one version to several states, or show a state in another way.
-            self._apply(Updated(old, new, may_go_back=True))
-            self.modified += 1
-            return
         elif decision is Decision.SKIP:
-            self.skipped += 1
-            self._check_suspicion(new)
+            if old is not None and is_same_version(old, new) and has_other_content(old, new):
+                # A server may give one version to several states, or show a state in another way.
+                self._apply(Updated(old, new, may_go_back=True))
+                self.modified += 1
+            else:
+                self.skipped += 1
+                self._check_suspicion(new)
             return
         else:
             self._replace(old, new)
@@ -309,10 +310,3 @@ class EventApplier(Generic[V]):
     def _unreadable(self, error: InformerError, line: bytes) -> StreamBroken:
         self._guard.counts.add("unknown_events")
         return StreamBroken(Breach.UNREADABLE, error, line)
-
-
-def _is_other_content(old: KubeObject[V], new: KubeObject[V]) -> bool:
-    """Return whether two states of the same version differ, if the sink keeps contents."""
-    before, after = old.metadata, new.metadata
-    is_same = before.resource_version == after.resource_version and before.uid == after.uid
-    return is_same and bool(old.raw) and not old.same_content(new)

@@ -11,7 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer._logging import get_logger
-from pyinformer.apimachinery import KubeObject, V, key_in, older, resource_version_is_well_formed
+from pyinformer.apimachinery import (
+    KubeObject,
+    V,
+    key_in,
+    older,
+    resource_version_is_well_formed,
+    stored_bytes,
+)
 from pyinformer.errors import (
     InvalidObjectError,
     InvalidResourceVersionError,
@@ -221,9 +228,9 @@ class Snapshot(Generic[V]):
         if cached is None:
             # Before the first load nothing is remembered, which spares most of a large sync.
             rewound = self._guard.position != "" and self._guard.proves_rewind(key, meta, None)
-        elif _is_same_version(cached, obj):
+        elif is_same_version(cached, obj):
             self._agrees = True
-            obj, rewound = _kept(cached, obj), False
+            obj, rewound = obj if has_other_content(cached, obj) else cached, False
             key = obj._key  # of the record that stays, so only one copy of the text is kept
         else:
             rewound = self._guard.proves_rewind(key, meta, cached.metadata)
@@ -359,11 +366,12 @@ class Snapshot(Generic[V]):
                 self.objects[key] = cached
 
 
-def _kept(cached: KubeObject[V], obj: KubeObject[V]) -> KubeObject[V]:
-    """Return the cached record if its content is the same, or if the sink keeps no contents."""
-    return cached if not cached.raw or cached.same_content(obj) else obj
-
-
-def _is_same_version(cached: KubeObject[V], obj: KubeObject[V]) -> bool:
+def is_same_version(cached: KubeObject[V], obj: KubeObject[V]) -> bool:
+    """Return whether two states are of one object, at one version that is not empty."""
     before, after = cached.metadata, obj.metadata
     return before.resource_version == after.resource_version != "" and before.uid == after.uid
+
+
+def has_other_content(cached: KubeObject[V], obj: KubeObject[V]) -> bool:
+    """Return whether two states differ, as far as the sink keeps contents."""
+    return stored_bytes(cached) > 0 and not cached.same_content(obj)

@@ -194,7 +194,10 @@ class Overlay(Generic[V]):
         known, stored = self.entries.get(key), self._get(key)
         if self._is_known(key, entry, known, stored):
             self._ignored += 1
-            self._passed_over(key, entry, known, stored)
+            # A list that came first is past it. An object that was created and deleted between two
+            # lists is in neither, and its writer takes it for existing.
+            if not self._has_ended(key, entry.uid, stored):
+                self._superseded(entry, stored if known is None else known.over(stored))
         elif entry.object is not None or known is not None or stored is not None:
             self._enter(key, entry)
 
@@ -219,21 +222,6 @@ class Overlay(Generic[V]):
         return known is not None and order.reaches(
             known.uid, known.version, entry.uid, entry.version
         )
-
-    def _passed_over(
-        self,
-        key: str,
-        entry: UnconfirmedWrite[V],
-        known: OverlayEntry[V] | None,
-        stored: KubeObject[V] | None,
-    ) -> None:
-        """Report a state that the writer has from its response, and that reads never show.
-
-        A list that arrived before the response is past it: an object that was created and deleted
-        between two lists is in neither, and its writer takes it for existing.
-        """
-        if not self._has_ended(key, entry.uid, stored):
-            self._superseded(entry, stored if known is None else known.over(stored))
 
     def _has_ended(self, key: str, uid: str, stored: KubeObject[V] | None) -> bool:
         """Return whether the store knows of an object's end; its uid never comes back."""

@@ -18,7 +18,7 @@ from pyinformer.errors import (
     ApplyConflictError,
     InformerError,
     InvalidArgumentError,
-    InvalidObjectError,
+    ModelMismatchError,
     RetryAfter,
     TerminalError,
 )
@@ -180,8 +180,8 @@ def _text_of(error: BaseException, shown: LogExceptions) -> str:
         if isinstance(error, APIStatusError):  # the server's message may quote the object
             answer = f"{error.request}: {error.status} {error.reason}".rstrip()
             return "; ".join(filter(None, (answer, refusal_text(error))))
-        if isinstance(error, InvalidObjectError):  # its reason may quote the object
-            return error.shown if isinstance(error, TerminalError) else str(error)
+        if isinstance(error, ModelMismatchError):  # its reason may quote the object
+            return error.shown
         if isinstance(error, TerminalError | RetryAfter):
             return error.reason
         is_ours = type(error).__module__.partition(".")[0] == _PACKAGE

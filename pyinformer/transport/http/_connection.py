@@ -96,7 +96,7 @@ class _Request:
     query: Query
     watch: bool = False
     is_list: bool = False
-    takes_kept: bool = False
+    same_server: bool = False
     what: str = ""
     headers: Mapping[str, str]
     content: bytes | None = None
@@ -251,7 +251,7 @@ class Connection:
                         url=url,
                         query=query,
                         watch=watch,
-                        takes_kept=same_server or not watch,
+                        same_server=same_server,
                         is_list=not watch,
                         what=what,
                         headers=headers,
@@ -577,7 +577,8 @@ class Connection:
         context: ssl.SSLContext | None,
     ) -> WatchResponse:
         message = request_message(request.target, self._headers_of(headers))
-        kept = self._take_kept(context) if request.takes_kept else None
+        may_use_kept = request.is_list or request.same_server
+        kept = self._take_kept(context) if may_use_kept else None
         if kept is not None:
             if await send_again(kept, message, pending):
                 return kept
