@@ -20,6 +20,7 @@ from pyinformer.apimachinery._json import (
     cause_of,
     complaint_of,
     decoder_of,
+    shown_complaint_of,
     unbounded_decoder_of,
 )
 from pyinformer.apimachinery._wire import encode
@@ -131,9 +132,9 @@ class CompiledPath:
                 value = self._decode(_only(raw, parse_path(self.path)))
             return _follow(value, self._walk)
         except DECODE_FAILURES as error:
-            raise InvalidObjectError(what, f"{self.path}: {complaint_of(error)}") from cause_of(
-                error
-            )
+            reason = f"{self.path}: {complaint_of(error)}"
+            shown = f"{self.path}: {shown_complaint_of(error)}"
+            raise InvalidObjectError(what, reason, shown=shown) from cause_of(error)
 
 
 def _only(raw: bytes, steps: Sequence[str]) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from pyinformer.apimachinery import (
     REDACTED,
@@ -19,6 +20,7 @@ from pyinformer.apimachinery import (
     redacted_change,
 )
 from pyinformer.apimachinery._transform import apply_transform
+from pyinformer.errors import InvalidObjectError
 
 HIDDEN = "aHVudGVyMg=="
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -199,3 +201,28 @@ def test_a_transform_that_fails_does_not_repeat_the_object(kind: str) -> None:
 
     assert problem.startswith(f"transform failed: ValueError at {__file__}:")
     assert HIDDEN not in problem
+
+
+class Weak(Struct):
+    """A part of a spec that checks itself."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        raise ValueError(f"{self.key} is too weak")
+
+
+def test_a_type_that_refuses_a_value_does_not_put_it_into_the_text() -> None:
+    body = json.dumps(secret(kind="ConfigMap")).encode()
+    obj = ObjectCodec(GroupVersionResource.of("v1", "configmaps")).decode(body, 0, len(body))
+    for read in (lambda: obj.at("data", Weak), lambda: obj.as_type(Holder)):
+        with pytest.raises(InvalidObjectError, match="ValueError, whose words") as raised:
+            read()
+        assert HIDDEN not in str(raised.value)
+        assert f"{HIDDEN} is too weak" in raised.value.reason
+
+
+class Holder(Struct):
+    """A model with such a part."""
+
+    data: Weak
