@@ -72,6 +72,11 @@ _REQUEUE: Final = Reason(source="reconcile", event="requeue")
 class EngineOwner(Protocol):
     """The lifecycle of a controller or of its group, as the engine and its controller see it."""
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is being cancelled, by its close or by the end of the event loop."""
+        ...
+
     def crash_nowait(self, error: BaseException) -> None:
         """Record a bug of pyinformer, and end."""
         ...
@@ -156,6 +161,7 @@ class Engine(Generic[V]):
             decisions=self,
             options=options,
             tasks=self._tasks,
+            is_cancelled=lambda: self.lifecycle is not None and self.lifecycle.is_cancelled,
             spans=None if tracing is None else self._spans(tracing),
         )
         self._counts = dict.fromkeys(_COUNTED, 0)

@@ -92,6 +92,11 @@ class Lifecycle:
         """Whether it was started, and is not being closed."""
         return self._host.is_running and not self._is_stopping
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is being cancelled, by its close or by the end of the event loop."""
+        return self._host.is_cancelled
+
     async def start(self) -> None:
         """Start everything and wait until the workers work.
 

@@ -197,6 +197,7 @@ class WorkerPool:
         decisions: prepares each request, and decides what follows.
         options: deadlines, and how closing waits.
         tasks: where the workers run.
+        is_cancelled: returns whether the controller is being cancelled, as by the event loop's end.
         spans: traces the reconciles; None for no traces.
     """
 
@@ -209,6 +210,7 @@ class WorkerPool:
         decisions: Decisions,
         options: ControllerOptions,
         tasks: UserTasks,
+        is_cancelled: Callable[[], bool],
         spans: ReconcileSpans | None = None,
     ) -> None:
         self._controller = controller
@@ -217,6 +219,7 @@ class WorkerPool:
         self._decisions = decisions
         self._options = options
         self._tasks = tasks
+        self._is_cancelled = is_cancelled
         self._spans = spans
         self._workers: list[Worker] = []
         self._deadlines = Deadlines(
@@ -234,6 +237,11 @@ class WorkerPool:
         """Reconciles that returned after their worker was stuck; what they returned is dropped."""
         self.cancelled: int = 0
         """Reconciles that closing has cancelled."""
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether it is closing, or is about to: all tasks of a loop that ends are cancelled."""
+        return self._is_closing or self._is_cancelled()
 
     def start_nowait(self, workers: int) -> None:
         """Start this number of workers on the running loop."""
@@ -367,7 +375,7 @@ class WorkerPool:
         except QueueClosedError:
             pass
         except asyncio.CancelledError:
-            if not self._is_closing:  # by foreign code: fewer workers would go unnoticed
+            if not self._is_ending:  # by foreign code: fewer workers would go unnoticed
                 _log.error("%s was cancelled by foreign code; another takes its place", worker.name)
                 self._spawn()
             raise
@@ -424,8 +432,8 @@ class WorkerPool:
         return ended
 
     def _cancelled(self, worker: Worker, request: Request, error: asyncio.CancelledError) -> None:
-        """End the worker; its request is retried, unless the controller is closing."""
-        if self._is_closing:
+        """End the worker; its request is retried, unless the controller is ending."""
+        if self._is_ending:
             self.cancelled += 1
         elif worker.on_stuck is None:
             now = asyncio.get_running_loop().time()

@@ -192,6 +192,11 @@ class Host(Startable):
         return self._group is not None and not self._closing
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether its task is being cancelled, by aclose() or by the end of the event loop."""
+        return self._task is not None and self._task.cancelling() > 0
+
+    @property
     def task_group(self) -> TaskGroup:
         """The task group, for tasks that are added later.
 

@@ -110,8 +110,10 @@ async def test_a_reconcile_that_blocks_the_loop_is_named(
 )
 @pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_a_reconcile_may_end_the_program(end: BaseException, *, in_thread: bool) -> None:
-    """As everywhere in asyncio; what is in flight elsewhere is still awaited."""
+def test_a_reconcile_may_end_the_program(
+    end: BaseException, *, in_thread: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As everywhere in asyncio; what is in flight elsewhere is still awaited, and not repeated."""
     cleaned_up = []
 
     async def slow(request: Request, obj: object) -> None:
@@ -139,6 +141,8 @@ def test_a_reconcile_may_end_the_program(end: BaseException, *, in_thread: bool)
     with pytest.raises(type(end)):
         asyncio.run(main())
     assert cleaned_up == ["default/a"]
+    assert "another takes its place" not in caplog.text
+    assert "the reconcile of default/a failed" not in caplog.text
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
