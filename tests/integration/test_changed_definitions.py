@@ -14,6 +14,7 @@ from pyinformer.errors import (
     CacheSyncTimeoutError,
     InformerError,
     InvalidArgumentError,
+    InvalidError,
     NotFoundError,
 )
 from tests.integration.definitions import DEFINITIONS, is_created, is_gone
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 _OPEN: Final[JSONObject] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _spec(**properties: JSONObject) -> JSONObject:
+    return {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": properties}},
+    }
 
 
 class Defined:
@@ -105,12 +113,16 @@ class Defined:
 
 @asynccontextmanager
 async def defined(
-    server: Server, *, namespaced: bool = True, has_status: bool = False
+    server: Server,
+    *,
+    namespaced: bool = True,
+    has_status: bool = False,
+    schema: JSONObject = _OPEN,
 ) -> AsyncIterator[tuple[Cluster, Defined]]:
     """Define a kind in the block."""
     async with server.connect() as cluster:
         kind = Defined(server, cluster)
-        await kind.define(namespaced=namespaced, has_status=has_status)
+        await kind.define(namespaced=namespaced, has_status=has_status, schema=schema)
         try:
             yield cluster, kind
         finally:
@@ -350,6 +362,39 @@ async def test_a_controller_that_starts_after_the_change_finds_owners_in_their_n
                 await until(lambda: seen)
                 assert seen[0] == owner.key
                 assert [one.metadata.name for one in source.owned_by(owner.key)] == ["child"]
+
+
+async def test_objects_are_read_and_checked_as_the_changed_definition_says(server: Server) -> None:
+    schema = _spec(old={"type": "string"}, n={"type": "integer"})
+    async with defined(server, schema=schema) as (cluster, kind):
+        made = await cluster.create(kind.body(spec={"old": "x", "n": 1}))
+
+        await kind.define(
+            schema=_spec(
+                new={"type": "string", "default": "d"}, n={"type": "integer", "maximum": 3}
+            )
+        )
+        now = made
+        with anyio.fail_after(60):
+            while now.at("spec.new", default=None) is None:
+                await settle()
+                now = await cluster.get(kind.api_version, kind.plural, made.key)
+
+        assert now.at("spec") == {"n": 1, "new": "d"}
+        assert now.metadata.resource_version == made.metadata.resource_version
+        listed = cluster.list(kind.api_version, kind.plural)
+        assert [one.at("spec") async for one in listed] == [{"n": 1, "new": "d"}]
+        for write in (
+            cluster.patch(now, {**now.to_dict(), "spec": {"n": 9}}),
+            cluster.replace({**now.to_dict(), "spec": {"n": 9}}),
+            cluster.apply(kind.body(spec={"n": 9}), field_manager="m", force=True),
+        ):
+            with pytest.raises(InvalidError, match=r"spec\.n"):
+                await write
+        written = await cluster.replace(now.to_dict())  # brings the stored bytes up to date
+        assert written.metadata.resource_version != now.metadata.resource_version
+        again = await cluster.replace(written.to_dict())
+        assert again.metadata.resource_version == written.metadata.resource_version
 
 
 @pytest.mark.parametrize("server", ["real"], indirect=True)

@@ -257,8 +257,8 @@ def test_connections_go_to_the_ports_in_turn_and_pass_over_dead_ones(echo: Serve
             connected(proxy).close()
         proxy.use_ports([closed])
         with (
+            pytest.raises(ConnectionResetError),  # perhaps before the connect has returned
             socket.create_connection(("127.0.0.1", proxy.port), timeout=100) as client,
-            pytest.raises(ConnectionResetError),
         ):
             client.recv(1)
         assert (proxy.connections, proxy.passed) == (3, 2)

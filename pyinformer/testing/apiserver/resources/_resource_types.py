@@ -71,11 +71,11 @@ class ResourceType:
     plural: str
     namespaced: bool = True
     list_shape: ListShape = "built-in"
-    field_labels: tuple[str, ...] = ()
+    # A changed definition of the same resource keeps its objects.
+    field_labels: tuple[str, ...] = field(default=(), compare=False)
     has_status: bool = field(default=False, compare=False)
     is_watch_cached: bool = True
     schema: JSONObject = field(default_factory=dict, compare=False, repr=False)
-    # A changed definition of the same resource keeps its objects.
     singular: str = field(default="", compare=False)
     short_names: tuple[str, ...] = field(default=(), compare=False)
     categories: tuple[str, ...] = field(default=(), compare=False)

@@ -7,8 +7,10 @@ differ in the same way for a moment, each consistent in itself.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TypeAlias, final
 
+from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._changes import StoredChange
 from pyinformer.testing.apiserver.storage._storage import SavedState, Storage
@@ -62,6 +64,12 @@ class Follower:
         """Restore a state together with the leader, which calls this under its lock."""
         self._waiting.clear()
         self.storage.restore(saved, bump_revision=bump_revision)
+
+    def read_again(
+        self, resource: ResourceType, convert: Callable[[JSONObject], JSONObject]
+    ) -> None:
+        """Show objects as a changed definition does; called under the lock of the leader."""
+        self.storage.read_again(resource, convert)
 
     def forget(self) -> None:
         """Forget all history; called under the lock of the leader."""

@@ -6,8 +6,8 @@ ResourceType.list_shape), for all lists and watches that send it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -61,6 +61,7 @@ class Record:
         revision: its resource version as a number.
         fields: the values of the selectable fields; absent ones are "".
         item: the object as an item of a list.
+        written: what was written, if a later definition of its resource shows it otherwise.
     """
 
     resource: ResourceType
@@ -72,6 +73,7 @@ class Record:
     labels: Mapping[str, str]
     fields: Mapping[str, str]
     item: bytes
+    written: bytes = b""
 
     @property
     def full(self) -> bytes:
@@ -111,6 +113,15 @@ def make_record(resource: ResourceType, body: JSONObject) -> Record:
         fields={path: _field(body, path) for path in resource.selectable_fields},
         item=_item(resource, body),
     )
+
+
+def read_again(
+    record: Record, resource: ResourceType, convert: Callable[[JSONObject], JSONObject]
+) -> Record:
+    """Return a record as a changed definition of its resource shows it, at the same revision."""
+    written = record.written or record.full
+    read = make_record(resource, convert(_decode(written)))
+    return read if read.full == written else replace(read, written=written)
 
 
 def key_of(namespace: str, name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Protocol
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage._changes import BookmarkChange, StoredChange, Subscription
-from pyinformer.testing.apiserver.storage._objects import Record, make_record
+from pyinformer.testing.apiserver.storage._objects import Record, make_record, read_again
 
 WATCH_BUFFER_EVENTS = 100_000
 """How many events a watch may lag before it is closed, as a real server closes slow readers."""
@@ -117,6 +117,12 @@ class ChangeReceiver(Protocol):
 
     def restore(self, saved: SavedState, bump_revision: int) -> None:
         """Receive that a saved state was restored, whose revision is advanced by a number."""
+        ...
+
+    def read_again(
+        self, resource: ResourceType, convert: Callable[[JSONObject], JSONObject]
+    ) -> None:
+        """Receive that a definition has changed."""
         ...
 
     def forget(self) -> None:
@@ -226,6 +232,24 @@ class Storage:
                 self.remove([(resource, record.key)])
             for subscription in self._collection(resource).subscriptions:
                 subscription.end()
+
+    def read_again(
+        self, resource: ResourceType, convert: Callable[[JSONObject], JSONObject]
+    ) -> None:
+        """Show the objects of a resource as a changed definition does, and end its watches.
+
+        Args:
+            resource: the resource as it is now.
+            convert: returns an object as it is read, from the one that was written.
+        """
+        with self.lock:
+            collection = self._collection(resource)
+            for key, record in collection.records.items():
+                collection.records[key] = read_again(record, resource, convert)
+            for subscription in collection.subscriptions:
+                subscription.end()
+            for follower in self.followers:
+                follower.read_again(resource, convert)
 
     def follow(self, resource: ResourceType, change: StoredChange) -> None:
         """Apply a change of another storage; all its changes must come here in order."""

@@ -11,6 +11,7 @@ import random
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import Author, Managed, field_managers, field_sets
@@ -38,7 +39,7 @@ from pyinformer.testing.apiserver.writes import (
     _validation,
 )
 from pyinformer.testing.apiserver.writes._definitions import DEFINITIONS
-from pyinformer.testing.apiserver.writes._pruning import without_nulls
+from pyinformer.testing.apiserver.writes._pruning import pruned, without_nulls
 
 _SERVER = "kube-apiserver"  # the field manager of what the server itself changes
 _SYSTEM_PRIORITIES = {
@@ -529,7 +530,7 @@ class Writes:
         self, old: Record, before: JSONObject, after: JSONObject, options: WriteParameters
     ) -> Record:
         resource = old.resource
-        if after == before:
+        if after == before and not old.written:  # what is read otherwise is written anew
             return old
         _rules.check_finalizers(resource, before, after)
         _approvals.check_conditions(resource, before, after)
@@ -565,7 +566,7 @@ class Writes:
         old = self._storage.get(resource, key_of(metadata.get("namespace", ""), metadata["name"]))
         record = self._storage.put(resource, body)
         if resource.qualified_name == DEFINITIONS:
-            self._serve(_defaults.custom_resources(body), old)
+            self._serve(body, {} if old is None else old.to_dict())
         if not resource.is_watch_cached:
             self._leases.attach(resource, record.key, self._monotonic())
         return record
@@ -584,11 +585,14 @@ class Writes:
             self._end_definition(resource)
         return gone
 
-    def _serve(self, resources: Sequence[ResourceType], old: Record | None) -> None:
+    def _serve(self, definition: JSONObject, before: JSONObject) -> None:
         """Serve the versions of a definition, and no longer those that it had before."""
+        resources = _defaults.custom_resources(definition)
         for custom in resources:
             self._registry.add(custom)
-        for custom in _defaults.custom_resources(old.to_dict()) if old is not None else ():
+            if before and definition["spec"] != before["spec"]:
+                self._storage.read_again(custom, partial(pruned, custom))
+        for custom in _defaults.custom_resources(before):
             if custom not in resources:
                 self._registry.remove(custom)
                 for subscription in self._storage.subscriptions(custom):
