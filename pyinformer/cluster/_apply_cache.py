@@ -4,8 +4,9 @@ Only the paths in what was applied are compared, with their values in the server
 server's defaults, its spelling of numbers and other managers' fields make no difference. A list or
 a map that the server tracks as one field, such as a selector, is owned as a whole. {} and [] are
 values: an empty selector selects everything, and an absent one nothing.
-A path that the server does not return (a write-only field, for example) cannot be compared: where
-one was applied, an object counts as changed whenever its resource version is another one.
+A path that the server does not return (a write-only field, for example) cannot be compared, nor can
+an object of which only the metadata is known: such an object counts as changed whenever its
+resource version is another one.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
 """
 
@@ -30,6 +31,7 @@ from pyinformer.apimachinery import (
     null_as_absent,
 )
 from pyinformer.cluster._patches import identity_field, same
+from pyinformer.cluster._targets import is_metadata_alone
 from pyinformer.errors import InvalidObjectError
 
 _MAX_REMEMBERED = 65_536  # about 30 MB; the least recently used are dropped first
@@ -70,7 +72,9 @@ class _Applied(NamedTuple):
     whole: frozenset[_Path]
     """The lists of objects, and the maps, that are owned as a whole; few objects have any."""
     version: str
-    """The resource version, if the server did not return all that was applied; else empty."""
+    """The resource version of the response."""
+    is_shown: bool
+    """Whether the server returned all that was applied."""
 
 
 @final
@@ -135,10 +139,12 @@ class ApplyCache:
             image = _image(response.to_dict(), own, whole, ())
             owned = wanted if same(image, own) else _digest(image)
             meta = response.metadata
-            version = "" if _shows(image, own) else meta.resource_version
+            shown = _shows(image, own)
             while len(self._applied) >= self._limit:
                 del self._applied[next(iter(self._applied))]
-            self._applied[identity] = _Applied(meta.uid, wanted, owned, whole, version)
+            self._applied[identity] = _Applied(
+                meta.uid, wanted, owned, whole, meta.resource_version, shown
+            )
 
     def is_due(self, identity: ApplyKey) -> bool:
         """Return whether it is unknown, before it is sent, if an apply changes anything.
@@ -146,7 +152,7 @@ class ApplyCache:
         What is unknown for lack of room is applied again each time, and is not due.
         """
         last = self._applied.get(identity)
-        return len(self._applied) < self._limit if last is None else bool(last.version)
+        return len(self._applied) < self._limit if last is None else not last.is_shown
 
     def is_applied(
         self, identity: ApplyKey, desired: JSONObject, current: KubeObject[View | None]
@@ -165,12 +171,16 @@ class ApplyCache:
         own = _own(desired, identity.resource)
         if last.uid != current.metadata.uid or last.desired != _digest(own):
             return False
-        if last.version not in {"", current.metadata.resource_version}:
+        is_same_version = last.version == current.metadata.resource_version
+        if not (last.is_shown or is_same_version):
             return False
         # However old `current` may be: an apply too many changes nothing, and after a restore of
         # the server's data an old version is the newest there is.
         try:
-            image = _image(current.to_dict(), own, last.whole, ())
+            body = current.to_dict()
+            if is_metadata_alone(body):
+                return is_same_version
+            image = _image(body, own, last.whole, ())
             return last.owned == (last.desired if same(image, own) else _digest(image))
         except (InvalidObjectError, RecursionError):  # a tenant must not prevent a repair
             return False

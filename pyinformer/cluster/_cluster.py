@@ -914,8 +914,9 @@ class Cluster(Closable):
         as most of custom resources are, is owned as a whole. {} and [] are values: an empty
         selector selects everything, and an absent one nothing. What this process has not applied
         since it started is applied once. The `stringData` of a Secret is compared with its `data`.
-        Other fields that the server does not return cannot be compared: an object with such a field
-        is applied again after any change of it.
+        Other fields that the server does not return cannot be compared, and nothing but the version
+        of an object from a cache with `memory="metadata"`: such an object is applied again after
+        any change of it.
 
         Args:
             desired: as for `apply`.
@@ -944,8 +945,7 @@ class Cluster(Closable):
             raise InvalidArgumentError("current", f"{current!r} is not {target.key!r}")
         applied, identity = self._applied, ApplyKey(target.resource, target.key, manager)
         if applied.is_applied(identity, _owned(body, target), current):
-            self._writes.skipped += 1
-            return self._writes.responses.read(target.resource, current.raw)
+            return self._unsent(target, current)
         return await self._apply(
             body,
             target,
@@ -1200,6 +1200,13 @@ class Cluster(Closable):
     def _read(self, target: Target, raw: bytes) -> KubeObject:
         return self._writes.responses.read(target.resource, raw, subresource=target.subresource)
 
+    def _unsent(self, target: Target, current: KubeObject[View | None]) -> KubeObject:
+        """Return the object of a write that would change nothing, and count it."""
+        self._writes.skipped += 1
+        if is_metadata_alone(current.to_dict()):
+            return KubeObject(current.key, current.metadata, None, current.raw, current.gvk)
+        return self._read(target, current.raw)
+
     async def _patch(
         self,
         target: Target,
@@ -1213,10 +1220,7 @@ class Cluster(Closable):
         """Send a merge patch with preconditions, unless it is empty."""
         metadata = before.metadata
         if not patch:
-            self._writes.skipped += 1
-            if is_metadata_alone(before.to_dict()):
-                return KubeObject(before.key, metadata, None, before.raw, before.gvk)
-            return self._read(target, before.raw)
+            return self._unsent(target, before)
         if check_version and not metadata.resource_version:
             raise InvalidArgumentError("check_version", f"{target.key!r} has no resourceVersion")
         wanted = {

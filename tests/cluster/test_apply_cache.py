@@ -235,6 +235,21 @@ def test_a_field_that_the_server_does_not_return_is_applied_again_after_any_chan
     assert cache.is_due(IDENTITY)
 
 
+def test_an_object_of_which_only_metadata_is_known_is_applied_again_after_any_change(
+    cache: ApplyCache,
+) -> None:
+    alone: JSONObject = {
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "PartialObjectMetadata",
+        "metadata": ANSWER["metadata"],
+    }
+
+    assert cache.is_applied(IDENTITY, DESIRED, now(alone, "10"))
+    assert not cache.is_applied(IDENTITY, DESIRED, now(alone, "11"))
+    assert not cache.is_applied(IDENTITY, DESIRED, now(alone, "10", uid="other"))
+    assert not cache.is_applied(IDENTITY, changed("spec.replicas", 3, DESIRED), now(alone, "10"))
+
+
 @pytest.mark.parametrize("empty", [None, False, 0, 0.0, "", [], {}, {"inner": {"flag": False}}])
 def test_an_empty_value_that_the_server_leaves_out_counts_as_applied(empty: Any) -> None:
     """Servers leave out the false and the zero of many fields; all other values they return."""

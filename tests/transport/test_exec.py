@@ -207,6 +207,34 @@ def test_long_tokens_in_the_output_are_treated_as_secrets() -> None:
     assert shown.startswith("GET https://login.example.com/path")
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "GET https://bob:hush@idp.example/x failed",
+            "GET https://(redacted)@idp.example/x failed",
+        ),
+        (
+            "https://idp.example/x?code=hush&sv=hush",
+            "https://idp.example/x?code=(redacted)&sv=(redacted)",
+        ),
+        ('{"access_token": "hush hush"} refused', '{"access_token": (redacted)} refused'),
+        ("--client-secret 'hush hush' refused", "--client-secret (redacted) refused"),
+        ("password: hush hush, refused", "password: (redacted) refused"),
+        ("pass: hush", "pass: (redacted)"),
+        ("pwd=hush", "pwd=(redacted)"),
+        ("Cookie: SESSION=hush; other=hush", "Cookie: (redacted)"),
+        ("authorization: Basic hush", "authorization: (redacted)"),
+        ("a\n-----BEGIN KEY-----\nhush\n-----END KEY-----\nb", "a | (redacted) | b"),
+        ("hush\n-----END KEY-----\nb", "(redacted) | b"),
+        ("a\n-----BEGIN KEY-----\nhush", "a"),
+        ("the session of jane has expired", "the session (redacted) jane has expired"),
+    ],
+)
+def test_labelled_values_in_the_output_are_treated_as_secrets(said: str, shown: str) -> None:
+    assert last_lines(said.encode()) == shown
+
+
 @pytest.mark.covers(
     "client-go tools/clientcmd: TestCreateAuthConfigExecInstallHintCleanup",
     "client-go tools/clientcmd: TestCleanANSIEscapeCodes",

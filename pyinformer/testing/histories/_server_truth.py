@@ -12,6 +12,8 @@ from pyinformer.testing.histories._history import History
 from pyinformer.testing.histories._records import RestoredRecord, TruthRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.testing.apiserver.resources import ResourceType
     from pyinformer.testing.apiserver.storage import (
         ChangeReceiver,
@@ -97,6 +99,11 @@ class ServerTruth:
         )
         for record in records:
             self._put(record)
+
+    def read_again(
+        self, resource: ResourceType, convert: Callable[[JSONObject], JSONObject]
+    ) -> None:
+        """Ignore a changed definition, as etcd's log has none of it; called by the server."""
 
     def forget(self) -> None:
         """Ignore that the server forgets its history; called by the server."""

@@ -33,8 +33,16 @@ _SHORTEST_SECRET = 6  # shorter values, such as "true", are words
 _SECRET_CHARS = 20
 # Longer than words: tokens, keys, certificates, signatures of URLs.
 _LONG: Final = re.compile(r"[A-Za-z0-9_+/=~-]{20,}(?:\.[A-Za-z0-9_+/=~-]+)*")
+_USER_INFO: Final = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_QUERY_VALUE: Final = re.compile(r"([?&][^=&\s]*=)[^&\s]+")
+_QUOTED: Final = r""""[^"]*"?|'[^']*'?"""
+_HEADER: Final = re.compile(r"(?i)((?:cookie|authorization)[\"']?\s*[:=]\s*).+")
+_PASSWORD: Final = re.compile(
+    rf"(?i)((?:pass(?:word|wd|phrase)?|pwd|secret)[\"']?\s*[:=]>?\s*)(?:{_QUOTED}|[^,;&]+)"
+)
 _LABELLED: Final = re.compile(
-    r"(?i)(token|secret|password|passwd|credential|key|bearer|basic)(\W{1,4})\S+"
+    r"(?i)((?:token|secret|password|passwd|credential|key|bearer|basic|session|signature)"
+    rf"(?:[\"']?[\s:=>]+|\W{{1,4}}))(?:{_QUOTED}|\S+)"
 )
 
 
@@ -247,9 +255,26 @@ def last_lines(said: bytes, hidden: Iterable[str] = ()) -> str:
     text = said.decode("utf-8", "replace")
     for secret in sorted(hidden, key=len, reverse=True):
         text = text.replace(secret, REDACTED)
-    lines = [" ".join(line.split()) for line in text.splitlines()]
+    lines = [" ".join(line.split()) for line in _without_keys(text.splitlines())]
     shown = [_safe(line)[:_LINE_CHARS] for line in [one for one in lines if one][-_LAST_LINES:]]
     return " | ".join("".join(filter(str.isprintable, line)) for line in shown)
+
+
+def _without_keys(lines: Iterable[str]) -> list[str]:
+    """Return lines without those of keys and certificates in PEM, whose begin may be cut off."""
+    kept: list[str] = []
+    is_inside = False
+    for line in lines:
+        if "-----END " in line:
+            if not is_inside:
+                kept.clear()
+            kept.append(REDACTED)
+            is_inside = False
+        elif "-----BEGIN " in line:
+            is_inside = True
+        elif not is_inside:
+            kept.append(line)
+    return kept
 
 
 def _shown(command: object) -> str:
@@ -258,7 +283,10 @@ def _shown(command: object) -> str:
 
 
 def _safe(words: str) -> str:
-    return _LONG.sub(_unless_path, _LABELLED.sub(rf"\1\2{REDACTED}", words))
+    words = _QUERY_VALUE.sub(rf"\1{REDACTED}", _USER_INFO.sub(REDACTED, words))
+    for labelled in (_HEADER, _PASSWORD, _LABELLED):
+        words = labelled.sub(rf"\1{REDACTED}", words)
+    return _LONG.sub(_unless_path, words)
 
 
 def _unless_path(found: re.Match[str]) -> str:
