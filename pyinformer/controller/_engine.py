@@ -172,6 +172,11 @@ class Engine(Generic[V]):
         self._now: Callable[[], float] = float
 
     @property
+    def primaries(self) -> tuple[SharedInformer[V], ...]:
+        """The informers of the reconciled objects."""
+        return self._invoker.primaries
+
+    @property
     def abandoned(self) -> tuple[str, ...]:
         """The reconciles that closing did not wait for, and that still run."""
         return self._tasks.abandoned

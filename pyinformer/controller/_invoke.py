@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, final
 
+from pyinformer._logging import get_logger
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.controller._result import Reconcile, Result
 from pyinformer.errors import InvalidTypeError, TerminalError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyinformer.informer import SharedInformer
     from pyinformer.sources import Request, RequestId
     from pyinformer.store import Lister
+
+_log = get_logger(__name__)
 
 _SHAPE = "reconcile(request, obj)"
 
@@ -50,6 +53,8 @@ class Invoker(Generic[V]):
         self.name: str = name_of(function)
         self._function = function
         self._on_unwatched = on_unwatched
+        self.primaries: tuple[SharedInformer[V], ...] = tuple(primaries)
+        """The informers of the reconciled objects."""
         self._primaries: dict[str, list[SharedInformer[V]]] = {}
         for primary in primaries:
             self._primaries.setdefault(primary.cluster.name, []).append(primary)
@@ -57,6 +62,8 @@ class Invoker(Generic[V]):
         is_only = len(primaries) == 1 and primaries[0].scope.is_everywhere
         self._only_lister: Lister[V] | None = primaries[0].lister if is_only else None
         self._only_cluster = primaries[0].cluster.name if is_only else ""
+        self._found_key = ""  # of the last object that was found
+        self._has_warned = False
         self._threads = None if _is_asynchronous(function) else WorkerThreads(self.name)
 
     async def __call__(self, request: Request) -> Result | None:
@@ -99,7 +106,12 @@ class Invoker(Generic[V]):
         """
         key, cluster = request._id
         if self._only_lister is not None and cluster == self._only_cluster:
-            return self._only_lister.get(key)
+            only = self._only_lister.get(key)
+            if only is None:
+                self._check_shape(key)
+            else:
+                self._found_key = key
+            return only
         if not self._primaries:
             return None
         informers = self._primaries.get(cluster)
@@ -111,12 +123,34 @@ class Invoker(Generic[V]):
             if informer.scope.covers(namespace):
                 found = informer.lister.get(key)
                 if found is not None:
+                    self._found_key = key
                     return found
                 is_watched = True
         if not is_watched and not any(core_of(one).caches.is_gone(namespace) for one in informers):
             self._on_unwatched(request)  # None would mean that the object is gone
             raise TerminalError(f"no primary informer watches the namespace of {request}")
+        self._check_shape(key)
         return None
+
+    def _check_shape(self, key: str) -> None:
+        """Warn once of a key that no object of this resource can have.
+
+        It is not refused: a definition may have come back with another scope, and the deletions of
+        its earlier objects are requests, too.
+        """
+        other = self._found_key
+        if self._has_warned or not other or ("/" in key) == ("/" in other):
+            return
+        self._has_warned = True
+        _log.warning(
+            "%s: the key %r %s a namespace, unlike %r: no object has it, so that it is reconciled"
+            " with None; a mapping, or enqueue(), has to give %s. Logged once",
+            self.name,
+            key,
+            "has" if "/" in key else "lacks",
+            other,
+            "the name alone" if "/" in key else "namespace/name",
+        )
 
 
 def _is_asynchronous(function: Callable[..., object]) -> bool:

@@ -133,6 +133,12 @@ def test_a_reconcile_runs_and_returns_its_outcome(world: World, operator: _Opera
     assert stored["metadata"]["ownerReferences"][0]["name"] == "a"
 
 
+def test_a_key_of_the_wrong_scope_is_refused(world: World, operator: _Operator) -> None:
+    """With None for an object that exists, a test would check nothing."""
+    with pytest.raises(InvalidArgumentError, match=r"databases\.acme\.io are in namespaces"):
+        world.reconcile(operator.controller, "a")
+
+
 def test_writes_are_recorded_as_they_were_sent(world: World, operator: _Operator) -> None:
     world.reconcile(operator.controller, "default/a")
     world.patch("acme.io/v1", "databases", "a", {"spec": {"replicas": 3}})
@@ -458,6 +464,10 @@ def test_any_refusal_can_be_injected_and_ended(world: World, operator: _Operator
 def test_an_injected_refusal_that_could_never_apply_is_refused(world: World) -> None:
     with pytest.raises(InvalidArgumentError, match="does not serve 'databasez'"):
         world.conflict_on("databasez")
+    with pytest.raises(InvalidArgumentError, match="are in namespaces: give namespace/name"):
+        world.conflict_on("configmaps", "a")
+    with pytest.raises(InvalidArgumentError, match="are cluster-scoped: give the name alone"):
+        world.conflict_on("nodes", "default/a")
     with pytest.raises(InvalidArgumentError, match="must be from 400 to 599, got 200"):
         world.fail_on(status=200)
     world.conflict_on("databases.acme.io")

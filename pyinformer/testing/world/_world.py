@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
     from pyinformer.controller import Controller, Outcome
     from pyinformer.sources import Request
+    from pyinformer.testing.apiserver.resources import ResourceType
 
 _T = TypeVar("_T")
 
@@ -289,9 +290,17 @@ class World(ObjectTestAPI):
 
         Raises:
             LifecycleError: the controller has been started, or the World is closed.
-            InvalidArgumentError: an informer is of another World that is not `beside` this one.
+            InvalidArgumentError: an informer is of another World that is not `beside` this one, or
+                the key lacks the namespace that the objects have, or has one that they lack.
             CacheSyncTimeoutError: a cache could not sync; the error has the reason.
         """
+        key = getattr(request, "key", request)
+        for primary in controller.engine.primaries:
+            if primary.cluster is self.cluster and isinstance(key, str):
+                of = primary.scope.resource
+                resource = self._registry.find(of.group, of.version, of.resource)
+                if resource is not None:
+                    self._check_key(resource, key, "request")
 
         async def reconcile() -> Outcome:
             """Reconcile with synced caches, and wait until everything has settled."""
@@ -426,7 +435,7 @@ class World(ObjectTestAPI):
             times: the number of writes; None for all from now on.
 
         Raises:
-            InvalidArgumentError: there is no such verb or resource.
+            InvalidArgumentError: there is no such verb or resource, or no object with such a key.
         """
         verbs = _WRITES - {"create"} if verb is None else frozenset({verb})
         self._fail(plural, key, verbs, Fault(status=_CONFLICT, message=_TAKEN, times=times))
@@ -492,6 +501,18 @@ class World(ObjectTestAPI):
         self._loop_thread.call(self._loop_thread.settle)
         return result
 
+    def _check_key(self, resource: ResourceType, key: str, argument: str) -> None:
+        """Refuse a key that no object of a resource can have."""
+        if resource.namespaced == ("/" in key):
+            return
+        needs = (
+            "are in namespaces: give namespace/name. If the kind is cluster-scoped, register it with"
+            " namespaced=False before its objects are created"
+            if resource.namespaced
+            else "are cluster-scoped: give the name alone"
+        )
+        raise InvalidArgumentError(argument, f"{key!r}: {resource.qualified_name} {needs}")
+
     def _register_kind_of(self, obj: JSONObject) -> None:
         api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
         if api_version and kind and self._registry.find_kind(api_version, kind) is None:
@@ -536,12 +557,14 @@ class World(ObjectTestAPI):
         if not verbs <= _WRITES | {"get"}:
             known = ", ".join(sorted(_WRITES))
             raise InvalidArgumentError("verb", f"{min(verbs)!r} is not one of get, {known}")
-        served = self._registry.all()
-        if plural is not None and not any(
-            plural in (one.plural, one.qualified_name) for one in served
-        ):
+        meant = [
+            one for one in self._registry.all() if plural in (None, one.plural, one.qualified_name)
+        ]
+        if not meant:
             reason = f"the World does not serve {plural!r}, so no request would fail"
             raise InvalidArgumentError("plural", reason)
+        if plural is not None and key is not None:
+            self._check_key(meant[0], key, "key")
 
         def matches(record: RequestRecord) -> bool:
             is_meant = plural in (None, record.resource, record.resource.partition(".")[0])
