@@ -16,6 +16,7 @@ from pyinformer.apimachinery._checks import (
     check_seconds,
     check_text,
     check_type,
+    plain_text,
 )
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
 from pyinformer.apimachinery._compact import CompactObject
@@ -69,6 +70,7 @@ from pyinformer.apimachinery._redact import (
     masked_value,
     redacted,
     redacted_change,
+    redacted_warning,
     redacted_words,
 )
 from pyinformer.apimachinery._resource_version import (
@@ -200,9 +202,11 @@ __all__ = [
     "object_key",
     "older",
     "parse_path",
+    "plain_text",
     "re2_problem",
     "redacted",
     "redacted_change",
+    "redacted_warning",
     "redacted_words",
     "resource_version_is_well_formed",
     "roles_yaml",

@@ -98,6 +98,11 @@ def check_text(name: str, value: object) -> None:
     check_type(name, value, str, shown="a text")
 
 
+def plain_text(text: str) -> str:
+    """Return the text of a str; `str()` and f-strings show a member of an Enum by its name."""
+    return str.__str__(text)
+
+
 def check_encodable(name: str, value: object) -> None:
     """Refuse an argument that is not a text, or that cannot be sent: with a lone surrogate.
 

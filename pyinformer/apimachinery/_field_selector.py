@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.apimachinery._checks import check_iterable
+from pyinformer.apimachinery._checks import check_iterable, plain_text
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -154,7 +154,7 @@ def _parse_mapping(selector: Mapping[str, str]) -> Iterator[FieldRequirement]:
     fields: dict[JSONValue, JSONValue] = dict(selector)  # as given, whatever its type promises
     for path, value in fields.items():
         if isinstance(path, str) and isinstance(value, str) and _PATH.fullmatch(path):
-            yield FieldRequirement(path, "=", value)
+            yield FieldRequirement(plain_text(path), "=", plain_text(value))
             continue
         reason = f"it maps {path!r} to {value!r}, not the path of a field to text"
         raise InvalidSelectorError(str(fields), reason, argument="field_selector")

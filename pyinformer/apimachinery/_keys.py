@@ -11,7 +11,7 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from pyinformer.apimachinery._checks import check_text
+from pyinformer.apimachinery._checks import check_text, plain_text
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
@@ -43,7 +43,8 @@ class ObjectKey(str):
 
 def object_key(namespace: str, name: str) -> str:
     """Return the key of an object as a plain string."""
-    return f"{namespace}/{name}" if namespace else name
+    # An f-string would have the name of an Enum's member, not its text.
+    return namespace + "/" + name if namespace else plain_text(name)
 
 
 def guess_plural(kind: str) -> str:
@@ -103,7 +104,7 @@ class GroupVersionKind(Struct, frozen=True, gc=False, order=True):
         """
         check_text("api_version", api_version)
         check_text("kind", kind)
-        return cls(*split_api_version(api_version), kind)
+        return cls(*split_api_version(plain_text(api_version)), plain_text(kind))
 
     @property
     def api_version(self) -> str:
@@ -141,6 +142,7 @@ class GroupVersionResource(Struct, frozen=True, gc=False, order=True):
         for argument, value in (("api_version", api_version), ("plural", plural)):
             if not isinstance(value, str):
                 raise InvalidTypeError(argument, f"must be a text, not {type(value).__name__}")
+        api_version, plural = plain_text(api_version), plain_text(plural)
         if _VERSION.fullmatch(plural.rpartition("/")[2]) and not _looks_versioned(api_version):
             reason = f"arguments swapped: write ({plural!r}, {api_version!r})"
             raise InvalidArgumentError("api_version", reason)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias, TypeGuard, final
 
-from pyinformer.apimachinery._checks import check_iterable
+from pyinformer.apimachinery._checks import check_iterable, plain_text
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -336,14 +336,14 @@ class _MappingReader:
             if not _is_text(key) or not _is_text(value):
                 self._fail(where, f"has {value!r} for {key!r}, and labels are text")
             self._check(where, _key_problem(key) or _value_problem(value, "="))
-            yield LabelRequirement(key, "=", (value,))
+            yield LabelRequirement(plain_text(key), "=", (plain_text(value),))
 
     def _expression(self, number: int, expression: JSONValue) -> LabelRequirement:
         where = f"matchExpressions[{number}]"
         if not isinstance(expression, Mapping):
             self._fail(where, "must be a mapping")
         key, values = expression.get("key"), expression.get("values") or ()
-        operator = _OBJECT_OPERATORS.get(str(expression.get("operator")))
+        operator = _OBJECT_OPERATORS.get(expression.get("operator", ""))
         if operator is None:
             self._fail(where, f"needs an operator, one of {', '.join(_OBJECT_OPERATORS)}")
         if not _is_text(key):
@@ -355,7 +355,8 @@ class _MappingReader:
         self._check(where, _key_problem(key))
         for value in values:
             self._check(where, _value_problem(value, operator))
-        return LabelRequirement(key, operator, tuple(sorted(set(values))))
+        texts = tuple(sorted(set(map(plain_text, values))))
+        return LabelRequirement(plain_text(key), operator, texts)
 
     def _check(self, where: str, problem: str | None) -> None:
         if problem is not None:

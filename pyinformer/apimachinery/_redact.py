@@ -44,11 +44,18 @@ _COPY_QUOTED: Final = re.compile(
     r"|(?:last-applied(?:-config(?:uration)?)?|last-handled-configuration"
     r"|(?:/|~1)(?:original|applied))(?!\.?[-\w])"
 )
-# An object, as JSON or as Go prints it, a piece of one, or the words of a webhook about one; but
-# not names such as `data-team`.
+# An object, as JSON or as Go prints it, or a piece of one; but not names such as `data-team`.
 _STRUCTURE: Final = re.compile(
-    r"[{\[]|(?<![-\w])(?:data|stringData)(?![-\w])"
-    r"|\.\.\.\||(?<=Invalid value: )|(?<=denied the request: )"
+    r"[{\[]|(?<![-\w])(?:data|stringData)(?![-\w])|\.\.\.\||(?<=Invalid value: )"
+)
+# What follows is from a webhook, an admission policy or a plug-in, which can quote the object; the
+# server's own words about rights, quotas and namespaces do not.
+_BEFORE_FREE_WORDS: Final = re.compile(
+    r"denied (?:the )?request: |with binding '[^']*': "
+    r"|is forbidden: (?!User \"|exceeded quota|unable to create new content|\w+AdmissionPolicy ')"
+)
+_OWN_WARNING: Final = re.compile(
+    r"(?:unknown|duplicate) field \"|\S+ \S+ is deprecated in |metadata\.\w+: "
 )
 _ALWAYS_SHOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 _CARRIERS: Final = frozenset({"items", "object"})  # of a list, of a watch event
@@ -161,10 +168,23 @@ def redacted_words(words: str, *, kind: str = "") -> str:
     """
     copy = _COPY_QUOTED.search(words)
     starts = [] if copy is None else [copy.start(copy.lastindex or 0)]
-    structure = _STRUCTURE.search(words) if hides_content(kind) else None
-    if structure is not None:
-        starts.append(structure.start())
+    if hides_content(kind):
+        starts += (found.start() for found in [_STRUCTURE.search(words)] if found)
+        starts += (found.end() for found in [_BEFORE_FREE_WORDS.search(words)] if found)
     return f"{words[: min(starts)]}{REDACTED}" if starts else words
+
+
+def redacted_warning(words: str, *, kind: str = "") -> str:
+    """Return a warning about objects, of a server or of its admission, as `redacted_words` does.
+
+    Args:
+        words: the text.
+        kind: the kind of the objects; of a Secret, only the server's own warnings are shown.
+    """
+    if hides_content(kind) and not _OWN_WARNING.match(words):
+        policy = _BEFORE_FREE_WORDS.search(words)
+        return f"{words[: policy.end()] if policy else ''}{REDACTED}"
+    return redacted_words(words, kind=kind)
 
 
 def hides_content(kind: str) -> bool:

@@ -66,6 +66,7 @@ TOO_DEEP: Final = (
 
 _PLAIN = (int, bool, type(None))
 _CONTAINERS = (dict, list)
+_WORDS: Final = {None: "null", False: "false", True: "true"}
 
 
 def body_of(body: Body, argument: str = "obj", *, level: int = 1) -> JSONObject:
@@ -130,6 +131,9 @@ def _checked(body: Body, argument: str, level: int, *, omit_defaults: bool) -> J
         raise InvalidArgumentError(
             argument, "must not contain NaN or infinity, which JSON cannot express"
         ) from error
+    except _SameNameError as error:
+        reason = "has two keys of the same name in one mapping, an Enum and its text perhaps"
+        raise InvalidArgumentError(argument, reason) from error
     except ValueError as error:  # a model's own serializers; their words may quote the object
         reason = f"a {type(body).__name__} cannot be written as JSON: {type(error).__name__}"
         raise InvalidArgumentError(argument, reason) from None
@@ -141,6 +145,10 @@ def _checked(body: Body, argument: str, level: int, *, omit_defaults: bool) -> J
 
 class _NotFiniteError(Exception):
     """A float that JSON would turn into null, which deletes."""
+
+
+class _SameNameError(Exception):
+    """Two keys of a mapping have the same text."""
 
 
 class _How(NamedTuple):
@@ -182,7 +190,9 @@ def _plain(value: Mapping[Any, Any] | Sequence[Any], how: _How, level: int) -> J
         found: JSONObject = {}
         for name, field in value.items():
             if type(name) is not str or not name.isascii():
-                name = _unicode(name)  # noqa: PLW2901 - its text
+                key, name = name, _unicode(_key_text(name))  # noqa: PLW2901
+                if name in found or (key != name and name in value):
+                    raise _SameNameError
             if type(field) is str and field.isascii():
                 found[name] = field
             elif field is not UNSET and (keep_nulls or field is not None):
@@ -198,9 +208,21 @@ def _plain(value: Mapping[Any, Any] | Sequence[Any], how: _How, level: int) -> J
     return items
 
 
-def _unicode(text: object) -> str:
-    """Return a text that JSON can express; a key that is not a text is converted."""
-    found = str(text)
+def _key_text(key: Any) -> str:  # noqa: ANN401
+    """Return the name of a field as encoders of JSON write it."""
+    if isinstance(key, Enum):
+        key = key.value
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, bool):
+        return _WORDS[key]
+    (text,) = msgspec.to_builtins({key: None}, str_keys=True)
+    return str(text)
+
+
+def _unicode(text: str) -> str:
+    """Return a text that JSON can express."""
+    found = str.__str__(text)  # a subclass may show another one
     if not found.isascii():
         found.encode()
     return found

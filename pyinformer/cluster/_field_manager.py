@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Final, final
 
+from pyinformer.apimachinery import plain_text
 from pyinformer.cluster._bodies import NO_UNICODE
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
@@ -66,7 +67,7 @@ def checked_field_manager(name: str | None, argument: str = _ARGUMENT) -> str | 
         name.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(argument, NO_UNICODE) from error
-    return name
+    return plain_text(name)
 
 
 def field_manager_of(given: str | None, of_cluster: str | None) -> str | None:

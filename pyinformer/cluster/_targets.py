@@ -19,6 +19,7 @@ from pyinformer.apimachinery import (
     KubeObject,
     check_text,
     object_key,
+    plain_text,
 )
 from pyinformer.cluster._bodies import NO_UNICODE, Body, body_of
 from pyinformer.errors import ForbiddenError, InvalidArgumentError, NotFoundError
@@ -213,7 +214,7 @@ async def _target_at(discovery: Discovery, api_version: str, plural: str, key: s
     """Return the place of an object; its kind is empty if discovery is forbidden."""
     resource = GroupVersionResource.of(api_version, plural)
     object_path(resource, key)  # refuses a malformed key
-    namespace, _, name = key.rpartition("/")
+    namespace, _, name = plain_text(key).rpartition("/")
     try:
         api = await discovery.resource(resource)
     except ForbiddenError:  # the server decides
@@ -314,7 +315,7 @@ def object_path(resource: GroupVersionResource, key: str, subresource: str = "")
             cannot be a name.
     """
     check_text("key", key)
-    namespace, slash, name = key.rpartition("/")
+    namespace, slash, name = plain_text(key).rpartition("/")
     if not name or "/" in namespace or bool(slash) != bool(namespace):
         raise InvalidArgumentError("key", f"{key!r} is neither 'namespace/name' nor 'name'")
     below = f"/{_quoted('subresource', subresource)}" if subresource else ""

@@ -29,6 +29,7 @@ from pyinformer.apimachinery import (
     check_seconds,
     check_text,
     object_key,
+    plain_text,
 )
 from pyinformer.cluster import Cluster, check_cluster, writing_as
 from pyinformer.controllerutil._event_body import API_VERSION, EventBodies, series_body
@@ -129,10 +130,12 @@ class EventRecorder(Startable):
             raise InvalidArgumentError("controller", reason)
         check_integer("max_waiting", max_waiting)
         check_seconds("drain_timeout_seconds", drain_timeout_seconds)
-        self.controller: str = controller
+        self.controller: str = plain_text(controller)
         self._cluster = cluster
         self._book = EventBook(max_waiting)
-        self._bodies = EventBodies(controller, instance or f"{controller}-{platform.node()}")
+        self._bodies = EventBodies(
+            self.controller, instance or f"{self.controller}-{platform.node()}"
+        )
         self._drain_timeout_seconds = drain_timeout_seconds
         self._wall_clock = wall_clock
         self._rng = rng

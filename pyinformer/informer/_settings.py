@@ -23,6 +23,7 @@ from pyinformer.apimachinery import (
     check_compressor,
     check_seconds,
     parse_path,
+    plain_text,
 )
 from pyinformer.audit import MutationDetector
 from pyinformer.errors import (
@@ -179,7 +180,7 @@ def checked_namespaces(
         if not (isinstance(one, str) and _NAMESPACE.fullmatch(one)):
             reason = f"must be the name of a namespace, got {one!r}; None follows all of them"
             raise InvalidArgumentError("namespaces", reason)
-    return frozenset(given)
+    return frozenset(map(plain_text, given))
 
 
 def _checked_selector(

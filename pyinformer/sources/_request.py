@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 from msgspec import Struct
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import ObjectKey, check_iterable, is_object_name
+from pyinformer.apimachinery import ObjectKey, check_iterable, is_object_name, plain_text
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Request:
         if not _is_key(key):
             reason = f"must be 'namespace/name' or 'name', got {key[:_SHOWN]!r}"
             raise InvalidArgumentError("key", reason)
-        self._id: RequestId = (key, cluster)
+        self._id: RequestId = (plain_text(key), plain_text(cluster))
         try:
             self._reasons = tuple(reasons)
         except TypeError:  # checked only then: a mapping makes a request for each event

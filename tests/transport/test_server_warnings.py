@@ -174,14 +174,26 @@ async def test_hostile_texts_are_escaped_bounded_and_without_credentials(
     assert "hunter2" not in caplog.text
 
 
-async def test_a_warning_about_a_secret_shows_no_part_of_it() -> None:
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ('invalid: {\\"data\\": {\\"key\\": \\"hunter2\\"}}', "(redacted)"),
+        ("hunter2 is too short", "(redacted)"),
+        (
+            "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': hunter2",
+            "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': (redacted)",
+        ),
+        ('unknown field \\"spec.x\\"', 'unknown field "spec.x"'),
+    ],
+)
+async def test_a_warning_about_a_secret_shows_no_part_of_it(words: str, shown: str) -> None:
     received = Received()
     async with (
-        serving(answering(warning('invalid: {\\"data\\": {\\"key\\": \\"hunter2\\"}}'))) as server,
+        serving(answering(warning(words))) as server,
         pyinformer.connect(server=server.url, on_warning=received) as cluster,
     ):
         await cluster.request("PUT", "/api/v1/namespaces/default/secrets/a", body=b"{}")
-    assert received.texts == ["invalid: (redacted)"]
+    assert received.texts == [shown]
 
 
 @pytest.mark.covers("client-go rest: TestDefaultWarningHandler")

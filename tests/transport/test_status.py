@@ -158,6 +158,32 @@ def test_messages_of_the_server_are_truncated() -> None:
             'admission webhook "w.io" denied the request: (redacted)',
             id="webhook",
         ),
+        pytest.param(
+            422,
+            "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied"
+            " request: hunter2 is too short",
+            "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied"
+            " request: (redacted)",
+            id="policy",
+        ),
+        pytest.param(
+            403,
+            'secrets "a" is forbidden: hunter2 is in use',
+            'secrets "a" is forbidden: (redacted)',
+            id="plug-in",
+        ),
+        pytest.param(
+            403,
+            'secrets "a" is forbidden: User "u" cannot create resource "secrets"',
+            'secrets "a" is forbidden: User "u" cannot create resource "secrets"',
+            id="rights",
+        ),
+        pytest.param(
+            403,
+            'secrets "a" is forbidden: exceeded quota: q, requested: secrets=1',
+            'secrets "a" is forbidden: exceeded quota: q, requested: secrets=1',
+            id="quota",
+        ),
         pytest.param(500, "", "", id="nothing"),
     ],
 )

@@ -506,8 +506,8 @@ class World(ObjectTestAPI):
         if resource.namespaced == ("/" in key):
             return
         needs = (
-            "are in namespaces: give namespace/name. If the kind is cluster-scoped, register it with"
-            " namespaced=False before its objects are created"
+            "are in namespaces: give namespace/name. If the kind is cluster-scoped, register it"
+            " with namespaced=False before its objects are created"
             if resource.namespaced
             else "are cluster-scoped: give the name alone"
         )

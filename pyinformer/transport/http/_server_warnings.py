@@ -16,7 +16,7 @@ from pyinformer._known_tokens import without_tokens
 from pyinformer._logging import get_logger
 from pyinformer._printable import printable, shortened
 from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import redacted_words
+from pyinformer.apimachinery import redacted_warning
 from pyinformer.errors import InvalidTypeError
 from pyinformer.tasks import check_callable, error_text
 from pyinformer.transport._status import kind_of_request
@@ -98,6 +98,6 @@ def _texts(values: Iterable[str], path: str) -> Iterator[str]:
     for value in values:
         for found in _WARNING.finditer(value[:_MAX_HEADER_CHARS]):
             words = _ESCAPED.sub(r"\1", found[1])
-            shown = printable(redacted_words(without_tokens(words), kind=kind))
+            shown = printable(redacted_warning(without_tokens(words), kind=kind))
             if shown:
                 yield shortened(shown, _MAX_CHARS)
