@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -10,6 +11,7 @@ import pytest
 
 import pyinformer
 from pyinformer.errors import ConfigurationError, TransportError
+from pyinformer.testing import APIServer
 from pyinformer.transport import ClusterConfig, TokenFileCredentials, config_from_client
 from pyinformer.transport.config import RenewingCredentials
 from pyinformer.transport.config._renewing_credentials import Login
@@ -177,5 +179,35 @@ async def test_a_cancelled_attempt_is_not_a_failure() -> None:
     assert failing.attempts == 3
 
 
+async def test_a_certificate_file_that_does_not_answer_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings of before stay in use, and a later check finds the new file."""
+    monkeypatch.setattr("pyinformer.transport.http._authenticator.FILE_SECONDS", 0.2)
+    ca = tmp_path / "ca.crt"
+    with APIServer(tls=True) as server:
+        assert server.ca_file is not None
+        text = server.ca_file.read_text()
+    ca.write_text(text)
+    authenticator = Authenticator(ClusterConfig(server="https://host", ca_file=str(ca)))
+    first = authenticator.ssl_context()
+    ca.unlink()
+    os.mkfifo(ca)
+
+    await authenticator.headers()
+    authenticator.on_connection_failed()
+    await authenticator.headers()
+
+    assert authenticator.ssl_context() is first
+    with ca.open("w") as end:  # releases the thread that reads
+        end.write(text)
+    ca.unlink()
+    ca.write_text(text)
+    with anyio.fail_after(100):
+        while authenticator.ssl_context() is first:
+            authenticator.on_connection_failed()
+            await authenticator.headers()
+
+
 def test_plain_http_has_no_tls() -> None:
-    assert Authenticator(ClusterConfig(server="http://host")).ssl_context(0.0) is None
+    assert Authenticator(ClusterConfig(server="http://host")).ssl_context() is None

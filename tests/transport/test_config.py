@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -27,9 +28,9 @@ from pyinformer.transport import (
     in_cluster_config,
 )
 from tests.transport.serving import connected, response, serving
+from tests.waiting import settle
 
 if TYPE_CHECKING:
-    import asyncio
     from pathlib import Path
 
     from tests.transport.serving import Request
@@ -348,22 +349,66 @@ def test_in_cluster_names_what_is_missing(account: Path, missing: str) -> None:
 
 
 @pytest.mark.covers("client-go transport: TestCachingTokenSource")
-def test_a_token_file_is_read_again_after_a_minute_and_after_a_refusal(tmp_path: Path) -> None:
+async def test_a_token_file_is_read_again_when_it_is_old_and_after_a_refusal(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
+    often = TokenFileCredentials(path, max_age_seconds=0.0)
     credentials = TokenFileCredentials(path)
-    seen = [credentials.headers_nowait(1_000.0)]
+    seen = [await each.headers() for each in (credentials, often)]
+    now = asyncio.get_running_loop().time()
+    assert [credentials.is_due(now + later) for later in (50.0, 60.0)] == [False, True]
     path.write_text("two")
-    seen += [credentials.headers_nowait(now) for now in (1_059.9, 1_060.0)]
-    path.write_text("three")
-    seen.append(credentials.headers_nowait(1_061.0))
+    seen += [await each.headers() for each in (credentials, often)]
     credentials.invalidate()
-    seen.append(credentials.headers_nowait(1_062.0))
+    seen.append(await credentials.headers())
     path.unlink()
-    seen.append(credentials.headers_nowait(2_000.0))
+    seen.append(await often.headers())
 
     tokens = [header["Authorization"].removeprefix("Bearer ") for header in seen]
-    assert tokens == ["one", "one", "two", "two", "three", "three"]
+    assert tokens == ["one", "one", "one", "two", "two", "two"]
+
+
+async def test_a_token_file_that_does_not_answer_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of a network file system whose server is gone; a named pipe is such a file here."""
+    monkeypatch.setattr("pyinformer.transport.config._credentials.FILE_SECONDS", 0.2)
+    path = tmp_path / "token"
+    path.write_text("t0")
+    credentials = TokenFileCredentials(path)
+    first = await credentials.headers()
+    path.unlink()
+    os.mkfifo(path)
+    credentials.invalidate()
+
+    found = await asyncio.gather(*(credentials.headers() for _ in range(3)))
+
+    assert found == [first] * 3
+    assert caplog.text.count("it has not answered for 0.2 s; the last token stays in use") == 1
+    path.write_text("t1")  # waits for the reader
+    credentials.invalidate()
+    with anyio.fail_after(100):
+        while await credentials.headers() == first:
+            credentials.invalidate()
+
+
+async def test_a_wait_for_a_token_file_can_be_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    os.mkfifo(path)
+    credentials = TokenFileCredentials(path)
+    async with anyio.create_task_group() as group:
+        group.start_soon(credentials.headers)
+        await settle()
+        group.cancel_scope.cancel()
+    task = asyncio.create_task(credentials.headers())
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    path.write_text("t1")
+    assert await credentials.headers() == {"Authorization": "Bearer t1"}
 
 
 @pytest.mark.covers(
@@ -371,12 +416,12 @@ def test_a_token_file_is_read_again_after_a_minute_and_after_a_refusal(tmp_path:
     "client-go transport: TestCachingTokenSource",
 )
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"a\nb", b"\xff", "é".encode()])
-def test_an_unusable_token_file_is_named(tmp_path: Path, content: bytes | None) -> None:
+async def test_an_unusable_token_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=str(path)):
-        TokenFileCredentials(path).headers_nowait(0.0)
+        await TokenFileCredentials(path).headers()
 
 
 async def test_a_rotated_token_file_saves_a_request_from_its_401(tmp_path: Path) -> None:

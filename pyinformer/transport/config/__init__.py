@@ -3,10 +3,12 @@
 Importing this package does not load PyYAML; reading a kubeconfig does.
 """
 
+from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._channel import channel_of, withheld_text
 from pyinformer.transport.config._cluster_config import ClusterConfig, impersonation_headers
 from pyinformer.transport.config._config_loader import check_policy, find_config, in_cluster_config
 from pyinformer.transport.config._credentials import (
+    FILE_SECONDS,
     ClientCertificate,
     Credentials,
     NoCredentials,
@@ -25,6 +27,8 @@ from pyinformer.transport.config._proxy_environment import with_environment_prox
 from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 
 __all__ = [
+    "FILE_SECONDS",
+    "BlockingCall",
     "ClientCertificate",
     "ClientConfiguration",
     "ClusterConfig",

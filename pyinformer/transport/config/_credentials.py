@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
+import anyio
+
 from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError
+from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.transport.config._reasons import reason_of
 from pyinformer.transport.config._unnamed_files import memory_file
@@ -23,6 +26,9 @@ from pyinformer.transport.config._unnamed_files import memory_file
 _log = get_logger(__name__)
 TOKEN_FILE_MAX_AGE_SECONDS = 60.0
 """How long a token that was read from a file is used: as in client-go, kubelet rotates in time."""
+
+FILE_SECONDS = 10.0
+"""How long a request waits for a file that is read again; a file of a network may never answer."""
 
 
 @runtime_checkable
@@ -174,6 +180,7 @@ class TokenFileCredentials:
         """The file."""
         self._max_age_seconds = max_age_seconds
         self._headers: Mapping[str, str] = {}
+        self._reading: BlockingCall[str] = BlockingCall("pyinformer reads a token file")
         self._read_at = float("-inf")
         self._is_unreadable = False  # which is logged once, until it is read again
 
@@ -187,26 +194,39 @@ class TokenFileCredentials:
             ConfigurationError: the file cannot be read or is empty, and was never read before.
 
         Cancellation:
-            Safe; it never waits.
+            Safe.
         """
-        return self.headers_nowait(asyncio.get_running_loop().time())
-
-    def headers_nowait(self, now: float) -> Mapping[str, str]:
-        """Return the header as of `now`, monotonic seconds; see `headers`."""
-        if now - self._read_at >= self._max_age_seconds:
-            try:
-                self._headers = {"Authorization": self._read()}
-                self.outcomes.logged_in(is_success=True)
-                self._is_unreadable = False
-            except ConfigurationError as error:
-                self.outcomes.logged_in(is_success=False)
-                if not self._headers:
-                    raise
-                if not self._is_unreadable:
-                    self._is_unreadable = True
-                    _log.warning("%s; the last token stays in use", error)
-            self._read_at = now
+        now = asyncio.get_running_loop().time()
+        if self.is_due(now):
+            await self._read_again(now)
         return self._headers
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the file is read again before a request at `now`, monotonic seconds."""
+        return now - self._read_at >= self._max_age_seconds
+
+    async def _read_again(self, asked_at: float) -> None:
+        failure: ConfigurationError | None = None
+        header = ""
+        try:
+            with anyio.fail_after(FILE_SECONDS):
+                header = await self._reading.run(self._read)  # a network's may never answer
+        except ConfigurationError as error:
+            failure = error
+        except TimeoutError:
+            reason = f"cannot be read: it has not answered for {FILE_SECONDS:g} s"
+            failure = ConfigurationError(self._source, reason)
+        if self._read_at > asked_at:  # a concurrent request has taken the same result
+            return
+        self.outcomes.logged_in(is_success=failure is None)
+        if failure is not None and not self._headers:
+            raise failure
+        self._read_at = asyncio.get_running_loop().time()
+        if failure is None:
+            self._headers = {"Authorization": header}
+        elif not self._is_unreadable:
+            _log.warning("%s; the last token stays in use", failure)
+        self._is_unreadable = failure is not None
 
     def on_unauthorized(self, headers: Mapping[str, str]) -> None:
         """Read the file again before the next request, if `headers` are the current ones.
@@ -220,8 +240,12 @@ class TokenFileCredentials:
         """Read the file again before the next request."""
         self._read_at = float("-inf")
 
+    @property
+    def _source(self) -> str:
+        return f"token file {self.path}"
+
     def _read(self) -> str:
-        source = f"token file {self.path}"
+        source = self._source
         try:
             token = self.path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:

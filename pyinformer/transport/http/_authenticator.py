@@ -10,13 +10,18 @@ import asyncio
 import os
 from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
+
+import anyio
 
 from pyinformer._known_tokens import remember_tokens
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config import (
+    FILE_SECONDS,
+    BlockingCall,
     NoCredentials,
     RenewingCredentials,
     TokenFileCredentials,
@@ -37,6 +42,13 @@ _log = get_logger(__name__)
 _FIRST_RETRY_SECONDS: Final = 2.0  # after credentials have failed
 _MAX_RETRY_SECONDS: Final = 30.0  # as the retries of informers
 _CHECK_SECONDS: Final = 60.0  # as often as a token file is read again
+
+
+class _Read(NamedTuple):
+    context: ssl.SSLContext | None
+    """None if the files cannot be used: the current context stays."""
+    certificate: ClientCertificate | None
+    versions: _Versions
 
 
 @final
@@ -110,6 +122,7 @@ class Authenticator:
                     " kubectl would send none",
                     self._server,
                 )
+        await self.check_files()
         return headers
 
     def _put_off_retry(self) -> None:
@@ -127,16 +140,22 @@ class Authenticator:
                 for code, status in credentials.outcomes.take_plugin_calls():
                     metrics.plugin_called(code, status)
 
-    def ssl_context(self, now: float) -> ssl.SSLContext | None:
-        """Return the TLS settings for a request; None for plain HTTP.
-
-        Args:
-            now: monotonic seconds.
+    async def check_files(self) -> None:
+        """Renew the TLS settings if a certificate has changed; `headers` does this, too.
 
         Raises:
             ConfigurationError: the credentials' client certificate cannot be used.
+
+        Cancellation:
+            Safe.
         """
-        return self._tls.context(self._certificate(), now)
+        certificate = self._certificate()
+        if self._tls.is_due(certificate, _now()):
+            await self._tls.check(certificate, _now())
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """Return the TLS settings for a request; None for plain HTTP."""
+        return self._tls.context
 
     def _certificate(self) -> ClientCertificate | None:
         found = self._credentials
@@ -179,43 +198,61 @@ class _TLSSettings:
         self._files = tuple(name for name in names if name)
         self._versions = self._current_versions()
         self._certificate = certificate
-        self._context = config.ssl_context(certificate)
+        self._reading: BlockingCall[_Read] = BlockingCall("pyinformer reads certificates")
+        self.context: ssl.SSLContext | None = config.ssl_context(certificate)
+        """The context for a new connection; None for plain HTTP."""
         self._check_at = float("-inf")
 
-    def context(self, certificate: ClientCertificate | None, now: float) -> ssl.SSLContext | None:
-        """Return the context for a new connection; None for plain HTTP.
+    def is_due(self, certificate: ClientCertificate | None, now: float) -> bool:
+        """Return whether to check the files, or whether the credentials' certificate is new."""
+        if self.context is None:
+            return False
+        return certificate is not self._certificate or bool(self._files and now >= self._check_at)
+
+    async def check(self, certificate: ClientCertificate | None, now: float) -> None:
+        """Make a new context if a file, or the certificate of the credentials, has changed.
+
+        In a thread: a file system of a network may never answer. The current context then stays,
+        unless the certificate is a new one.
 
         Raises:
             ConfigurationError: the certificate of the credentials cannot be used.
+
+        Cancellation:
+            Safe.
         """
-        if self._context is None:
-            return None
-        if self._has_changed(now) or certificate is not self._certificate:
-            self._renew(certificate)
-        return self._context
+        self._check_at = now + _CHECK_SECONDS
+        with anyio.move_on_after(FILE_SECONDS):
+            self._take(await self._reading.run(partial(self._read, certificate)))
+        if certificate is not self._certificate:  # another one was read, or none in time
+            reason = f"the client certificate could not be used within {FILE_SECONDS:g} s"
+            raise ConfigurationError("TLS", reason)
 
     def check_next_time(self) -> None:
         """Check the files before the next connection."""
         self._check_at = float("-inf")
 
-    def _has_changed(self, now: float) -> bool:
-        if not self._files or now < self._check_at:
-            return False
-        self._check_at = now + _CHECK_SECONDS
-        return self._current_versions() != self._versions
-
-    def _renew(self, certificate: ClientCertificate | None) -> None:
+    def _read(self, certificate: ClientCertificate | None) -> _Read:
+        """Make a context in a thread, if there is a reason; change nothing here."""
         versions = self._current_versions()
+        is_new = certificate is not self._certificate
+        if not is_new and versions == self._versions:
+            return _Read(self.context, certificate, versions)
         try:
             context = self._config.ssl_context(certificate)
         except ConfigurationError:
-            if certificate is not self._certificate:
+            if is_new:
                 raise
+            return _Read(None, certificate, versions)
+        return _Read(context, certificate, versions)
+
+    def _take(self, found: _Read) -> None:
+        if found.context is None:  # only one of two files has been written yet
             self._count("failure", "ca_parse_error")
-            return  # only one of two files has been written yet: the current context stays
-        if versions != self._versions:
+            return
+        if found.versions != self._versions:
             self._count("success", "updated")
-        self._context, self._certificate, self._versions = context, certificate, versions
+        self.context, self._certificate, self._versions = found
 
     def _count(self, result: str, reason: str) -> None:
         if self._metrics is not None:

@@ -346,9 +346,10 @@ class Connection:
         try:
             async with self._new_session(watch=True) as alone:
                 with anyio.fail_after(timeout_seconds):
+                    await self._authenticator.check_files()
                     response = await alone.get(
                         self._server + LIVENESS_PATH,
-                        ssl=self._authenticator.ssl_context(anyio.current_time()) or True,
+                        ssl=self._authenticator.ssl_context() or True,
                         allow_redirects=False,
                         server_hostname=self._tls_name,
                         proxy=self._config.proxy_url,
@@ -524,7 +525,7 @@ class Connection:
         self, request: _Request, pending: PendingRequest, login: Mapping[str, str]
     ) -> Response:
         """Send a request; return its response when the headers have arrived."""
-        context = self._authenticator.ssl_context(self._now())
+        context = self._authenticator.ssl_context()
         traced = {} if request.span is None else request.span.headers
         own = {**traced, **request.headers, **login}
         url = request.url
