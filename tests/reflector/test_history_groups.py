@@ -71,6 +71,18 @@ def test_an_api_that_may_be_aggregated_decides_for_its_own_group_only() -> None:
     assert affected_by(members, PODS) == members
 
 
+def test_events_never_decide_for_others_nor_others_for_events() -> None:
+    """They can have an etcd of their own, and its versions can be near by chance."""
+    events = at(CORE, "events", "903001")
+    members = [PODS, events, DEPLOYMENTS]
+    assert history_group(members, events) == HistoryGroup("events", [events], [events])
+    for one in (PODS, None):
+        history = history_group(members, one)
+        assert ids(history.deciding) == ids([PODS, DEPLOYMENTS])
+        assert ids(history.affected) == ids(members)
+    assert history_group([events], None) == HistoryGroup("events", [events], [events])
+
+
 def test_versions_of_a_custom_resource_do_not_split_other_groups() -> None:
     other = at("other.com/v1", "widgets", "895000")
     between = at(CUSTOM, "widgets", "909000")

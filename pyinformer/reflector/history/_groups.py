@@ -85,7 +85,8 @@ def history_group(members: Iterable[HistoryMember], one: HistoryMember | None) -
     """Return the group of reflectors that share the history of one of them.
 
     The resources of kube-apiserver itself decide for every reflector whose position is near. A
-    custom resource may belong to an aggregated API, so it decides for its own API group only.
+    custom resource may belong to an aggregated API, and Events may have an etcd of their own, whose
+    versions can be near those of the other by chance: each decides for its own storage only.
 
     Args:
         members: the reflectors of a connection.
@@ -98,13 +99,12 @@ def history_group(members: Iterable[HistoryMember], one: HistoryMember | None) -
     asked = "" if one is None else storage_of(one.list_watch.resource)
     if asked not in storages:
         asked = "" if "" in storages else min(storages, default="")
-    if asked not in _BUILT_IN:
+    if asked:
         return HistoryGroup(asked, storages[asked], storages[asked])
-    furthest = {name: _furthest(some) for name, some in storages.items()}
-    at = "" if _are_near(furthest.get("", 0), furthest.get(asked, 0)) else asked
-    near = [name for name in storages if _are_near(furthest[name], furthest.get(at, 0))]
-    own = [member for name in near if name in _BUILT_IN for member in storages[name]]
-    return HistoryGroup(at, own, [member for name in near for member in storages[name]])
+    own = storages.get(asked, [])
+    furthest = _furthest(own)
+    near = [some for some in storages.values() if _are_near(_furthest(some), furthest)]
+    return HistoryGroup(asked, own, [member for some in near for member in some])
 
 
 def affected_by(members: Iterable[HistoryMember], one: HistoryMember) -> list[HistoryMember]:
@@ -128,7 +128,7 @@ def has_comparable_position(member: HistoryMember) -> bool:
 
 
 def _furthest(members: Iterable[HistoryMember]) -> int:
-    return max(int(member.position) for member in members)
+    return max((int(member.position) for member in members), default=0)
 
 
 def _are_near(one: int, other: int) -> bool:
