@@ -9,19 +9,38 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import msgspec
+from msgspec import Raw
 
-from pyinformer.apimachinery import FieldSelector, GroupVersionResource, decoder_of
+from pyinformer.apimachinery import FieldSelector, GroupVersionResource, decoder_of, fields_of
 from pyinformer.cluster import state_of
 from pyinformer.leaderelection._election import Read, Write
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
 from pyinformer.transport import Connection, ConnectionOptions, ConnectionProtocol, ListWatch
 
 if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
     from pyinformer.cluster import Cluster
 
 _LEASES: Final = GroupVersionResource.of("coordination.k8s.io/v1", "leases")
 _CLOSE_SECONDS: Final = 5.0
 _decode = decoder_of(dict)
+
+
+def _decoded(raw: bytes) -> JSONObject:
+    """Return a Lease; without managedFields, which can be nested without end, where they are.
+
+    Whoever may patch the Lease writes them, and servers keep them at the leader's own writes.
+
+    Raises:
+        DecodeError: it is not a JSON object.
+    """
+    try:
+        return _decode(raw)
+    except RecursionError:
+        fields = fields_of(raw)
+        metadata = fields_of(fields.get("metadata", Raw(b"{}")))
+        metadata.pop("managedFields", None)
+        return _decode(msgspec.json.encode({**fields, "metadata": metadata}))
 
 
 @final
@@ -69,7 +88,7 @@ class LeaseRequests:
         seconds = self._timeout_seconds
         with anyio.fail_after(seconds):  # also where a connection has no deadlines
             raw = await self.connection.request(method, path, body=body, timeout_seconds=seconds)
-        return read_lease(_decode(raw))
+        return read_lease(_decoded(raw))
 
     def list_watch(self) -> ListWatch:
         """Return the list and the watch of the Lease."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 import yaml
 
@@ -16,7 +17,7 @@ from pyinformer.errors import FencedError
 from pyinformer.leaderelection import LeaderElectionOptions, Term
 from tests.integration.accounts import ACCOUNT, apply, as_the_account, grant
 from tests.integration.servers import Server
-from tests.waiting import until
+from tests.waiting import settle, until
 
 if TYPE_CHECKING:
     from pyinformer import Cluster
@@ -87,6 +88,38 @@ async def test_two_electors_hand_over_and_write_what_client_go_writes(server: Se
                 one.terms[0].check()
             two.terms[0].check()
         await asyncio.wait([leading])
+
+
+@pytest.mark.parametrize("server", ["real"], indirect=True)
+@pytest.mark.real
+async def test_managed_fields_nested_without_end_do_not_end_the_election(server: Server) -> None:
+    """Whoever may patch the Lease writes them, and the server keeps them at each renewal."""
+    namespace = server.namespace()
+    depth = 3_000
+    fields = '{"f:a":' * depth + "{}" + "}" * depth
+    entry = (
+        '{"manager":"m","operation":"Update","apiVersion":"coordination.k8s.io/v1",'
+        f'"time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{fields}}}'
+    )
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/db-operator"
+    async with server.connect() as cluster, server.connect() as other:
+        one, two = _Elected(cluster, namespace, _QUICK), _Elected(other, namespace, _QUICK)
+        async with one.running(), two.running():
+            await until(lambda: one.leads.is_set() or two.leads.is_set())
+            body = f'{{"metadata":{{"managedFields":[{entry}]}}}}'.encode()
+            stored = await cluster.request(
+                "PATCH", path, body=body, content_type="application/merge-patch+json"
+            )
+            assert stored.count(b'"f:a"') >= depth
+            renewals = set[bytes]()
+            with anyio.fail_after(100):
+                while len(renewals) < 6:  # longer than a term lasts without one
+                    await settle()
+                    answer = await cluster.request("GET", path)
+                    assert answer.count(b'"f:a"') >= depth
+                    renewals.update(re.findall(rb'"renewTime":"([^"]+)"', answer))
+                    assert one.leads.is_set() or two.leads.is_set()
+            assert len(one.terms) + len(two.terms) == 1
 
 
 async def _spec(cluster: Cluster, namespace: str) -> dict[str, Any]:
