@@ -171,7 +171,8 @@ def _json(value: Any, how: _How, level: int) -> JSONValue:  # noqa: ANN401
         return _unicode(value)
     named = _fields_of(value, omit_defaults=how.omit_defaults)
     if named is not None:
-        return _plain(named, how, level)
+        within = how._replace(keep_nulls=False) if is_model(value) else how
+        return _plain(named, within, level)
     if isinstance(value, list | tuple):
         return _plain(value, how, level)
     return msgspec.to_builtins(value, str_keys=True, order="deterministic")
@@ -254,6 +255,8 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
         return converted
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(kind, "__attrs_attrs__"):
+        return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__}
     return None
 
 

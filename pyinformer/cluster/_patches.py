@@ -66,7 +66,7 @@ def merge_patch(before: JSONObject, after: JSONObject) -> JSONObject:
             inner = merge_patch(old, value)
             if inner:
                 patch[name] = inner
-        else:
+        elif not _differ_by_nulls(old, value):
             patch[name] = value
     removed = (name for name, old in before.items() if old is not None and name not in after)
     return patch | dict.fromkeys(removed)
@@ -146,6 +146,22 @@ def _same_one_by_one(first: JSONValue | Absent, second: JSONValue | Absent) -> b
     if isinstance(first, list) and isinstance(second, list):
         return len(first) == len(second) and all(map(_same_one_by_one, first, second))
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
+
+
+def _differ_by_nulls(first: JSONValue, second: JSONValue) -> bool:
+    """Return whether two lists are the same but for nulls in their elements."""
+    if not (isinstance(first, list) and isinstance(second, list)) or len(first) != len(second):
+        return False
+    with suppress(OverflowError, RecursionError):
+        if b"null" in _encode((first, second)):  # in C: few lists have any
+            return same(_without_nulls(first), _without_nulls(second))
+    return False
+
+
+def _without_nulls(value: JSONValue) -> JSONValue:
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return list(map(_without_nulls, value)) if isinstance(value, list) else value
 
 
 def identity_field(*lists: Sequence[JSONValue]) -> str | None:

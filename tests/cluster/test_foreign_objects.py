@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import attrs
+import msgspec
+import pydantic
 import pytest
 
 import pyinformer
@@ -74,6 +77,58 @@ def dynamic(package: str, body: dict[str, Any]) -> Any:
     """Return a body as the package's dynamic client would."""
     resource = importlib.import_module(f"{package}.dynamic.resource")
     return resource.ResourceInstance(None, copy.deepcopy(body))
+
+
+@attrs.define
+class AttrsPart:
+    """A part of an object, as a class of attrs."""
+
+    name: str
+    image: str | None = None
+
+
+@dataclass
+class DataclassPart:
+    """The same as a dataclass."""
+
+    name: str
+    image: str | None = None
+
+
+class StructPart(msgspec.Struct):
+    """The same as a Struct, which writes its defaults."""
+
+    name: str
+    image: str | None = None
+
+
+class PydanticPart(pydantic.BaseModel):
+    """The same as a pydantic model."""
+
+    name: str
+    image: str | None = None
+
+
+@pytest.mark.parametrize("part", [AttrsPart, DataclassPart, StructPart, PydanticPart])
+def test_none_is_absent_in_a_model_inside_of_a_dict(part: Any) -> None:
+    """As null, an apply would own the field, and set it back to its default each time."""
+    body = {"spec": {"containers": [part(name="a")], "one": part(name="b"), "null": None}}
+    assert body_of(body) == {
+        "spec": {"containers": [{"name": "a"}], "one": {"name": "b"}, "null": None}
+    }
+
+
+@attrs.define
+class AttrsBody:
+    """An object as a class of attrs, with a part of another kind."""
+
+    spec: DataclassPart
+    data: dict[str, str] | None = None
+
+
+def test_a_class_of_attrs_is_a_model() -> None:
+    body: Any = AttrsBody(DataclassPart("a"))
+    assert body_of(body) == {"spec": {"name": "a"}}
 
 
 @pytest.fixture(scope="module")
