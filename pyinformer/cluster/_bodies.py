@@ -171,7 +171,7 @@ def _json(value: Any, how: _How, level: int) -> JSONValue:  # noqa: ANN401
         return _unicode(value)
     named = _fields_of(value, omit_defaults=how.omit_defaults)
     if named is not None:
-        within = how._replace(keep_nulls=False) if is_model(value) else how
+        within = _How(how.omit_defaults, keep_nulls=False) if is_model(value) else how
         return _plain(named, within, level)
     if isinstance(value, list | tuple):
         return _plain(value, how, level)
@@ -253,11 +253,9 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
     if converts_itself(kind) or _is_dynamic(value):
         converted: Mapping[str, object] = value.to_dict()
         return converted
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if hasattr(kind, "__attrs_attrs__"):
-        return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__}
-    return None
+    is_dataclass = dataclasses.is_dataclass(value)
+    fields = dataclasses.fields(value) if is_dataclass else getattr(kind, "__attrs_attrs__", None)
+    return None if fields is None else {one.name: getattr(value, one.name) for one in fields}
 
 
 def _revealed(dumped: Any, values: Any) -> Any:  # noqa: ANN401
