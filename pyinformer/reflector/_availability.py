@@ -1,8 +1,9 @@
 """Whether a resource that is answered with 404 is really gone.
 
 A 404 alone deletes nothing: a lagging replica or an aggregator sends it as well. The cache is
-emptied only after discovery lacked the resource twice, ten seconds apart, each time on a new
-connection, and never under `require`. A resource that is served again is loaded, never resumed: the
+emptied only after discovery lacked the resource twice, ten seconds apart, and then many times more,
+each time on a new connection, and never under `require`: while a cluster is upgraded, some of its
+servers serve a version that others do not, for minutes. A resource that is served again is loaded, never resumed: the
 cache may have been emptied, or the server's history be another.
 """
 
@@ -34,6 +35,7 @@ and the cache is never emptied. `wait`: keep waiting. `optional`: treat it as em
 CONFIRM_SECONDS: Final = 10.0
 """The least time between two answers of discovery: a lagging replica has caught up by then."""
 
+_CONFIRMATIONS = 16  # one of two servers answers all of them by chance once in 65,536 cases
 _ASKED_PER_LOAD = 6
 _FIRST_RETRY_SECONDS = 1.0  # a program often starts a moment before its definitions are served
 _DEADLINE_SECONDS = 30.0
@@ -165,20 +167,29 @@ class Availability:
             self._lacked_at = None
             return DiscoveryOutcome.SERVED
         self._log_near()
-        first = self._lacked_at is None
+        empties = self._may_empty(answer, asked_at)
         if self._lacked_at is None:
             self._lacked_at = asked_at
-        if self._is_empty or not self._may_empty(first, asked_at - self._lacked_at):
+        if not empties:
             return DiscoveryOutcome.KEEP
         self._is_empty = True
         return DiscoveryOutcome.EMPTY
 
-    def _may_empty(self, first: bool, apart_seconds: float) -> bool:  # noqa: FBT001 - one caller
-        if self.policy == "require":
+    def deletes_objects(self, answer: DiscoveryAnswer, asked_at: float) -> bool:
+        """Return whether an answer empties a cache that was loaded; call it before `answered`.
+
+        Args:
+            answer: what `ask_discovery` returned.
+            asked_at: when it was called, on the loop's clock.
+        """
+        return self._has_loaded and self._may_empty(answer, asked_at)
+
+    def _may_empty(self, answer: DiscoveryAnswer, asked_at: float) -> bool:
+        if answer.is_served or self._is_empty or self.policy == "require":
             return False
         if not self._has_loaded:  # nothing is cached, so there is nothing to lose
             return self.policy == "optional"
-        return not first and apart_seconds >= self.confirm_seconds
+        return self._lacked_at is not None and asked_at - self._lacked_at >= self.confirm_seconds
 
     def _log_absence(self) -> None:
         """Log the 404 once until the resource is back."""
@@ -261,6 +272,29 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
         is_misplaced = bool(list_watch.namespace) and not found.namespaced
         return DiscoveryAnswer(is_served=True, is_misplaced=is_misplaced)
     return DiscoveryAnswer(is_served=False, near=near_resources(resource.resource, table))
+
+
+async def ask_all_servers(list_watch: ListWatch, answer: DiscoveryAnswer) -> DiscoveryAnswer:
+    """Ask again until one server answers that the resource is served, or many have not.
+
+    Args:
+        list_watch: the resource, and the address of its servers.
+        answer: the first answer.
+
+    Returns:
+        The last answer.
+
+    Raises:
+        InformerError: as for `ask_discovery`.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    for _ in range(_CONFIRMATIONS):
+        if answer.is_served:
+            break
+        answer = await ask_discovery(list_watch)
+    return answer
 
 
 async def served_beside(list_watch: ListWatch) -> list[APIResource]:

@@ -39,6 +39,7 @@ from pyinformer.reflector._availability import (
     AbsencePolicy,
     Availability,
     DiscoveryOutcome,
+    ask_all_servers,
     ask_discovery,
 )
 from pyinformer.reflector._currency import Currency
@@ -737,7 +738,10 @@ class Reflector(Generic[V]):
         availability.not_found()
         self._reporter.changed()
         try:
-            outcome = availability.answered(await ask_discovery(self.list_watch), asked_at)
+            answer = await ask_discovery(self.list_watch)
+            if availability.deletes_objects(answer, asked_at):
+                answer = await ask_all_servers(self.list_watch, answer)
+            outcome = availability.answered(answer, asked_at)
             if outcome is DiscoveryOutcome.EMPTY:
                 self.journal.note("discovery lacks the resource: the cache is emptied")
                 await self._loader.apply_absence()

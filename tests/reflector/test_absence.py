@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyinformer.reflector import AbsencePolicy
+    from pyinformer.testing import RequestRecord
 
 GROUP = "example.com"
 WIDGETS = GroupVersionResource.of(f"{GROUP}/v1", "widgets")
@@ -170,12 +171,35 @@ async def _goes_and_comes_back(policy: AbsencePolicy) -> None:
             await until(lambda: discoveries(server) == 2, timeout_seconds=100)
             await _check_second_answer(server, running, policy)
             connections = tap.that_asked(f"/apis/{GROUP}/v1")
-            assert [len(asked) for asked in connections] == [1, 1]
+            assert {len(asked) for asked in connections} == {1}
+            assert len(connections) == 2 if policy == "require" else len(connections) > 10
             serve(server)
             await until(lambda: running.reflector.status().loads == 2, timeout_seconds=100)
             assert running.sink.versions() == everything
             lives = {len(history) for history in running.sink.history.values()}
             assert lives == ({1} if policy == "require" else {3})  # add, delete, add
+
+
+async def test_one_server_that_still_serves_a_resource_keeps_its_objects() -> None:
+    """Servers of two releases are behind one address for minutes while a cluster is upgraded."""
+    with APIServer() as server:
+        serve(server)
+        make(server, *(f"w{number:02}" for number in range(12)))
+        everything = listed(server, f"{GROUP}/v1", "widgets")
+        async with following(server) as running:
+            hasten(running)
+            await running.until_watching()
+
+            def is_of_the_other_server(record: RequestRecord) -> bool:
+                if record.path == f"/apis/{GROUP}/v1" and discoveries(server) == 6:
+                    serve(server)
+                return False
+
+            server.faults.add(Fault(match=is_of_the_other_server, times=None))
+            server.unregister(f"{GROUP}/v1", "widgets")
+            await until(lambda: running.reflector.status().loads == 2, timeout_seconds=100)
+            assert running.sink.versions() == everything
+            assert {len(history) for history in running.sink.history.values()} == {1}
 
 
 async def _check_second_answer(server: APIServer, running: Running, policy: AbsencePolicy) -> None:
