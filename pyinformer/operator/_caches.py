@@ -121,11 +121,16 @@ def _memory(declarations: list[Declaration]) -> Memory | None:
         )
         raise InvalidArgumentError("memory", reason)
     memory = next(iter(chosen), None)
-    reconciled = next((one.by for one in declarations if one.is_reconciled), None)
-    if memory == "metadata" and reconciled is not None:
+    whole = next((one for one in declarations if one.memory is None), None)
+    if memory == "metadata" and whole is not None:
+        cure = (
+            "leave memory= out"
+            if whole.is_reconciled
+            else "leave memory= out, give both memory='metadata', or different selectors"
+        )
         reason = (
-            f"{scope} is 'metadata' by {chosen['metadata']}, but {reconciled} gets whole objects"
-            " from the same cache: leave memory= out"
+            f"{scope} is 'metadata' by {chosen['metadata']}, but {whole.by} gets whole objects from"
+            f" the same cache: {cure}"
         )
         raise InvalidArgumentError("memory", reason)
     return memory

@@ -54,7 +54,7 @@ class Owns(Generic[V]):
     memory: Memory | None = None
     """What the cache keeps of each object, as for `SharedInformerFactory.informer`; `metadata`
     keeps no value of a Secret. None is `strip_managed_fields`, unless another declaration of the
-    same resource and selectors has a value."""
+    same resource and selectors has a value; beside None that cannot be `metadata`."""
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -3,8 +3,8 @@
 A 404 alone deletes nothing: a lagging replica or an aggregator sends it as well. The cache is
 emptied only after discovery lacked the resource twice, ten seconds apart, and then many times more,
 each time on a new connection, and never under `require`: while a cluster is upgraded, some of its
-servers serve a version that others do not, for minutes. A resource that is served again is loaded, never resumed: the
-cache may have been emptied, or the server's history be another.
+servers serve a version that others do not, for minutes. A resource that is served again is loaded,
+never resumed: the cache may have been emptied, or the server's history be another.
 """
 
 from __future__ import annotations

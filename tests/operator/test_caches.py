@@ -270,7 +270,8 @@ def test_owned_secrets_can_be_kept_without_their_values(
 ) -> None:
     app = Operator("test")
     app.reconcile("v1", "configmaps", owns=[Owns("v1", "secrets", memory="metadata")])(nothing)
-    app.reconcile("v1", "pods", watches=[("v1", "secrets", lambda _: None)])(nothing)
+    watched = Watches("v1", "secrets", lambda _: None, memory="metadata")
+    app.reconcile("v1", "pods", watches=[watched])(nothing)
     app.running(world.cluster)
     controllers(app, world)
 
@@ -385,6 +386,12 @@ _POD_VIEW = Owns("v1", "pods", projection=PodView)
             id="memory",
         ),
         pytest.param(
+            {"watches": [("v1", "secrets", lambda _: None)]},
+            {"owns": [Owns("v1", "secrets", memory="metadata")]},
+            "'metadata' by owns= of 'two', but watches= of 'one' gets whole objects",
+            id="whole-and-metadata",
+        ),
+        pytest.param(
             {"owns": [_POD_VIEW]},
             {"owns": [Owns("v1", "pods", projection=OtherView)]},
             "the view PodView by owns= of 'one', and OtherView by owns= of 'two'",
@@ -393,7 +400,7 @@ _POD_VIEW = Owns("v1", "pods", projection=PodView)
         pytest.param(
             {"owns": [_POD_VIEW]},
             {"owns": [Owns("v1", "pods", memory="metadata")]},
-            "PodView reads fields that memory='metadata' does not keep",
+            "'metadata' by owns= of 'two', but owns= of 'one' gets whole objects",
             id="view-of-metadata",
         ),
         pytest.param(
