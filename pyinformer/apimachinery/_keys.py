@@ -17,6 +17,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z]([-a-z0-9]*[a-z0-9])?")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123
 _LONGEST_NAME: Final = 1024  # RBAC sets no limit; every other kind has 253 or less
 _NOT_NAMES: Final = frozenset({"", ".", ".."})
 
@@ -68,6 +69,11 @@ def is_object_name(text: str) -> bool:
     if len(text) > _LONGEST_NAME or "/" in text or "%" in text or text in _NOT_NAMES:
         return False
     return text.isprintable()
+
+
+def is_namespace_name(text: str) -> bool:
+    """Return whether a namespace can have this name; the objects of any other look absent."""
+    return _NAMESPACE.fullmatch(text) is not None
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:

@@ -6,7 +6,6 @@ names both places, because returning the first informer silently would be worse.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
@@ -22,6 +21,7 @@ from pyinformer.apimachinery import (
     check_choice,
     check_compressor,
     check_seconds,
+    is_namespace_name,
     parse_path,
     plain_text,
 )
@@ -53,7 +53,6 @@ DEFAULT_MAX_BYTES: Final = 256 << 20
 
 _INSTEAD: Final = "ask for the informer with another `memory`"
 _ALWAYS_THERE: Final = frozenset({"metadata", "kind", "apiVersion"})
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; any other looks empty
 
 
 @final
@@ -177,7 +176,7 @@ def checked_namespaces(
         raise InvalidArgumentError("namespaces", reason)
     for one in given:
         # The server returns an empty list for any name, so a typo would look like an empty cache.
-        if not (isinstance(one, str) and _NAMESPACE.fullmatch(one)):
+        if not (isinstance(one, str) and is_namespace_name(one)):
             reason = f"must be the name of a namespace, got {one!r}; None follows all of them"
             raise InvalidArgumentError("namespaces", reason)
     return frozenset(map(plain_text, given))

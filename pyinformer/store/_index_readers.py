@@ -1,13 +1,16 @@
 """How an index reads its value from an object, and the fence around index functions of users.
 
 A path is read from the metadata or the view if they have it; the other paths of a cache share one
-narrow decode of the body.
+narrow decode of the body. A view shows an absent field as its default, which the body tells apart.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
 
 from pyinformer._logging import get_logger
 from pyinformer._user_code import ENDS_PROGRAM
@@ -86,10 +89,31 @@ def reader_of(
         label = steps[2]
         return lambda obj: obj.metadata.labels.get(label)
     field = None if view is None else view_path(view, steps)
-    return paths.reader(declared) if field is None else attrgetter(f"_view.{field}")
+    if view is None or field is None:
+        return paths.reader(declared)
+    return _reader_of_view(view, field, partial(paths.reader, declared))
 
 
 _LABEL_STEPS = 3
+
+
+def _reader_of_view(
+    view: type[View], field: str, of_body: Callable[[], Callable[[KubeObject[Any]], JSONValue]]
+) -> Callable[[KubeObject[Any]], JSONValue]:
+    """Return a function that reads a field of the view; the body says if a default is a value."""
+    read = attrgetter(f"_view.{field}")
+    try:
+        default = attrgetter(field)(msgspec.convert({}, view))
+    except (msgspec.ValidationError, AttributeError):  # the field, or one around it, has none
+        return read
+
+    in_body = of_body()
+
+    def read_or_look(obj: KubeObject[Any]) -> JSONValue:
+        value = read(obj)
+        return in_body(obj) if value == default else value
+
+    return read_or_look
 
 
 def read_fenced(index: Index[V], obj: KubeObject[V]) -> Placement:

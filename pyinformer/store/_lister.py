@@ -12,7 +12,15 @@ import builtins
 from copy import copy
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast, final
 
-from pyinformer.apimachinery import KubeObject, LabelSelector, V, object_key
+from pyinformer.apimachinery import (
+    KubeObject,
+    LabelSelector,
+    V,
+    check_text,
+    is_namespace_name,
+    object_key,
+    plain_text,
+)
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, ObjectNotFoundError
 from pyinformer.store._decoded import DecodedLister
 from pyinformer.store._index import NAMESPACE_INDEX
@@ -230,8 +238,17 @@ class Lister(Generic[V]):
         return self._matching(selector, allow_unsynced)
 
     def namespace(self, namespace: str) -> NamespaceLister[V]:
-        """Return a lister of one namespace."""
-        return NamespaceLister(self, namespace)
+        """Return a lister of one namespace.
+
+        Raises:
+            InvalidArgumentError: no namespace has such a name; `list()` reads all of them.
+            InvalidTypeError: it is not a text.
+        """
+        check_text("namespace", namespace)
+        if not is_namespace_name(namespace):
+            reason = f"must be the name of a namespace, got {namespace!r}; list() reads all of them"
+            raise InvalidArgumentError("namespace", reason)
+        return NamespaceLister(self, plain_text(namespace))
 
     def by_index(
         self, name: str, value: IndexValue, *, allow_unsynced: bool = False

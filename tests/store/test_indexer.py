@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from enum import Enum
@@ -9,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated
+from pyinformer.apimachinery import (
+    Added,
+    Deleted,
+    GroupVersionResource,
+    KubeObject,
+    ObjectCodec,
+    Updated,
+    View,
+)
 from pyinformer.errors import IndexNotFoundError, InvalidArgumentError, InvalidTypeError
 from pyinformer.store import NAMESPACE_INDEX, Indexer, IndexStatistics
 from pyinformer.store._index import Index
@@ -448,3 +457,42 @@ def test_moving_an_object_between_many_index_values_is_not_quadratic() -> None:
     assert _CountedText.comparisons <= 10_000
     assert index.buckets["stays"] == {"default/first": first}
     assert all(index.buckets[value] == {"default/second": second} for value in before)
+
+
+class _SpecWithDefaults(View):
+    """A view that shows absent fields as values."""
+
+    node_name: str = ""
+    priority: int = 0
+    host_network: bool = False
+
+
+class _WithDefaults(View):
+    """The same for a pod."""
+
+    spec: _SpecWithDefaults = _SpecWithDefaults()
+
+
+@pytest.mark.parametrize("view", [None, _WithDefaults])
+def test_an_absent_field_is_in_no_index_whatever_a_view_shows(view: type[View] | None) -> None:
+    """A view that another part of a program needs must not change an index."""
+    paths = {"node": "spec.nodeName", "rank": "spec.priority", "host": "spec.hostNetwork"}
+    indexer: Indexer[Any] = Indexer(view)
+    for name, path in paths.items():
+        indexer.add_index(name, path)
+    specs: dict[str, Any] = {
+        "absent": {},
+        "empty": {"nodeName": "", "priority": 0, "hostNetwork": False},
+        "set": {"nodeName": "n1", "priority": 7, "hostNetwork": True},
+    }
+    codec: ObjectCodec[Any] = ObjectCodec(GroupVersionResource.of("v1", "pods"), view=view)
+    for name, spec in specs.items():
+        metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"}
+        text = json.dumps({"kind": "Pod", "metadata": metadata, "spec": spec}).encode()
+        indexer.apply_nowait(Added(codec.decode(text, 0, len(text))))
+    assert [sorted(indexer.index_values(name)) for name in paths] == [
+        ["", "n1"],
+        ["0", "7"],
+        ["false", "true"],
+    ]
+    assert [one.key for one in indexer.by_index("node", "")] == ["default/empty"]

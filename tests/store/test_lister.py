@@ -302,3 +302,16 @@ def test_a_fresh_lister_has_its_own_limit(
 def test_a_cache_without_freshness_has_no_fresh_lister(store: Indexer[Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="the age of this cache is unknown"):
         Lister(store, resource="pods").fresh(max_age_seconds=90)
+
+
+@pytest.mark.parametrize("name", ["", " shop", "shop ", "*", "Shop", "a/b", "x" * 64])
+def test_a_namespace_that_cannot_exist_is_refused(store: Indexer[Any], name: str) -> None:
+    """Its objects would look absent; for client-go an empty name is every namespace."""
+    with pytest.raises(InvalidArgumentError, match=r"list\(\) reads all of them"):
+        Lister(store, resource="pods").namespace(name)
+
+
+@pytest.mark.parametrize("name", [None, 5, b"shop"])
+def test_a_namespace_that_is_not_a_text_is_refused(store: Indexer[Any], name: Any) -> None:
+    with pytest.raises(InvalidTypeError, match="namespace: must be a text"):
+        Lister(store, resource="pods").namespace(name)
