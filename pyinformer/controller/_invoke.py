@@ -7,9 +7,11 @@ plain function runs in a thread. A function that returns anything but None or a 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Generic, final
+from types import CoroutineType, coroutine
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import KubeObject, V
@@ -19,11 +21,15 @@ from pyinformer.informer import core_of
 from pyinformer.tasks import WorkerThreads, check_callable, name_of
 
 if TYPE_CHECKING:
+    from contextvars import Context
+
     from pyinformer.informer import SharedInformer
     from pyinformer.sources import Request, RequestId
     from pyinformer.store import Lister
 
 _log = get_logger(__name__)
+
+_R = TypeVar("_R")
 
 _SHAPE = "reconcile(request, obj)"
 
@@ -78,12 +84,13 @@ class Invoker(Generic[V]):
             Reaches the function; one that runs in a thread is waited for.
         """
         obj = self.read(request)
+        context = copy_context()  # what one reconcile sets in it is not seen by the next
         if self._threads is None:
-            returned: object = self._function(request, obj)
+            returned: object = context.run(self._function, request, obj)
         else:
             returned = await self._threads.run(partial(self._function, request, obj))
         if isinstance(returned, Awaitable):
-            returned = await returned
+            returned = await _await_in(context, returned)
         if returned is None or isinstance(returned, Result):
             return returned
         raise InvalidTypeError("result", _why_invalid(self.name, returned))
@@ -151,6 +158,33 @@ class Invoker(Generic[V]):
             other,
             "the name alone" if "/" in key else "namespace/name",
         )
+
+
+@coroutine
+def _await_in(context: Context, awaitable: Awaitable[_R]) -> Generator[Any, Any, _R]:
+    """Await in a context: a ContextVar that is set there does not stay set in the task.
+
+    A task of its own would do the same, and cost more. Cancellations reach the awaitable.
+    """
+    steps = awaitable if type(awaitable) is CoroutineType else _awaiting(awaitable)
+    step, given = steps.send, None
+    try:
+        while True:
+            waits_for = context.run(step, given)
+            try:
+                step, given = steps.send, (yield waits_for)
+            except GeneratorExit:
+                context.run(steps.close)
+                raise
+            except BaseException as error:  # noqa: BLE001 - the awaitable's to handle
+                step, given = steps.throw, error
+    except StopIteration as end:
+        result: _R = end.value
+        return result
+
+
+async def _awaiting(awaitable: Awaitable[_R]) -> _R:
+    return await awaitable
 
 
 def _is_asynchronous(function: Callable[..., object]) -> bool:

@@ -263,29 +263,26 @@ async def test_a_key_without_a_cluster_belongs_to_the_only_cluster(apiserver: AP
 
 
 @pytest.mark.parametrize(
-    ("plural", "name", "wrong", "words"),
+    ("plural", "wrong", "words"),
     [
-        ("configmaps", "default/a", "a", "'a' lacks a namespace, unlike 'default/a'"),
-        ("namespaces", "default", "x/default", "'x/default' has a namespace, unlike '"),
+        ("configmaps", "a", "'a' lacks a namespace, unlike 'default/a'"),
+        ("namespaces", "x/default", "'x/default' has a namespace, unlike '"),
     ],
 )
 async def test_a_key_of_the_wrong_scope_is_named_once(
-    apiserver: APIServer,
-    caplog: pytest.LogCaptureFixture,
-    plural: str,
-    name: str,
-    wrong: str,
-    words: str,
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture, plural: str, wrong: str, words: str
 ) -> None:
     apiserver.create(config_map("a"))
     seen = Seen()
-    async with cluster_of(apiserver) as cluster:
-        async with Controller("c", seen, SharedInformer(cluster, "v1", plural)) as controller:
-            await until(lambda: any(key == name for key, _ in seen.objects))
-            for _ in range(2):
-                controller.enqueue(wrong)
-                await until(lambda: (wrong, None) in seen.objects)
-                seen.objects.clear()
+    async with (
+        cluster_of(apiserver) as cluster,
+        Controller("c", seen, SharedInformer(cluster, "v1", plural)) as controller,
+    ):
+        await until(lambda: seen.objects)
+        for _ in range(2):
+            controller.enqueue(wrong)
+            await until(lambda: (wrong, None) in seen.objects)
+            seen.objects.clear()
     assert caplog.text.count(words) == 1
 
 

@@ -7,6 +7,8 @@ import functools
 import os
 import signal
 import threading
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -14,6 +16,9 @@ import pytest
 from pyinformer import Controller, ControllerGroup, Request, Result
 from tests.controller.running import Calls, Said, options, running
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator
 
 
 async def test_a_plain_function_runs_in_a_thread_and_does_not_block_the_loop() -> None:
@@ -143,6 +148,58 @@ def test_a_reconcile_may_end_the_program(
     assert cleaned_up == ["default/a"]
     assert "another takes its place" not in caplog.text
     assert "the reconcile of default/a failed" not in caplog.text
+
+
+_TENANT: ContextVar[str] = ContextVar("tenant", default="")
+
+
+async def _read_and_set(request: Request, seen: list[tuple[str, str]]) -> None:
+    was = _TENANT.get()
+    _TENANT.set(request.name)
+    await asyncio.sleep(0)
+    inherited = await asyncio.create_task(_tenant())
+    seen.append((was, inherited))
+    try:
+        await asyncio.wait_for(asyncio.Event().wait(), 0.1)
+    except TimeoutError:
+        assert _TENANT.get() == request.name
+
+
+async def _tenant() -> str:
+    return _TENANT.get()
+
+
+@pytest.mark.parametrize("form", ["async", "returns-coroutine", "returns-future"])
+async def test_what_a_reconcile_sets_in_its_context_is_not_seen_by_others(form: str) -> None:
+    """The log lines of one object would have the name of another."""
+    seen = list[tuple[str, str]]()
+
+    async def asynchronous(request: Request, obj: object) -> None:
+        await _read_and_set(request, seen)
+
+    def returning(request: Request, obj: object) -> Any:
+        _TENANT.set("set before the coroutine")
+        _TENANT.set("")
+        work = _read_and_set(request, seen)
+        return work if form == "returns-coroutine" else _Awaitable(work)
+
+    function: Any = asynchronous if form == "async" else returning
+    async with Controller("c", function) as controller:
+        for number, name in enumerate(("a", "b", "a"), 1):
+            controller.enqueue(f"default/{name}")
+            await until(lambda: len(seen) == number)  # noqa: B023 - waited for here
+            await until(lambda: controller.status().workers[0].request is None)
+    assert seen == [("", "a"), ("", "b"), ("", "a")]
+
+
+class _Awaitable:
+    """An object that can be awaited, and is not a coroutine."""
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._work.__await__()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
