@@ -111,7 +111,8 @@ class ClusterPool(Startable, Generic[_T]):
         connect: connects to the cluster of a name; None uses the name as a context of the
             kubeconfig.
         ready: waits at most the given seconds until the value of `open` can be used, and raises
-            what is missing; with 0 seconds it does not wait. None: it can be used at once.
+            what is missing; with 0 seconds it does not wait. What it returns does not count, and
+            False is refused. None: it can be used at once.
         options: timeouts and backoff.
         metrics: where the states of the clusters are shown until the pool is closed; also for the
             clusters that it connects to if `connect` is None.
@@ -292,8 +293,8 @@ class ClusterPool(Startable, Generic[_T]):
         return None
 
     async def _wait_ready(self, opened: _T, timeout_seconds: float) -> None:
-        if self._ready is not None:
-            await self._ready(opened, timeout_seconds)
+        if self._ready is not None and await self._ready(opened, timeout_seconds) is False:
+            raise InvalidTypeError("ready", "must raise what is missing, not return False")
 
     async def _keep(self, member: PooledCluster[_T]) -> None:
         """Open a cluster, keep it until it is to be closed, and close it."""

@@ -124,7 +124,7 @@ class ResponseReader:
             return self.read(resource, raw, key=key, subresource=subresource)
         except InvalidObjectError:
             nameless = _nameless(raw)
-            if nameless is None:
+            if nameless is None or _is_collection(nameless.gvk):  # of a POST that became a GET
                 raise
             return nameless
 
@@ -185,6 +185,10 @@ def _nameless(raw: bytes) -> KubeObject | None:
     if found.metadata.name:
         return None
     return KubeObject("", ObjectMeta(found.metadata.namespace, "", "", ""), None, raw, gvk)
+
+
+def _is_collection(gvk: GroupVersionKind | None) -> bool:
+    return gvk is not None and (gvk.kind == "Table" or gvk.kind.endswith("List"))
 
 
 def is_gone(found: KubeObject) -> bool:

@@ -477,6 +477,17 @@ async def test_a_failure_holds_nothing_of_what_was_opened() -> None:
         assert isinstance(error.__cause__, TimeoutError)
 
 
+async def test_a_ready_function_that_returns_false_is_refused() -> None:
+    """The cluster would count as usable."""
+
+    async def never(opened: str, timeout_seconds: float) -> bool:
+        return False
+
+    async with ClusterPool(Openings(), connect=connect, ready=never, options=OPTIONS) as pool:
+        error = await refused(pool.get("a", timeout_seconds=1.0))
+        assert "must raise what is missing, not return False" in str(error)
+
+
 async def generates(cluster: Cluster) -> AsyncIterator[None]:
     """Lack @asynccontextmanager."""
     yield

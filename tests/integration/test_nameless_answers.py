@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
+from pyinformer.testing import APIServer, Fault
 from tests.cluster.observing import RecordedWrites
 from tests.integration.objects import NODES, PODS, unique
 
@@ -91,3 +93,18 @@ async def test_other_reviews_and_bindings_are_answered(server: Server) -> None:
 
 def test_a_nameless_answer_is_exported() -> None:
     assert issubclass(pyinformer.errors.WriteAnswerError, pyinformer.errors.InvalidObjectError)
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version"), [("ConfigMapList", "v1"), ("Table", "meta.k8s.io/v1")]
+)
+async def test_a_list_is_no_answer_to_a_create(
+    apiserver: APIServer, kind: str, api_version: str
+) -> None:
+    """A gateway that turns a POST into a GET, as after a redirect, created nothing."""
+    body = msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": {}})
+    apiserver.faults.add(Fault(verb="create", status=200, body=body))
+    place = {"name": "a", "namespace": "default"}
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        with pytest.raises(pyinformer.errors.InvalidObjectError):
+            await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": place})

@@ -512,3 +512,20 @@ def test_a_direct_call_with_a_body_that_is_nested_too_deeply_is_refused(server: 
         value = {"a": value}
     with pytest.raises(APIStatusError, match="exceeded max depth"):
         server.create({**_widget(), "spec": value})
+
+
+def test_true_is_not_one() -> None:
+    """For Python the two are equal, and a write from one to the other is a change."""
+    with APIServer() as server:
+        server.register("acme.io/v1", "Thing", "things")
+        made = server.create(
+            {
+                "apiVersion": "acme.io/v1",
+                "kind": "Thing",
+                "metadata": {"name": "a"},
+                "spec": {"x": 1},
+            }
+        )
+        changed = server.patch("acme.io/v1", "things", "a", {"spec": {"x": True}})
+        assert changed["spec"]["x"] is True
+        assert changed["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]

@@ -14,6 +14,7 @@ from pyinformer.testing.apiserver.storage._leases import Leases
 from pyinformer.testing.apiserver.storage._objects import (
     Record,
     go_json,
+    is_same_json,
     key_of,
     make_record,
     merge_patch,
@@ -46,6 +47,7 @@ __all__ = [
     "StoredChange",
     "Subscription",
     "go_json",
+    "is_same_json",
     "key_of",
     "make_record",
     "merge_patch",

@@ -134,6 +134,11 @@ def go_json(value: JSONValue) -> bytes:
     return _escaped(_encode_sorted(value))
 
 
+def is_same_json(one: JSONValue, other: JSONValue) -> bool:
+    """Return whether two values are the same in JSON; for Python 1 and true are equal."""
+    return one == other and _encode_sorted(one) == _encode_sorted(other)
+
+
 def merge_patch(target: JSONValue, patch: JSONValue) -> JSONValue:
     """Apply a JSON merge patch (RFC 7386); neither argument is changed."""
     if not isinstance(patch, dict):

@@ -24,6 +24,7 @@ from pyinformer.testing.apiserver.storage import (
     Record,
     Selection,
     Storage,
+    is_same_json,
     key_of,
     make_record,
 )
@@ -530,7 +531,7 @@ class Writes:
         self, old: Record, before: JSONObject, after: JSONObject, options: WriteParameters
     ) -> Record:
         resource = old.resource
-        if after == before and not old.written:  # what is read otherwise is written anew
+        if not old.written and is_same_json(after, before):  # else it is written anew
             return old
         _rules.check_finalizers(resource, before, after)
         _approvals.check_conditions(resource, before, after)
