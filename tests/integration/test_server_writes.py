@@ -842,6 +842,22 @@ class TestDeletion:
         place.patched(path, {"metadata": {"finalizers": None}})
         assert place.send("GET", path).status == 404
 
+    def test_a_job_is_orphaned_unless_a_policy_is_given(self, place: Place) -> None:
+        containers = [{"name": "c", "image": "i"}]
+        template = {"spec": {"restartPolicy": "Never", "containers": containers}}
+        job = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "j"},
+            "spec": {"template": template},
+        }
+        jobs = f"/apis/batch/v1/namespaces/{place.namespace}/jobs"
+        place.created(jobs, job)
+        held = place.send("DELETE", f"{jobs}/j")
+        assert held.json["metadata"]["finalizers"][-1] == "orphan"
+        assert "child pods are preserved by default" in held.headers["warning"]
+        assert place.send("DELETE", f"{jobs}/j", {"propagationPolicy": "Background"}).status == 200
+
     def test_a_later_deletion_replaces_the_propagation_policy(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.created(place.path("configmaps"), config_map({}))

@@ -51,6 +51,12 @@ _JSON = ("application/json", "application/octet-stream")
 _YAML = "application/yaml"
 _CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
 """The answer to a binding and to an eviction."""
+_ORPHANING: Final = frozenset({"jobs.batch", "replicationcontrollers"})
+"""Resources whose deletion without a policy orphans the dependents, for compatibility."""
+_JOB_WARNING: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to"
+    " remove them or set propagationPolicy=Orphan to suppress this warning"
+)
 _RETURNS_DELETED = ("pods", "serviceaccounts", "services")
 """Resources whose deletion returns the object; all others return a Status."""
 
@@ -204,6 +210,11 @@ class WriteCall:
             wanted.setdefault("orphanDependents", orphans)
         if self.query.get("propagationPolicy"):
             wanted.setdefault("propagationPolicy", self.query["propagationPolicy"])
+        is_default = not wanted.get("propagationPolicy") and wanted.get("orphanDependents") is None
+        if is_default and self.resource.qualified_name in _ORPHANING:
+            wanted["propagationPolicy"] = "Orphan"
+            if self.resource.kind == "Job":
+                self.warnings.append(_JOB_WARNING)
         return wanted, self._options(wanted).dry_run
 
     def _new_object(self) -> JSONObject:
