@@ -4,8 +4,8 @@ Only the paths in what was applied are compared, with their values in the server
 server's defaults, its spelling of numbers and other managers' fields make no difference. A list or
 a map that the server tracks as one field, such as a selector, is owned as a whole. {} and [] are
 values: an empty selector selects everything, and an absent one nothing.
-A path that the server does not return (a write-only field, for example) cannot be compared, nor can
-an object of which only the metadata is known: such an object counts as changed whenever its
+A path that the server does not return (a write-only field, for example) cannot be compared, and so
+cannot an object of which only the metadata is known: such an object counts as changed whenever its
 resource version is another one.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
 """

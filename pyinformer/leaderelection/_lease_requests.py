@@ -29,7 +29,7 @@ _decode = decoder_of(dict)
 def _decoded(raw: bytes) -> JSONObject:
     """Return a Lease; without managedFields, which can be nested without end, where they are.
 
-    Whoever may patch the Lease writes them, and servers keep them at the leader's own writes.
+    A tenant with rights on the Lease writes them, and servers keep them at the leader's own writes.
 
     Raises:
         DecodeError: it is not a JSON object.

@@ -1,7 +1,8 @@
 """How an index reads its value from an object, and the fence around index functions of users.
 
 A path is read from the metadata or the view if they have it; the other paths of a cache share one
-narrow decode of the body. A view shows an absent field as its default, which the body tells apart.
+narrow decode of the body. A view shows an absent field as its default, which the body
+distinguishes.
 """
 
 from __future__ import annotations

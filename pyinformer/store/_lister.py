@@ -393,7 +393,7 @@ class NamespaceLister(Generic[V]):
 
     def get(self, name: str, *, allow_unsynced: bool = False) -> KubeObject[V] | None:
         """Return the object with this name, or None; otherwise as `Lister.get`."""
-        return self._lister.get(object_key(self._namespace, name), allow_unsynced=allow_unsynced)
+        return self._lister.get(self._key(name), allow_unsynced=allow_unsynced)
 
     def __getitem__(self, name: str) -> KubeObject[V]:
         """Return the object with this name.
@@ -401,10 +401,14 @@ class NamespaceLister(Generic[V]):
         Raises:
             ObjectNotFoundError: there is none.
         """
-        return self._lister[object_key(self._namespace, name)]
+        return self._lister[self._key(name)]
 
     def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
+
+    def _key(self, name: str) -> str:
+        check_text("name", name)
+        return object_key(self._namespace, name)
 
     def list(
         self,

@@ -93,7 +93,7 @@ async def test_two_electors_hand_over_and_write_what_client_go_writes(server: Se
 @pytest.mark.parametrize("server", ["real"], indirect=True)
 @pytest.mark.real
 async def test_managed_fields_nested_without_end_do_not_end_the_election(server: Server) -> None:
-    """Whoever may patch the Lease writes them, and the server keeps them at each renewal."""
+    """A tenant with rights on the Lease writes them, and the server keeps them at each renewal."""
     namespace = server.namespace()
     depth = 3_000
     fields = '{"f:a":' * depth + "{}" + "}" * depth

@@ -531,7 +531,7 @@ class Writes:
         self, old: Record, before: JSONObject, after: JSONObject, options: WriteParameters
     ) -> Record:
         resource = old.resource
-        if not old.written and is_same_json(after, before):  # else it is written anew
+        if not old.written and is_same_json(after, before):  # else it is written again
             return old
         _rules.check_finalizers(resource, before, after)
         _approvals.check_conditions(resource, before, after)
