@@ -343,7 +343,8 @@ class _MappingReader:
         if not isinstance(expression, Mapping):
             self._fail(where, "must be a mapping")
         key, values = expression.get("key"), expression.get("values") or ()
-        operator = _OBJECT_OPERATORS.get(expression.get("operator", ""))
+        given = expression.get("operator")
+        operator = _OBJECT_OPERATORS.get(given) if _is_text(given) else None
         if operator is None:
             self._fail(where, f"needs an operator, one of {', '.join(_OBJECT_OPERATORS)}")
         if not _is_text(key):

@@ -224,7 +224,9 @@ class _TLSSettings:
         self._check_at = now + _CHECK_SECONDS
         with anyio.move_on_after(FILE_SECONDS):
             self._take(await self._reading.run(partial(self._read, certificate)))
-        if certificate is not self._certificate:  # another one was read, or none in time
+            while certificate is not self._certificate:  # that read was another request's
+                self._take(await self._reading.run(partial(self._read, certificate)))
+        if certificate is not self._certificate:
             reason = f"the client certificate could not be used within {FILE_SECONDS:g} s"
             raise ConfigurationError("TLS", reason)
 
