@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -49,6 +50,28 @@ async def test_a_late_refusal_of_old_headers_does_not_renew_the_new_ones() -> No
 
     assert credentials.number == 1
     assert (await authenticator.headers()) == new
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_the_log_of_a_failed_renewal_names_what_is_known_of_the_login(
+    caplog: pytest.LogCaptureFixture, *, is_refused: bool
+) -> None:
+    async def log_in() -> Login:
+        raise ConfigurationError("login", "is sealed")
+
+    first = Login({"Authorization": "Bearer t"}, expires_at=time.time() + 60.0)
+    credentials = RenewingCredentials(log_in, first=first)
+    headers = await credentials.headers()
+    if is_refused:
+        credentials.on_unauthorized(headers)
+    else:
+        credentials._due_at = 0.0
+
+    assert await credentials.headers() is headers
+    words = "were refused, and stay in use" if is_refused else "are still valid"
+    assert (
+        f"could not renew credentials (the current ones {words}): login: is sealed" in caplog.text
+    )
 
 
 async def test_a_token_file_is_read_once_for_many_refusals(tmp_path: Path) -> None:

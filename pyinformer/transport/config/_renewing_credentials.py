@@ -160,7 +160,8 @@ class RenewingCredentials:
             raise type(failure)(failure.source, failure.reason) from failure
 
     async def _renew(self) -> None:
-        if self._is_refused:
+        was_refused = self._is_refused
+        if was_refused:
             self._ignores_refusals_until = self._wall_clock() + _REFUSED_AGAIN_SECONDS
         try:
             login = await self._log_in()
@@ -177,8 +178,8 @@ class RenewingCredentials:
             if not self._put_off():
                 raise
             if is_news:
-                text = "could not renew credentials (the current ones are still valid): %s"
-                _log.warning(text, error)
+                state = "were refused, and stay in use" if was_refused else "are still valid"
+                _log.warning("could not renew credentials (the current ones %s): %s", state, error)
 
     def _record(self, *, is_success: bool) -> None:
         if not self._each_request:
