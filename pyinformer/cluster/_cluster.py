@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar, final, overload
 
 from pyinformer.apimachinery import (
+    PARTIAL_OBJECT_METADATA,
     FieldSelector,
     GroupVersionResource,
     JSONObject,
@@ -110,6 +111,7 @@ _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _is_quoted_path: Final = re.compile(r"/(?!(?:.*/)?\.{1,2}(?:/|$))[!-\"$->@-~]*").fullmatch
 _is_media_type: Final = re.compile(r"[ -~]+").fullmatch
 _PODS: Final = GroupVersionResource("", "v1", "pods")
+_ALONE: Final = PARTIAL_OBJECT_METADATA.kind.encode()
 _SHOWN_FIELDS: Final = 5
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
 
@@ -1203,9 +1205,10 @@ class Cluster(Closable):
     def _unsent(self, target: Target, current: KubeObject[View | None]) -> KubeObject:
         """Return the object of a write that would change nothing, and count it."""
         self._writes.skipped += 1
-        if is_metadata_alone(current.to_dict()):
-            return KubeObject(current.key, current.metadata, None, current.raw, current.gvk)
-        return self._read(target, current.raw)
+        raw = current.raw
+        if _ALONE in raw and is_metadata_alone(current.to_dict()):  # most need no second decode
+            return KubeObject(current.key, current.metadata, None, raw, current.gvk)
+        return self._read(target, raw)
 
     async def _patch(
         self,

@@ -124,7 +124,7 @@ class ResponseReader:
             return self.read(resource, raw, key=key, subresource=subresource)
         except InvalidObjectError:
             nameless = _nameless(raw)
-            if nameless is None or _is_collection(nameless.gvk):  # of a POST that became a GET
+            if nameless is None:
                 raise
             return nameless
 
@@ -182,13 +182,10 @@ def _nameless(raw: bytes) -> KubeObject | None:
         gvk = GroupVersionKind.of(found.api_version, found.kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidArgumentError):
         return None
-    if found.metadata.name:
+    is_collection = gvk.kind == "Table" or gvk.kind.endswith("List")  # of a POST that became a GET
+    if found.metadata.name or is_collection:
         return None
     return KubeObject("", ObjectMeta(found.metadata.namespace, "", "", ""), None, raw, gvk)
-
-
-def _is_collection(gvk: GroupVersionKind | None) -> bool:
-    return gvk is not None and (gvk.kind == "Table" or gvk.kind.endswith("List"))
 
 
 def is_gone(found: KubeObject) -> bool:

@@ -7,7 +7,6 @@ distinguishes.
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -92,14 +91,14 @@ def reader_of(
     field = None if view is None else view_path(view, steps)
     if view is None or field is None:
         return paths.reader(declared)
-    return _reader_of_view(view, field, partial(paths.reader, declared))
+    return _reader_of_view(view, field, declared, paths)
 
 
 _LABEL_STEPS = 3
 
 
 def _reader_of_view(
-    view: type[View], field: str, of_body: Callable[[], Callable[[KubeObject[Any]], JSONValue]]
+    view: type[View], field: str, path: str, paths: SharedPaths
 ) -> Callable[[KubeObject[Any]], JSONValue]:
     """Return a function that reads a field of the view; the body says if a default is a value."""
     read = attrgetter(f"_view.{field}")
@@ -107,8 +106,7 @@ def _reader_of_view(
         default = attrgetter(field)(msgspec.convert({}, view))
     except (msgspec.ValidationError, AttributeError):  # the field, or one around it, has none
         return read
-
-    in_body = of_body()
+    in_body = paths.reader(path)
 
     def read_or_look(obj: KubeObject[Any]) -> JSONValue:
         value = read(obj)

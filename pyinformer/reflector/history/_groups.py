@@ -101,10 +101,10 @@ def history_group(members: Iterable[HistoryMember], one: HistoryMember | None) -
         asked = "" if "" in storages else min(storages, default="")
     if asked:
         return HistoryGroup(asked, storages[asked], storages[asked])
-    own = storages.get(asked, [])
+    own = storages.get("", [])
     furthest = _furthest(own)
     near = [some for some in storages.values() if _are_near(_furthest(some), furthest)]
-    return HistoryGroup(asked, own, [member for some in near for member in some])
+    return HistoryGroup("", own, [member for some in near for member in some])
 
 
 def affected_by(members: Iterable[HistoryMember], one: HistoryMember) -> list[HistoryMember]:

@@ -435,7 +435,7 @@ class World(ObjectTestAPI):
             times: the number of writes; None for all from now on.
 
         Raises:
-            InvalidArgumentError: there is no such verb or resource, or no object with such a key.
+            InvalidArgumentError: there is no such verb or resource, or no object can have the key.
         """
         verbs = _WRITES - {"create"} if verb is None else frozenset({verb})
         self._fail(plural, key, verbs, Fault(status=_CONFLICT, message=_TAKEN, times=times))

@@ -223,9 +223,10 @@ class _TLSSettings:
         """
         self._check_at = now + _CHECK_SECONDS
         with anyio.move_on_after(FILE_SECONDS):
-            self._take(await self._reading.run(partial(self._read, certificate)))
-            while certificate is not self._certificate:  # that read was another request's
+            while True:
                 self._take(await self._reading.run(partial(self._read, certificate)))
+                if certificate is self._certificate:  # else the read was another request's
+                    return
         if certificate is not self._certificate:
             reason = f"the client certificate could not be used within {FILE_SECONDS:g} s"
             raise ConfigurationError("TLS", reason)
