@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
     from pyinformer.testing.apiserver.storage import SavedState
     from pyinformer.testing.faults import (
+        ChangingFacts,
         EtcdRelay,
         FaultLab,
         FaultProxy,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "APIServer": "apiserver.server",
+    "ChangingFacts": "faults",
     "Connector": "_connector",
     "EtcdRelay": "faults",
     "EtcdTruth": "histories",
@@ -72,6 +74,7 @@ _HOMES = {
 
 __all__ = [
     "APIServer",
+    "ChangingFacts",
     "Connector",
     "EtcdRelay",
     "EtcdTruth",

@@ -16,8 +16,14 @@ _CLUSTER = "pyinformer-testing"
 _ANYONE = "any"  # over TLS, kubectl asks at the terminal for a user name where there is no login
 
 
-def server_context(*names: str) -> tuple[ssl.SSLContext, bytes]:
+def server_context(
+    *names: str, context: ssl.SSLContext | None = None
+) -> tuple[ssl.SSLContext, bytes]:
     """Create a certificate authority and a server certificate for these names.
+
+    Args:
+        names: the host names and addresses of the certificate.
+        context: the context that shows the certificate in later handshakes; None makes one.
 
     Returns:
         The server's SSL context, and the authority's certificate as PEM.
@@ -31,7 +37,7 @@ def server_context(*names: str) -> tuple[ssl.SSLContext, bytes]:
         reason = "a certificate needs the package trustme: pip install 'pyinformer[testing]'"
         raise InvalidArgumentError("tls", reason) from error
     authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*names).configure_cert(context)
     return context, authority.cert_pem.bytes()
 

@@ -386,6 +386,7 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "pyinformer.testing": [
         "APIServer",
+        "ChangingFacts",
         "Connector",
         "EtcdRelay",
         "EtcdTruth",

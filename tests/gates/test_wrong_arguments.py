@@ -168,6 +168,8 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "Controller.requests_for:event": _KIT,
     "APIServer.*": _KIT,
     "Fault.applies_to": _KIT,
+    "ChangingFacts()": _KIT,
+    "ChangingFacts.*": _KIT,
     "EtcdRelay.*": _KIT,
     "FaultLab()": _KIT,
     "FaultLab.*": _KIT,

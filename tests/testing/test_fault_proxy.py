@@ -301,6 +301,7 @@ def test_a_taken_port_is_the_callers_to_see(echo: ServerAddress) -> None:
         (lambda proxy: proxy.drip(bytes_per_second=0), "bytes_per_second"),
         (lambda proxy: proxy.delay(-1.0), "seconds"),
         (lambda proxy: proxy.expire_token(), "reads_requests"),
+        (lambda proxy: proxy.renew_certificate(), "reads_requests"),
     ],
 )
 def test_wrong_arguments_are_named(proxy: FaultProxy, call: object, name: str) -> None:

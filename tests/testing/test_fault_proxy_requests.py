@@ -137,9 +137,26 @@ def test_a_token_is_refused_until_it_is_renewed(proxy: FaultProxy, wire: Wire) -
 def test_a_server_without_tokens_has_none_that_expires() -> None:
     with APIServer() as open_server, FaultProxy(open_server, reads_requests=True) as proxy:
         assert proxy.expire_token() is None
+        assert proxy.renew_certificate() is None
         assert proxy.ca_file is None
         with Wire(proxy.url) as wire:
             assert wire.get(ALL_PODS).status == 200
+
+
+def test_a_new_certificate_needs_new_trust(
+    server: APIServer, proxy: FaultProxy, wire: Wire
+) -> None:
+    with wire.watch(ALL_PODS) as stream:
+        renewed = proxy.renew_certificate()
+        server.create(pod("a"))
+        assert stream.named(1) == [("ADDED", "a")], "open connections stay"
+
+    with pytest.raises(ssl.SSLCertVerificationError):
+        wire.get(ALL_PODS)
+    assert proxy.ca_file is not None
+    assert proxy.ca_file.read_bytes() == renewed
+    with connected(proxy) as later:
+        assert later.get(ALL_PODS).status == 200
 
 
 def test_a_chunk_is_cut_inside(server: APIServer, proxy: FaultProxy, wire: Wire) -> None:

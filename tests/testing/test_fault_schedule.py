@@ -11,6 +11,7 @@ import pytest
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing import (
     APIServer,
+    ChangingFacts,
     EtcdRelay,
     FaultLab,
     FaultProxy,
@@ -52,6 +53,18 @@ class Program:
         """Note it."""
         self.asked.append(f"renew {token}")
 
+    def renew_trust(self, ca_pem: bytes) -> None:
+        """Note it."""
+        self.asked.append(f"trust {len(ca_pem)} bytes")
+
+    def freeze(self, seconds: float) -> None:
+        """Note it."""
+        self.asked.append(f"freeze {seconds:g}")
+
+    def step_clock(self, seconds: float) -> None:
+        """Note it."""
+        self.asked.append(f"clock {seconds:g}")
+
 
 @pytest.fixture
 def proxy() -> Iterator[FaultProxy]:
@@ -85,7 +98,7 @@ def test_drawn_faults_of_one_part_do_not_overlap() -> None:
         part = CATALOGUE[fault.name].part
         assert fault.at_seconds > ends.get(part, -1.0)
         ends[part] = fault.at_seconds + fault.lasts_seconds
-    assert len(ends) == 5
+    assert len(ends) == 6
 
 
 def test_a_schedule_is_written_and_read(tmp_path: Path) -> None:
@@ -128,12 +141,21 @@ def test_a_lab_offers_what_it_has(proxy: FaultProxy) -> None:
     assert "hold-watches" in FaultLab(relays=[EtcdRelay()]).names()
     assert "drop-event" in FaultLab(proxy=proxy).names(lies=True)
     assert "drop-event" not in FaultLab(proxy=proxy).names()
-    assert FaultLab(program=Program()).names(parts=["program"]) == ("block-loop", "no-descriptors")
+    assert FaultLab(program=Program()).names() == (
+        "block-loop",
+        "freeze-program",
+        "step-clock",
+        "no-descriptors",
+    )
+    facts = ChangingFacts(KubeAPIServer(), bindings=["program"])
+    assert FaultLab(facts=facts).names(parts=["facts"]) == ("withdraw-rights",)
     with APIServer() as server, FaultProxy(server) as plain:
         assert {CATALOGUE[name].part for name in FaultLab(proxy=plain).names()} == {"network"}
 
 
-@pytest.mark.parametrize("name", ["cut", "status", "hold-watches", "kill-etcd", "block-loop"])
+@pytest.mark.parametrize(
+    "name", ["cut", "status", "hold-watches", "kill-etcd", "change-definition", "block-loop"]
+)
 def test_a_fault_of_a_part_that_the_lab_lacks_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="which this lab does not have"):
         FaultLab().begin(TimedFault(name=name, at_seconds=0.0))
@@ -192,6 +214,7 @@ def test_a_run_carries_out_everything_and_its_history_is_replayed(
     }
     assert program.asked[:2] != ["give", "take"]
     assert f"renew {proxy.token}" in program.asked
+    assert {"clock 60", "clock 0", "freeze 2"} <= set(program.asked)
     assert statuses(proxy) == [200, 200]
     replayed = FaultSchedule.of_history(tmp_path / "history.jsonl")
     assert sorted(one.name for one in replayed) == sorted(names)
@@ -237,7 +260,11 @@ def test_every_fault_of_a_real_server_begins_ends_and_leaves_it_working(
         KubeAPIServer(build=kube_apiserver_build, etcd_relays=[relay]) as server,
     ):
         history = History()
-        lab = FaultLab(server=server, relays=[relay], log=history.add)
+        server.register("lab.example.com/v1", "Widget", "widgets", has_status=True)
+        facts = ChangingFacts(
+            server, bindings=["system:basic-user"], definitions=["widgets.lab.example.com"]
+        )
+        lab = FaultLab(server=server, relays=[relay], facts=facts, log=history.add)
         names = lab.names()
         for name in names:
             lasts = 0.2 if CATALOGUE[name].lasts_seconds[1] else 0.0

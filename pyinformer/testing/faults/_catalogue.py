@@ -13,11 +13,12 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from pyinformer.errors import LifecycleError
 from pyinformer.testing.apiserver.requests import Edit, Fault
+from pyinformer.testing.faults._changing_facts import ChangingFacts
 from pyinformer.testing.faults._etcd_relay import EtcdRelay
 from pyinformer.testing.faults._fault_proxy import FaultProxy
 from pyinformer.testing.kube_apiserver import SavedEtcd
 
-Part: TypeAlias = Literal["network", "requests", "etcd-watches", "server", "program"]
+Part: TypeAlias = Literal["network", "requests", "etcd-watches", "server", "facts", "program"]
 Arguments: TypeAlias = Mapping[str, str]
 
 _EXPIRED: Final = (
@@ -90,6 +91,18 @@ class Program(Protocol):
         """Use this bearer token from now on."""
         ...
 
+    def renew_trust(self, ca_pem: bytes) -> None:
+        """Trust this certificate, in PEM, from now on."""
+        ...
+
+    def freeze(self, seconds: float) -> None:
+        """Stop the process with SIGSTOP, and continue it after so long."""
+        ...
+
+    def step_clock(self, seconds: float) -> None:
+        """Put the program's wall clock so far ahead of the system's, or behind it; 0 ends it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -98,6 +111,7 @@ class Parts:
     proxy: FaultProxy | None = None
     server: Servers | None = None
     relays: tuple[EtcdRelay, ...] = ()
+    facts: ChangingFacts | None = None
     program: Program | None = None
     saved: list[SavedEtcd] = field(default_factory=list)
     """The copies that a later end of a fault restores."""
@@ -117,6 +131,13 @@ class Parts:
         return self.server
 
     @property
+    def changing(self) -> ChangingFacts:
+        """The rights and definitions."""
+        if self.facts is None:
+            raise LifecycleError("this fault needs facts: FaultLab(facts=ChangingFacts(...))")
+        return self.facts
+
+    @property
     def programmed(self) -> Program:
         """The program under test."""
         if self.program is None:
@@ -133,6 +154,14 @@ class Parts:
 
 def _nothing(_parts: Parts, _arguments: Arguments) -> None:
     return
+
+
+def _always(_parts: Parts) -> bool:
+    return True
+
+
+def _has_program(parts: Parts) -> bool:
+    return parts.program is not None
 
 
 def _no_arguments(_rng: random.Random) -> dict[str, str]:
@@ -155,6 +184,8 @@ class Kind:
     """How much longer than usual the pause after it is."""
     is_lie: bool = False
     """Whether the server says what is not so (class B)."""
+    is_available: Callable[[Parts], bool] = _always
+    """What it needs beside its part."""
 
 
 def _is_yes(arguments: Arguments, name: str, default: str) -> bool:
@@ -350,6 +381,18 @@ def _end_expiry(parts: Parts, _arguments: Arguments) -> None:
         parts.programmed.renew_token(token)
 
 
+def _renew_certificate(parts: Parts, given: Arguments) -> None:
+    parts.proxied.renew_certificate()
+    if _is_yes(given, "cut", "yes"):
+        parts.proxied.cut()
+
+
+def _renew_trust(parts: Parts, _arguments: Arguments) -> None:
+    ca_file = parts.proxied.ca_file
+    if ca_file is not None:
+        parts.programmed.renew_trust(ca_file.read_bytes())
+
+
 def _truncated(given: Arguments) -> Fault:
     return Fault(cut_after_bytes=int(given.get("bytes", "1000")), cut="chunk")
 
@@ -404,6 +447,17 @@ _REQUESTS: Final[dict[str, Kind]] = {
         begin=_begin_expiry,
         end=_end_expiry,
         lasts_seconds=_SOME_SECONDS,
+        is_available=_has_program,
+    ),
+    "new-certificate": Kind(
+        part="requests",
+        summary="another authority has signed the certificate; at the end the program trusts it",
+        begin=_renew_certificate,
+        end=_renew_trust,
+        arguments=frozenset({"cut"}),
+        draw=_draw_yes_or_no("cut"),
+        lasts_seconds=_SOME_SECONDS,
+        is_available=_has_program,
     ),
     "no-initial-events": _lie(
         "no-initial-events", "watch-lists show no object, and end their state", "watch"
@@ -537,6 +591,65 @@ def _compact(servers: Servers) -> None:
     servers.compact()
 
 
+# What is so of rights and definitions, which changes while a program runs.
+
+
+def _delete_definitions(parts: Parts, given: Arguments) -> None:
+    parts.changing.delete_definitions(other_scope=given.get("meanwhile") == "scope")
+
+
+def _change_definitions(parts: Parts, given: Arguments) -> None:
+    if given.get("loses", "status") == "status":
+        parts.changing.take_status()
+    else:
+        parts.changing.take_versions()
+
+
+def _restore_facts(parts: Parts, _arguments: Arguments) -> None:
+    parts.changing.restore()
+
+
+def _has_definitions(parts: Parts) -> bool:
+    return bool(parts.changing.definitions)
+
+
+_FACTS: Final[dict[str, Kind]] = {
+    "withdraw-rights": Kind(
+        part="facts",
+        summary="the bindings of the program's rights are gone; open watches continue",
+        begin=lambda parts, _: parts.changing.withdraw_rights(),
+        end=_restore_facts,
+        lasts_seconds=_LONG,
+        is_available=lambda parts: bool(parts.changing.bindings),
+    ),
+    "delete-definition": Kind(
+        part="facts",
+        summary="a definition goes, and its objects for good; `meanwhile=scope`: another comes, of"
+        " the other scope",
+        begin=_delete_definitions,
+        end=_restore_facts,
+        arguments=frozenset({"meanwhile"}),
+        draw=lambda rng: {"meanwhile": rng.choice(("nothing", "scope"))},
+        lasts_seconds=_LONG,
+        pause_factor=4.0,
+        is_available=_has_definitions,
+    ),
+    "change-definition": Kind(
+        part="facts",
+        summary="a definition loses its status subresource, or (`loses=version`) its version is not"
+        " served",
+        begin=_change_definitions,
+        end=_restore_facts,
+        arguments=frozenset({"loses"}),
+        draw=lambda rng: {"loses": rng.choice(("status", "version"))},
+        lasts_seconds=_LONG,
+        pause_factor=2.0,
+        is_available=_has_definitions,
+    ),
+}
+
+_HOUR_SECONDS: Final = 3600.0
+
 _PROGRAM: Final[dict[str, Kind]] = {
     "block-loop": Kind(
         part="program",
@@ -544,6 +657,23 @@ _PROGRAM: Final[dict[str, Kind]] = {
         begin=lambda parts, given: parts.programmed.block(float(given.get("seconds", "1"))),
         arguments=frozenset({"seconds"}),
         draw=_draw_seconds("seconds", 0.1, 3.0),
+    ),
+    "freeze-program": Kind(
+        part="program",
+        summary="the program gets SIGSTOP, and SIGCONT after `seconds`",
+        begin=lambda parts, given: parts.programmed.freeze(float(given.get("seconds", "2"))),
+        arguments=frozenset({"seconds"}),
+        draw=_draw_seconds("seconds", 0.1, 8.0),
+        pause_factor=2.0,
+    ),
+    "step-clock": Kind(
+        part="program",
+        summary="the wall clock of the program is so many `seconds` ahead; below 0 behind",
+        begin=lambda parts, given: parts.programmed.step_clock(float(given.get("seconds", "60"))),
+        end=lambda parts, _: parts.programmed.step_clock(0.0),
+        arguments=frozenset({"seconds"}),
+        draw=_draw_seconds("seconds", -_HOUR_SECONDS, _HOUR_SECONDS),
+        lasts_seconds=_LONG,
     ),
     "no-descriptors": Kind(
         part="program",
@@ -555,4 +685,10 @@ _PROGRAM: Final[dict[str, Kind]] = {
     ),
 }
 
-CATALOGUE: Final[Mapping[str, Kind]] = {**_NETWORK, **_REQUESTS, **_SERVERS, **_PROGRAM}
+CATALOGUE: Final[Mapping[str, Kind]] = {
+    **_NETWORK,
+    **_REQUESTS,
+    **_SERVERS,
+    **_FACTS,
+    **_PROGRAM,
+}

@@ -227,8 +227,8 @@ class FaultProxy:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="pyinformer-proxy-ca-")
         path = Path(self._folder.name, "ca.pem")
-        if not path.exists():
-            path.write_bytes(pem)
+        if not path.exists() or path.read_bytes() != pem:
+            write_private(path, pem.decode("ascii"))
         return path
 
     @property
@@ -396,6 +396,21 @@ class FaultProxy:
         if self._http is None:
             raise InvalidArgumentError("reads_requests", "must be True to expire a token")
         return self._http.expire_token()
+
+    def renew_certificate(self) -> bytes | None:
+        """Show later connections a certificate of a new authority, which `ca_file` has then.
+
+        Open connections stay.
+
+        Returns:
+            The certificate to trust, in PEM; None for plain HTTP.
+
+        Raises:
+            InvalidArgumentError: the proxy does not read requests.
+        """
+        if self._http is None:
+            raise InvalidArgumentError("reads_requests", "must be True to renew the certificate")
+        return self._http.renew_certificate()
 
     def heal(self) -> None:
         """End every fault, those of the script included; half-open connections stay so."""

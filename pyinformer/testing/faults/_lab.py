@@ -9,6 +9,7 @@ from typing import final
 from pyinformer._clock import monotonic
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing.faults._catalogue import CATALOGUE, Kind, Part, Parts, Program, Servers
+from pyinformer.testing.faults._changing_facts import ChangingFacts
 from pyinformer.testing.faults._etcd_relay import EtcdRelay
 from pyinformer.testing.faults._fault_proxy import FaultProxy
 from pyinformer.testing.faults._schedule import FaultSchedule, TimedFault
@@ -19,6 +20,7 @@ _NEEDS: dict[Part, Callable[[Parts], bool]] = {
     "requests": lambda parts: parts.proxy is not None and parts.proxy.reads_requests,
     "etcd-watches": lambda parts: bool(parts.relays),
     "server": lambda parts: parts.server is not None,
+    "facts": lambda parts: parts.facts is not None,
     "program": lambda parts: parts.program is not None,
 }
 
@@ -37,6 +39,7 @@ class FaultLab:
         proxy: the proxy between program and server; with `reads_requests` for faults of requests.
         server: a KubeAPIServer whose programs are killed and paused.
         relays: the relays between its replicas and etcd.
+        facts: the rights of the program and the definitions of its resources.
         program: what blocks its loop, takes its descriptors, and renews its token.
         log: is called with a record at the begin and the end of each fault, from any thread.
     """
@@ -47,10 +50,13 @@ class FaultLab:
         proxy: FaultProxy | None = None,
         server: Servers | None = None,
         relays: Sequence[EtcdRelay] = (),
+        facts: ChangingFacts | None = None,
         program: Program | None = None,
         log: Callable[[FaultRecord], object] = lambda _: None,
     ) -> None:
-        self._parts = Parts(proxy=proxy, server=server, relays=tuple(relays), program=program)
+        self._parts = Parts(
+            proxy=proxy, server=server, relays=tuple(relays), facts=facts, program=program
+        )
         self._log = log
         self._lock = threading.Lock()
         self._count = 0
@@ -68,7 +74,7 @@ class FaultLab:
         return tuple(
             name
             for name, kind in CATALOGUE.items()
-            if self._has(name, kind)
+            if self._has(kind)
             and (lies or not kind.is_lie)
             and (wanted is None or kind.part in wanted)
         )
@@ -85,7 +91,7 @@ class FaultLab:
             InvalidArgumentError: the lab lacks what the fault strikes.
         """
         kind = CATALOGUE[fault.name]
-        if not self._has(fault.name, kind):
+        if not self._has(kind):
             reason = f"{fault.name} strikes the {kind.part}, which this lab does not have"
             raise InvalidArgumentError("fault", reason)
         with self._lock:
@@ -167,10 +173,8 @@ class FaultLab:
             failures.append(error)
             stop.set()
 
-    def _has(self, name: str, kind: Kind) -> bool:
-        if name == "expired-token" and self._parts.program is None:
-            return False
-        return _NEEDS[kind.part](self._parts)
+    def _has(self, kind: Kind) -> bool:
+        return _NEEDS[kind.part](self._parts) and kind.is_available(self._parts)
 
     def _record(self, number: int, fault: TimedFault, *, begins: bool) -> None:
         kind = CATALOGUE[fault.name]

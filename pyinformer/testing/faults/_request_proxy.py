@@ -37,6 +37,7 @@ _OF_ONE_CONNECTION: Final = frozenset(
 )
 _SET_BY_RESPONSE: Final = _OF_ONE_CONNECTION | {"content-type", "date", "server", "cache-control"}
 _JSON: Final = "application/json"
+_NAMES: Final = ("127.0.0.1", "localhost")
 
 
 class _Server(Protocol):
@@ -73,13 +74,13 @@ class RequestProxy:
         self._token: str | None = None
         self._refused_tokens: set[str] = set()
         self._turn = 0
-        context: ssl.SSLContext | None = None
+        self._context: ssl.SSLContext | None = None
         self.ca_pem: bytes | None = None
         if parts.scheme == "https":
-            context, self.ca_pem = server_context("127.0.0.1", "localhost")
+            self._context, self.ca_pem = server_context(*_NAMES)
         self._thread = ServerThread(
             self._handle,
-            ssl_context=context,
+            ssl_context=self._context,
             tick=lambda: None,
             tick_seconds=0.0,
             lifetime=self._connected,
@@ -110,6 +111,15 @@ class RequestProxy:
         self._refused_tokens.add(self.token)
         self._token = secrets.token_hex(16)
         return self._token
+
+    def renew_certificate(self) -> bytes | None:
+        """Show later connections a certificate of a new authority; return what they must trust.
+
+        None for plain HTTP.
+        """
+        if self._context is not None:
+            _, self.ca_pem = server_context(*_NAMES, context=self._context)
+        return self.ca_pem
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:

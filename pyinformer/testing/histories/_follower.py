@@ -143,6 +143,8 @@ class Follower:
         self._record_audit()
         if not (informer.is_running and informer.has_synced):
             return
+        # Before the claims: a process that is stopped between the two would lie.
+        at_seconds = self._history.now()
         now = self.cached()
         changed: dict[str, Version | None] = {
             key: version for key, version in now.items() if self._sampled.get(key) != version
@@ -153,6 +155,7 @@ class Follower:
         ages |= {name: claim() for name, claim in self._claims.items()}
         self._history.add(
             SampledRecord(
+                at_seconds=at_seconds,
                 who=self.who,
                 state=informer.state.value,
                 position=informer.observed_resource_version,
@@ -180,13 +183,14 @@ class Follower:
         Raises:
             InformerError: what the lister raises.
         """
-        lister = self.informer.lister
+        at_seconds, lister = self._history.now(), self.informer.lister
         if max_age_seconds is not None:
             lister = lister.fresh(max_age_seconds=max_age_seconds)
         found = lister.get(key)
         version = Version("", "") if found is None else version_of(found)
         self._history.add(
             ReadRecord(
+                at_seconds=at_seconds,
                 who=who,
                 key=key,
                 uid=version.uid,

@@ -8,7 +8,10 @@ The witness is etcd: its log is in the same history. The writers reach the serve
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +21,14 @@ import anyio
 import pyinformer
 from pyinformer._clock import monotonic
 from pyinformer.config import ClusterConfig
-from pyinformer.testing import EtcdRelay, FaultLab, FaultProxy, FaultSchedule
+from pyinformer.testing import (
+    ChangingFacts,
+    EtcdRelay,
+    FaultLab,
+    FaultProxy,
+    FaultSchedule,
+    ServerAddress,
+)
 from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import write_private
 from pyinformer.testing.histories import (
@@ -31,11 +41,12 @@ from pyinformer.testing.histories import (
     check_history,
 )
 from pyinformer.transport import TokenFileCredentials
+from tests.integration.chaos.account import token_of_account
 from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
 from tests.integration.chaos.flavours import flavour_of
 from tests.integration.chaos.readers import Readers
 from tests.integration.chaos.recording import Record
-from tests.integration.chaos.writers import Writer, all_written, collect_garbage
+from tests.integration.chaos.writers import Writer, all_written, collect_garbage, remove_widgets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,9 +66,13 @@ RESOURCES = ("configmaps", "widgets.chaos.example.com")
 class Program:
     """What a schedule does to the program under test."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, token_file: Path) -> None:
-        self._loop = loop
-        self._token_file = token_file
+    def __init__(self, proxy: FaultProxy, path: Path) -> None:
+        self.token_file: Path = write_private(path.with_suffix(".token"), proxy.token or "")
+        trusted = proxy.ca_file
+        self.ca_file: Path = path.with_suffix(".ca.pem")
+        self.renew_trust(b"" if trusted is None else trusted.read_bytes())
+        self._loop = asyncio.get_running_loop()
+        self._clock = time.time
 
     def block(self, seconds: float) -> None:
         """Keep the loop busy."""
@@ -73,7 +88,26 @@ class Program:
 
     def renew_token(self, token: str) -> None:
         """Write the file that the connection reads when a token is refused."""
-        write_private(self._token_file, token)
+        write_private(self.token_file, token)
+
+    def renew_trust(self, ca_pem: bytes) -> None:
+        """Write the file that the connection reads again when a certificate is refused."""
+        write_private(self.ca_file, ca_pem.decode("ascii"))
+
+    def freeze(self, seconds: float) -> None:
+        """Let another process stop this one; the lab, the proxy and the writers stand still too."""
+        script = 'kill -STOP "$0"; sleep "$1"; kill -CONT "$0"'
+        subprocess.run(["sh", "-c", script, str(os.getpid()), f"{seconds:.3f}"], check=True)
+
+    def step_clock(self, seconds: float) -> None:
+        """Let `time.time` of this process be ahead, for everything that runs in it."""
+        clock = self._clock
+        time.time = (lambda: clock() + seconds) if seconds else clock
+
+    def end(self) -> None:
+        """Remove its files."""
+        self.token_file.unlink()
+        self.ca_file.unlink()
 
 
 @dataclass(frozen=True)
@@ -116,6 +150,7 @@ class Site:
     relays: Sequence[EtcdRelay]
     truth: EtcdTruth
     proxy: FaultProxy
+    facts: ChangingFacts
 
     def lab(self, program: Program) -> FaultLab:
         """Return the lab that strikes all of it."""
@@ -123,16 +158,17 @@ class Site:
             proxy=self.proxy,
             server=self.server,
             relays=self.relays,
+            facts=self.facts,
             program=program,
             log=self.history.add,
         )
 
-    def config(self, token_file: Path) -> ClusterConfig:
+    def config(self, program: Program) -> ClusterConfig:
         """Return the way of the program to the server."""
         return ClusterConfig(
             server=self.proxy.url,
-            ca_file=str(self.proxy.ca_file),
-            credentials=TokenFileCredentials(token_file),
+            ca_file=str(program.ca_file),
+            credentials=TokenFileCredentials(program.token_file),
         )
 
 
@@ -194,22 +230,27 @@ class Storm:
             server.register(WIDGETS, "Widget", "widgets", has_status=True)
             server.ensure_namespace(self._namespace)
             truth = EtcdTruth(history, server.etcd_url, resources=RESOURCES)
-            proxy = FaultProxy(server, ports=server.ports, reads_requests=True, seed=self._seed)
+            binding = self._namespace
+            token = token_of_account(server, self._namespace, binding=binding)
+            address = ServerAddress(url=server.url, ca_file=server.ca_file, token=token)
+            proxy = FaultProxy(address, ports=server.ports, reads_requests=True, seed=self._seed)
             stack.enter_context(truth)
             truth.catch_up()  # or it would be behind a cache that lists what was there before
             stack.enter_context(proxy)
-            site = Site(history, server, relays, truth, proxy)
-            return asyncio.run(self._live(site, flavour))
+            facts = ChangingFacts(server, bindings=[binding], definitions=[RESOURCES[1]])
+            site = Site(history, server, relays, truth, proxy, facts)
+            outcome = asyncio.run(self._live(site, flavour))
+            remove_widgets(server, self._namespace)
+            return outcome
 
     async def _live(self, site: Site, flavour: str) -> Outcome:
-        token_file = self._path.with_suffix(".token")
-        write_private(token_file, site.proxy.token or "")
-        lab = site.lab(Program(asyncio.get_running_loop(), token_file))
+        program = Program(site.proxy, self._path)
+        lab = site.lab(program)
         writers = [self._writer(site.server, number) for number in range(WRITERS)]
         site.history.add(ResourcesRecord(when="baseline", tasks=_tasks()))
         async with (
             Recorder(site.history, counts_resources=False) as recorder,
-            pyinformer.connect(config=site.config(token_file)) as cluster,
+            pyinformer.connect(config=site.config(program)) as cluster,
             pyinformer.SharedInformerFactory(cluster) as factory,
         ):
             record = Record(recorder)
@@ -229,7 +270,7 @@ class Storm:
                 recovered = None if wrong else monotonic() - healed_at
                 await recorder.rest(site.truth, timeout_seconds=REST_SECONDS)
         site.history.add(ResourcesRecord(when="rest", tasks=_tasks()))
-        token_file.unlink()
+        program.end()
         written = all_written(site.server, self._namespace)
         live = {one["metadata"]["uid"] for some in written for one in some}
         return Outcome(

@@ -65,6 +65,25 @@ SCENES: dict[str, Faults] = {
         fault("no-end-bookmark", 2.6, 5.0),
         fault("cut", 3.5),
     ],
+    "rights-withdrawn": [fault("withdraw-rights", 0.5, 4.0), fault("cut", 1.0), fault("cut", 2.5)],
+    "definition-deleted": [fault("delete-definition", 0.5, 3.0, meanwhile="nothing")],
+    "definition-of-another-scope": [
+        fault("delete-definition", 0.5, 3.0, meanwhile="scope"),
+        fault("cut", 2.0),
+    ],
+    "definition-without-status": [fault("change-definition", 0.5, 4.0, loses="status")],
+    "version-not-served": [fault("change-definition", 0.5, 4.0, loses="version"), fault("cut", 2)],
+    "certificate-renewed": [fault("new-certificate", 0.5, 3.0, cut="yes"), fault("cut", 2.0)],
+    "program-frozen": [
+        fault("freeze-program", 0.5, seconds="3"),
+        fault("freeze-program", 4.0, seconds="0.2"),
+        fault("cut", 4.2),
+    ],
+    "clock-stepped": [
+        fault("step-clock", 0.5, 2.0, seconds="-3600"),
+        fault("step-clock", 2.1, 4.0, seconds="3600"),
+        fault("expired-token", 1.0, 3.0),
+    ],
     "loop-blocked-under-cuts": [fault("block-loop", 1.0, seconds="2"), fault("cut", 2.0)],
 }
 LIES: dict[str, Faults] = {

@@ -11,6 +11,7 @@ import random
 from typing import TYPE_CHECKING
 
 from pyinformer import APIStatusError, InformerError
+from pyinformer.errors import NotFoundError
 from tests.integration.chaos.controllers import GROUPS, WIDGETS, config_map
 
 if TYPE_CHECKING:
@@ -132,6 +133,15 @@ def collect_garbage(api: KubeAPIServer, namespace: str) -> None:
             if owner["name"] not in names:
                 with contextlib.suppress(APIStatusError):  # the controller was faster
                     api.delete("v1", "configmaps", one["metadata"]["name"], namespace)
+
+
+def remove_widgets(api: KubeAPIServer, namespace: str) -> None:
+    """Remove what has a finalizer, or the definition could not be deleted by the next storm."""
+    for one in api.list(WIDGETS, "widgets", namespace):
+        name, released = one["metadata"]["name"], {"metadata": {"finalizers": None}}
+        api.patch(WIDGETS, "widgets", name, released, namespace)
+        with contextlib.suppress(NotFoundError):  # it was being deleted
+            api.delete(WIDGETS, "widgets", name, namespace)
 
 
 def all_written(

@@ -1,0 +1,199 @@
+"""Rights and definitions that are taken away, and put back as they were: on both servers."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyinformer.errors import InformerError, KubeAPIServerError, NotFoundError
+from pyinformer.testing import APIServer, ChangingFacts
+from pyinformer.testing._polling import poll
+from tests.integration.accounts import ACCOUNT, embedded_with_roles, token_of
+from tests.integration.servers import RealServer
+from tests.testing.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyinformer.apimachinery import JSONObject
+    from tests.integration.servers import Server
+
+DEFINITIONS = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
+RBAC = "rbac.authorization.k8s.io"
+BINDING = "facts-of-a-program"
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Either server, with roles."""
+    if request.param != "real":
+        yield from embedded_with_roles()
+    else:
+        yield RealServer(request.getfixturevalue("kube_apiserver"))
+
+
+@dataclass
+class Gadgets:
+    """A definition of its own, on a server."""
+
+    server: Server
+    facts: ChangingFacts
+    group: str
+    namespace: str
+
+    @property
+    def resource(self) -> tuple[str, str]:
+        """The version and the plural name."""
+        return f"{self.group}/v1", "gadgets"
+
+    def definition(self) -> JSONObject:
+        """Return the definition as it is now."""
+        return self.server.api.get(*DEFINITIONS, f"gadgets.{self.group}")
+
+    def is_defined(self) -> bool:
+        """Return whether there is one, perhaps one that is being deleted."""
+        try:
+            return bool(self.definition())
+        except NotFoundError:
+            return False
+
+    def create(self) -> str:
+        """Create an object, and return its uid."""
+        metadata: JSONObject = {"name": "a", "namespace": self.namespace}
+        obj: JSONObject = {"apiVersion": self.resource[0], "kind": "Gadget", "metadata": metadata}
+        return str(self.server.api.create(obj)["metadata"]["uid"])
+
+    def uids(self) -> list[str]:
+        """Return the uids of all objects."""
+        return [one["metadata"]["uid"] for one in self.server.api.list(*self.resource)]
+
+
+@pytest.fixture
+def gadgets(server: Server) -> Iterator[Gadgets]:
+    group = f"facts-{secrets.token_hex(4)}.example.com"
+    name = f"gadgets.{group}"
+    version: JSONObject = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        },
+        "subresources": {"status": {}},
+    }
+    server.api.create(
+        {
+            "apiVersion": DEFINITIONS[0],
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": name},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+                "versions": [version],
+            },
+        }
+    )
+    facts = ChangingFacts(server.api, definitions=[name])
+    made = Gadgets(server, facts, group, server.namespace())
+    assert poll(lambda: _is_served(made), timeout_seconds=100)
+    yield made
+    server.api.delete(*DEFINITIONS, name)
+
+
+def _is_served(gadgets: Gadgets) -> bool:
+    try:
+        return gadgets.uids() == []
+    except InformerError:
+        return False
+
+
+def test_a_definition_goes_with_its_objects_and_comes_back_without_them(gadgets: Gadgets) -> None:
+    before = gadgets.definition()["spec"]
+    gadgets.create()
+
+    gadgets.facts.delete_definitions()
+    assert poll(lambda: not gadgets.is_defined(), timeout_seconds=100)
+    gadgets.facts.restore()
+
+    assert gadgets.definition()["spec"] == before
+    assert gadgets.uids() == []
+    assert gadgets.create()
+
+
+def test_a_definition_of_the_other_scope_stands_in_between(gadgets: Gadgets) -> None:
+    gadgets.facts.delete_definitions(other_scope=True)
+    assert gadgets.definition()["spec"]["scope"] == "Cluster"
+    gadgets.facts.restore()
+
+    assert gadgets.definition()["spec"]["scope"] == "Namespaced"
+
+
+def test_the_status_subresource_goes_and_comes_back(gadgets: Gadgets) -> None:
+    before, uid = gadgets.definition()["spec"], gadgets.create()
+
+    gadgets.facts.take_status()
+    (version,) = gadgets.definition()["spec"]["versions"]
+    assert "status" not in version.get("subresources", {})
+    gadgets.facts.restore()
+
+    assert gadgets.definition()["spec"] == before
+    assert gadgets.uids() == [uid]
+
+
+def test_another_version_is_served_for_a_while_and_no_object_is_lost(gadgets: Gadgets) -> None:
+    before, uid = gadgets.definition()["spec"], gadgets.create()
+
+    gadgets.facts.take_versions()
+    served = {one["name"]: one["served"] for one in gadgets.definition()["spec"]["versions"]}
+    assert served == {"v1": False, "v9": True}
+    gadgets.facts.restore()
+
+    assert gadgets.definition()["spec"] == before
+    assert gadgets.uids() == [uid]
+
+
+def test_rights_are_withdrawn_and_returned(server: Server) -> None:
+    namespace = server.namespace()
+    with _account(server, namespace) as user:
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        facts = ChangingFacts(server.api, bindings=[BINDING])
+        assert poll(lambda: user.get(path).status == 200, timeout_seconds=100)
+
+        facts.withdraw_rights()
+        assert poll(lambda: user.get(path).status == 403, timeout_seconds=100)
+        facts.restore()
+
+        assert poll(lambda: user.get(path).status == 200, timeout_seconds=100)
+    for plural in ("clusterrolebindings", "clusterroles"):
+        server.api.delete(f"{RBAC}/v1", plural, BINDING)
+
+
+@contextmanager
+def _account(server: Server, namespace: str) -> Iterator[Wire]:
+    """Bind an account to the right to read config maps."""
+    token = token_of(server, namespace)
+    role: JSONObject = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
+    shared: JSONObject = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": BINDING}}
+    subject: JSONObject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": BINDING}
+    server.api.create({**shared, "kind": "ClusterRole", "rules": [role]})
+    server.api.create(
+        {**shared, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
+    )
+    context = ssl.create_default_context(cafile=str(server.api.ca_file))
+    with Wire(server.api.url, context=context, token=token) as user:
+        yield user
+
+
+def test_what_the_server_never_does_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with APIServer() as server:
+        facts = ChangingFacts(server, definitions=["nothing.example.com"])
+        monkeypatch.setattr("pyinformer.testing.faults._changing_facts._SETTLED_SECONDS", 0.2)
+        with pytest.raises(KubeAPIServerError, match=r"nothing.example.com is read: .*404"):
+            facts.delete_definitions()
