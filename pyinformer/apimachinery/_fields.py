@@ -39,7 +39,8 @@ _BLANK: Final = b" \t\r\n"
 _KIND: Final = ("kind", "apiVersion")
 _IDENTITY: Final = ("namespace", "name", "uid", "resourceVersion")
 
-# Possessive throughout: no byte is read twice, whatever the input.
+# Possessive throughout: no byte is read twice, whatever the input. A string without an end is read
+# to the end of the text, or a search would begin again at each of its quotes.
 _STRING: Final = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _blank = re.compile(rb"[ \t\r\n]*+").match
 _string = re.compile(_STRING, re.DOTALL).match
@@ -50,8 +51,9 @@ _UNIT: Final = _FLAT + rb"|[][{}]"
 _reaches = [
     re.compile(rb"(?:%b){1,%d}+" % (_UNIT, reach), re.DOTALL).match for reach in (128, 512, 4096)
 ]
-_brackets = re.compile(rb'[][{}]|"' + _STRING + rb'"', re.DOTALL).finditer
-_without_strings = re.compile(rb'"' + _STRING + rb'"', re.DOTALL).sub
+_STRING_OR_REST: Final = rb'"' + _STRING + rb'(?:"|\\?\Z)'
+_brackets = re.compile(rb"[][{}]|" + _STRING_OR_REST, re.DOTALL).finditer
+_without_strings = re.compile(_STRING_OR_REST, re.DOTALL).sub
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS: Final = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
 _decode_text = decoder_of(str, skims=True)

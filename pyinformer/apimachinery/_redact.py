@@ -37,7 +37,7 @@ _COPIES: Final = frozenset(
     }
 )
 # A copy of a Secret under any other name, such as one that an operator has given kopf.
-_SECRET_COPY: Final = re.compile(r'\\*"(?:data|stringData)\\*"\s*:')
+_SECRET_COPY: Final = re.compile(r'"(?:data|stringData)\\*+"\s*+:')
 # Their keys, but not names such as `shop/original-db`: a namespace has no dot, and a key ends.
 _COPY_QUOTED: Final = re.compile(
     r"\.[-\w.]{0,253}/(last-(?:applied|handled))"

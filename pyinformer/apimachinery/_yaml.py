@@ -78,13 +78,14 @@ _LAST_OF_BMP: Final = 0xFFFF
 _ALTERED_BYTES: Final = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbf[\xbe\xbf]")
 # Escapes of JSON that go-yaml refuses: of a slash, and of half a character.
 _REFUSED_ESCAPES: Final = (b"\\/", b"\\ud", b"\\uD")
-_LATE_COLON: Final = re.compile(rb"[\r\n]\s*:")  # in another line than its key, which YAML refuses
+# In another line than its key, which YAML refuses; each run of blanks is read once.
+_LATE_COLON: Final = re.compile(rb"(?<!\s)[^\S\r\n]*+[\r\n]\s*+:")
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG_INTEGER: Final = b"0" * 19  # perhaps out of range
 # A key must not have more than 1,024 characters, with its quotes.
 _LONG: Final = 1_000
 _LONG_TEXT: Final = re.compile(rb'"[^"]{990}')
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*:)?')
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)(\s*+:)?')  # without an end, the rest
 _ESCAPE: Final = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)")
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _SLASH: Final = re.compile(r"(?<!\\)(?:\\\\)*\\/")

@@ -60,7 +60,10 @@ _PHRASES: Final[tuple[tuple[str, _Read], ...]] = (
         lambda found: RefusalCause(f"exceeded quota {found[1]}", ""),
     ),
 )
-_SELECTED: Final = re.compile(r"\[[^\]]*[\"=][^\]]*\]")
+# Possessive, and the rest if it has no end: no character is read twice, whatever a webhook writes.
+_SELECTED: Final = re.compile(
+    r'\[(?:[^]"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(?:\]|\Z)', re.DOTALL
+)
 
 
 def refusal_causes(details: JSONObject, message: JSONValue) -> tuple[RefusalCause, ...]:
@@ -92,7 +95,13 @@ def _named(details: JSONObject) -> Iterator[RefusalCause]:
 
 def _safe(cause: RefusalCause) -> RefusalCause:
     reason, field = cause
-    return RefusalCause(_bounded(reason), _bounded(_SELECTED.sub("[]", field)))
+    path = _SELECTED.sub(_without_values, field)
+    return RefusalCause(_bounded(reason), _bounded(path))
+
+
+def _without_values(selected: re.Match[str]) -> str:
+    what = selected[0]
+    return "[]" if '"' in what or "=" in what else what
 
 
 def _bounded(text: str) -> str:

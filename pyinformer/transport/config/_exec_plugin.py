@@ -34,7 +34,7 @@ _SECRET_CHARS = 20
 # Longer than words: tokens, keys, certificates, signatures of URLs.
 _LONG: Final = re.compile(r"[A-Za-z0-9_+/=~-]{20,}(?:\.[A-Za-z0-9_+/=~-]+)*")
 _USER_INFO: Final = re.compile(r"(?<=://)[^/\s@]+(?=@)")
-_QUERY_VALUE: Final = re.compile(r"([?&][^=&\s]*=)[^&\s]+")
+_QUERY_VALUE: Final = re.compile(r"([?&][^=?&\s]*+=)[^&\s]+")
 _QUOTED: Final = r""""[^"]*"?|'[^']*'?"""
 _HEADER: Final = re.compile(r"(?i)((?:cookie|authorization)[\"']?\s*[:=]\s*).+")
 _PASSWORD: Final = re.compile(

@@ -33,7 +33,7 @@ _SIZES: Final = {"int32": 2**31, "int64": 2**63}
 _LARGEST_INTEGRAL: Final = 1e21  # Go writes larger floats with an exponent
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _EXACT_TIME: Final = re.compile(r"[^.,]+[.,]\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
-_QUANTITY: Final = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_QUANTITY: Final = re.compile(r"([+-]?[0-9.]++)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
 _ZEROS: Final[dict[str, JSONValue]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
