@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 import traceback
 from typing import TYPE_CHECKING, Final, final
 
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
+from pyinformer._thread_frames import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,7 @@ class DeadlineThread:
             self._end(EXIT_STATUS)
 
     def _report(self) -> None:
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented, despite its name
+        frame = frame_of(self._loop_thread)
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
         tasks = [] if self._loop is None else _task_names(self._loop)
         outlook = "this process ends now" if self._ends_process else "end this process"

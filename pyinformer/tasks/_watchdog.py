@@ -12,16 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import selectors
-import sys
 import threading
 from dataclasses import dataclass
-from types import FrameType
 from typing import final
 from weakref import WeakKeyDictionary
 
 from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._printable import printable
+from pyinformer._thread_frames import frame_of
 from pyinformer.metrics import NO_METRICS, Metrics, fenced
 
 _log = get_logger(__name__)
@@ -145,7 +144,7 @@ class Watchdog:
 
     def _is_waiting(self) -> bool:
         """Return whether the loop waits for its sockets; False for loops that are not asyncio's."""
-        frame = _frame_of(self._loop_thread)
+        frame = frame_of(self._loop_thread)
         if frame is None or frame.f_code is not _SELECT or frame.f_back is None:
             return False
         return frame.f_back.f_code is _RUN_ONCE
@@ -191,17 +190,13 @@ class Watchdog:
 
     def _place(self) -> str:
         """Return the innermost frames of the loop's thread, the innermost first."""
-        frame = _frame_of(self._loop_thread)
+        frame = frame_of(self._loop_thread)
         places: list[str] = []
         while frame is not None and len(places) < _FRAMES:
             code = frame.f_code
             places.append(f"{code.co_filename}:{frame.f_lineno} {code.co_name}")
             frame = frame.f_back
         return " < ".join(places) or "an unknown place"
-
-
-def _frame_of(thread: int) -> FrameType | None:
-    return sys._current_frames().get(thread)  # noqa: SLF001 - documented, despite its name
 
 
 def _running_task(loop: asyncio.AbstractEventLoop) -> str:

@@ -61,9 +61,7 @@ _PHRASES: Final[tuple[tuple[str, _Read], ...]] = (
     ),
 )
 # Possessive, and the rest if it has no end: no character is read twice, whatever a webhook writes.
-_SELECTED: Final = re.compile(
-    r'\[(?:[^]"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(?:\]|\Z)', re.DOTALL
-)
+_SELECTED: Final = re.compile(r'\[(?:[^]"]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(?:\]|\Z)', re.DOTALL)
 
 
 def refusal_causes(details: JSONObject, message: JSONValue) -> tuple[RefusalCause, ...]:

@@ -1,4 +1,4 @@
-"""No text of others is searched again from each of its characters: that would block the program.
+"""No foreign text is searched again from each of its characters: that would block the program.
 
 Each text is made so that a search that begins again and again takes minutes or days; the timeout of
 pytest ends the test then.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -277,3 +279,52 @@ async def test_the_series_of_the_loop_are_there_from_the_start_to_the_end() -> N
     }
     watchdog.stop_nowait()
     assert blocks(registry) == {}
+
+
+_COLLECTING = """
+import asyncio, gc, threading
+
+from pyinformer.tasks._watchdog import Watchdog
+
+stopping = threading.Event()
+
+
+class Slow:  # its finalizer lets other threads run, as that of a connection may
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        threading.Event().wait(0.0001)
+
+
+def work():
+    while not stopping.wait(0.0001):
+        Slow()
+
+
+async def main():
+    gc.set_threshold(1)
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    watchdogs = [Watchdog(ping_seconds=0.0001) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in watchdogs:
+        one.start_nowait()
+    await asyncio.to_thread(threading.Event().wait, 2.0)
+    for one in watchdogs:
+        one.stop_nowait()
+    stopping.set()
+    for one in threads:
+        one.join()
+
+
+asyncio.run(main())
+print(gc.isenabled())
+"""
+
+
+def test_the_process_survives_collections_while_frames_are_read() -> None:
+    """In Python 3.11 it stands still without end otherwise: python/cpython#106883."""
+    command = [sys.executable, "-c", _COLLECTING]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert ended.stdout == "True\n"
