@@ -23,6 +23,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
 )
 from uuid import UUID
 
@@ -37,7 +38,6 @@ M = TypeVar("M")
 _OBJECTS: Final = (
     msgspec.inspect.StructType,
     msgspec.inspect.DataclassType,
-    msgspec.inspect.TypedDictType,
     msgspec.inspect.DictType,
 )
 """The kinds of classes into which an object can be decoded."""
@@ -53,9 +53,16 @@ def check_model(model: type[object]) -> None:
     """Refuse a class into which an object cannot be decoded.
 
     Raises:
-        InvalidTypeError: it is neither a msgspec Struct, a dataclass, a TypedDict, a pydantic model
-            nor a model of a Kubernetes client.
+        InvalidTypeError: it is neither a msgspec Struct, a dataclass, a pydantic model nor a model
+            of a Kubernetes client.
     """
+    if is_typeddict(model):
+        reason = (
+            f"must not be a TypedDict such as {model.__name__}, at the top: it is a plain dict, so"
+            " that a patch could not keep the fields that it does not know; use a msgspec.Struct or"
+            " a dataclass"
+        )
+        raise InvalidTypeError("model", reason)
     is_generated = hasattr(model, "model_validate_json") or hasattr(model, "openapi_types")
     if is_generated or converts_itself(model):
         return

@@ -171,7 +171,8 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
         Args:
             model: a msgspec Struct, a dataclass, a TypedDict, a pydantic model, a model of
                 kubernetes_asyncio, kubernetes or kubernetes.aio, or a class with `from_dict` and
-                `to_dict`, such as those of lightkube.
+                `to_dict`, such as those of lightkube. A TypedDict is only for reading: it is a
+                plain dict, which `patch` takes for the whole object.
 
         Raises:
             InvalidObjectError: the object does not fit the model.

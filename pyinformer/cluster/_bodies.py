@@ -267,8 +267,10 @@ def _revealed(dumped: Any, values: Any) -> Any:  # noqa: ANN401
     if isinstance(dumped, dict) and isinstance(values, dict) and len(dumped) == len(values):
         pairs = zip(dumped.items(), values.values(), strict=True)
         return {name: _revealed(one, value) for (name, one), value in pairs}
-    if isinstance(dumped, list) and isinstance(values, AbstractSet):  # in an order of its own
-        return sorted(_revealed("", value) for value in values) if _hides(dumped) else dumped
+    if isinstance(dumped, list) and isinstance(values, AbstractSet):
+        # pydantic writes it in the order of its hashes, which another process has otherwise.
+        shown = [_revealed("", one) for one in values] if _hides(dumped) else dumped
+        return sorted(shown, key=_place_in_set)
     if isinstance(dumped, list) and isinstance(values, Sequence) and len(dumped) == len(values):
         return [_revealed(one, value) for one, value in zip(dumped, values, strict=True)]
     if _hides([dumped]) and hasattr(values, "get_secret_value"):
@@ -277,6 +279,10 @@ def _revealed(dumped: Any, values: Any) -> Any:  # noqa: ANN401
     if dumped is None and isinstance(values, float):
         raise _NotFiniteError
     return dumped
+
+
+def _place_in_set(value: JSONValue) -> tuple[float, bytes]:
+    return (value if isinstance(value, int | float) else math.inf), msgspec.json.encode(value)
 
 
 def _hides(dumped: list[Any]) -> bool:

@@ -16,6 +16,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 
 _WHOLE: Final = {"apiVersion", "kind", "metadata"}
 _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+_UID: Final = ("metadata", "uid")
 
 
 @contextmanager
@@ -36,8 +37,8 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
 
     Raises:
         InvalidObjectError: the object does not fit the model.
-        InvalidArgumentError: the edited object is another one, or elements of a list that the
-            model does not fully know cannot be distinguished.
+        InvalidArgumentError: the edited object is another one, or a dict that is no copy of it; or
+            elements of a list that the model does not fully know cannot be distinguished.
         InvalidTypeError: `edited` is not an object.
     """
     whole = before.to_dict()
@@ -52,6 +53,12 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
                 f"{'.'.join(path)} cannot be changed: it would be another object than {before!r}"
             )
             raise InvalidArgumentError("edited", reason)
+    if _at(whole, _UID) and not _at(after, _UID):
+        reason = (
+            "has no metadata.uid, so it is not the object with edits in it, and what it lacks would"
+            " be removed: edit obj.to_dict(), or pass a model itself"
+        )
+        raise InvalidArgumentError("edited", reason)
     with _within_the_limit("edited"):
         return object_patch(whole, after)
 

@@ -142,7 +142,7 @@ class TypedInformer(Generic[M]):
 
     Args:
         informer: follows the resource.
-        model: a msgspec Struct, a dataclass, a TypedDict, a pydantic model, or a model of the
+        model: a msgspec Struct, a dataclass, a pydantic model, or a model of the
             kubernetes_asyncio or kubernetes client. If it is frozen, and so are the classes of its
             fields, all readers share the instances.
 

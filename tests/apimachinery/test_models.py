@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 import pydantic
@@ -150,6 +150,15 @@ class _Undefined(msgspec.Struct):
 def test_a_type_that_cannot_be_decoded_into_is_refused(model: Any) -> None:
     with pytest.raises(InvalidTypeError, match="model"):
         check_model(model)
+
+
+class _Dict(TypedDict):
+    spec: dict[str, Any]
+
+
+def test_a_typed_dict_is_refused_since_a_patch_would_remove_what_it_does_not_know() -> None:
+    with pytest.raises(InvalidTypeError, match=r"model: must not be a TypedDict such as _Dict"):
+        check_model(_Dict)
 
 
 class _FrozenSpec(msgspec.Struct, frozen=True):

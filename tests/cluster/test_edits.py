@@ -220,6 +220,21 @@ def test_a_partial_object_is_not_an_edit() -> None:
         patch_of(deployment(), {"spec": {"replicas": 1}})
 
 
+def test_a_dump_of_a_model_is_not_an_edit() -> None:
+    """It lacks what the model does not know, which would be removed."""
+    obj = deployment()
+    dumped = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": obj.metadata.name, "namespace": obj.metadata.namespace},
+        "spec": {"replicas": 4},
+    }
+    with pytest.raises(
+        InvalidArgumentError, match=r"has no metadata.uid, .* or pass a model itself"
+    ):
+        patch_of(obj, dumped)
+
+
 @pytest.mark.parametrize("whole", [DEPLOYMENT, deployment], ids=["dict", "object"])
 def test_a_whole_object_is_not_a_status(whole: Any) -> None:
     given = whole() if callable(whole) else whole
@@ -394,6 +409,26 @@ def test_the_secrets_of_a_pydantic_model_are_written_and_not_their_asterisks() -
         "plain": "***",
         "day": "2026-01-02",
     }
+
+
+class Sets(pydantic.BaseModel):
+    """Sets, whose own order depends on how they were filled, or on the process."""
+
+    ports: set[int]
+    names: frozenset[str]
+    times: set[dt.date]
+
+
+def test_a_set_in_a_pydantic_model_is_written_in_one_order() -> None:
+    days = {dt.date(2026, 1, day) for day in range(1, 9)}
+    written = {
+        "ports": [80, 443, 8080],
+        "names": sorted("abcdefghij"),
+        "times": sorted(day.isoformat() for day in days),
+    }
+    for ports in ([80, 8080, 443], [8080, 443, 80], [443, 80, 8080]):
+        names = frozenset("abcdefghij")
+        assert body_of(Sets(ports=set(ports), names=names, times=days)) == written
 
 
 def test_an_edit_of_a_secret_is_a_patch() -> None:
