@@ -525,8 +525,8 @@ class APIStatusError(InformerError):
             page or a wrong clock may say an hour, and every delay follows this attribute.
         needed: of a 403, the missing right in the terms of RBAC; empty if it is unknown.
         conflicts: of a 409 to a server-side apply, the fields of other managers.
-        names_object: whether the Status names the object that it is about. A 404 that names none
-            is about the resource: the server does not serve it.
+        names_object: whether the Status names the object of the request. A 404 that does not says
+            nothing about the object: the server does not serve the resource, or a proxy answered.
         refusal_causes: the reasons with the fields that they are about, at most eight; logs show
             them, but not `message`, which may quote the object.
     """
@@ -588,7 +588,10 @@ class ForbiddenError(APIStatusError):
 
 @final
 class NotFoundError(APIStatusError):
-    """404: the object does not exist, or the server does not have the resource."""
+    """404: the object does not exist, or the server does not have the resource.
+
+    The object is gone only if `names_object` is true.
+    """
 
 
 class ConflictError(APIStatusError):

@@ -124,8 +124,6 @@ def error_of(error: BaseException) -> RecordedError:
     """Return an error as it is recorded; the texts of this library's errors have no credentials."""
     if isinstance(error, APIStatusError):
         details: dict[str, object] = {"causes": [{"reason": one} for one in error.causes]}
-        if error.names_object:
-            details["name"] = "(redacted)"
         if error.retry_after_seconds is not None:
             details["retryAfterSeconds"] = error.retry_after_seconds
         status = {"code": error.status, "reason": error.reason, "message": error.message}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from pyinformer.transport._request_path import RequestPath
+
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _MAY_CREATE: Final = frozenset({"patch", "update"})
 _CREATION: Final = b"cannot create resource"
@@ -25,32 +27,18 @@ def needed_rule(method: str, path: str, *, watch: bool = False, refusal: bytes =
         Such as `"list" is missing; needs: apiGroups: [""], resources: ["pods"], verbs: ["list",
         "watch"] in namespace shop`.
     """
-    steps = path.strip("/").split("/")
-    group, rest = _group_and_rest(steps)
-    if not rest:
+    found = RequestPath.of(path)
+    if found is None:
         verb = method.lower()
         return _hint(verb, f"nonResourceURLs: {_json_list(path)}", (verb,), "in a ClusterRole")
-    namespace, rest = _namespace_and_rest(rest)
-    resource, name, below = rest[0], rest[1:2], rest[2:]
-    verb = _verb(method, has_name=bool(name), watch=watch and not below)  # a log is followed
+    # A log is followed.
+    verb = _verb(method, has_name=bool(found.name), watch=watch and not found.subresource)
     if verb in _MAY_CREATE and _CREATION in refusal:
         verb = "create"
-    kinds = "/".join((resource, *below[:1]))
-    where = f"in namespace {namespace}" if namespace else "in a ClusterRole"
-    rule = f"apiGroups: {_json_list(group)}, resources: {_json_list(kinds)}"
+    kinds = "/".join(filter(None, (found.resource, found.subresource)))
+    where = f"in namespace {found.namespace}" if found.namespace else "in a ClusterRole"
+    rule = f"apiGroups: {_json_list(found.group)}, resources: {_json_list(kinds)}"
     return _hint(verb, rule, _CACHE_VERBS if verb in _CACHE_VERBS else (verb,), where)
-
-
-def _group_and_rest(steps: list[str]) -> tuple[str, list[str]]:
-    if steps[0] == "api":
-        return "", steps[2:]
-    return (steps[1], steps[3:]) if steps[0] == "apis" and len(steps) > 1 else ("", [])
-
-
-def _namespace_and_rest(rest: list[str]) -> tuple[str, list[str]]:
-    # Shorter paths are about namespaces themselves, and so are their status and finalizers.
-    is_inside = rest[0] == "namespaces" and rest[2:] and rest[2] not in {"status", "finalize"}
-    return (rest[1], rest[2:]) if is_inside else ("", rest)
 
 
 def _verb(method: str, *, has_name: bool, watch: bool) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -24,6 +25,7 @@ from pyinformer.errors import (
     status_error_class,
 )
 from pyinformer.transport._refusal_causes import refusal_causes
+from pyinformer.transport._request_path import RequestPath
 
 MAX_MESSAGE_CHARS: Final = 500
 NO_SERVER_BEHIND: Final = frozenset({502, 503, 504})
@@ -55,6 +57,7 @@ def status_error(
     *,
     request: str = "",
     needed: str = "",
+    path: str = "",
 ) -> APIStatusError:
     """Return the error for a response that is not a success.
 
@@ -64,6 +67,7 @@ def status_error(
         body: the body of the response, or the part of it that was read.
         request: the request, for the error: `list pods.v1`.
         needed: the RBAC rule that the request needs, for the error if it is missing.
+        path: the path of the request, without a query; empty if the request has no object.
     """
     fields = _status_fields(body)
     return _error(
@@ -73,29 +77,34 @@ def status_error(
         request=request,
         retry_after_seconds=parse_retry_after(headers.get("Retry-After"), headers.get("Date")),
         needed=needed,
+        path=path,
     )
 
 
-def status_error_from_object(status_object: JSONValue, *, request: str = "") -> APIStatusError:
+def status_error_from_object(
+    status_object: JSONValue, *, request: str = "", path: str = ""
+) -> APIStatusError:
     """Return the error for the object of a watch's ERROR event.
 
     Args:
         status_object: the decoded object, normally a Status; without a usable code it counts as
             status 500.
         request: the request, for the error: `watch pods.v1`.
+        path: the path of the request, without a query; empty if the request has no object.
     """
     fields = _mapping(status_object)
     code = fields.get("code")
     status = code if isinstance(code, int) and code in _STATUS_CODES else _INTERNAL_SERVER_ERROR
-    return _error(status, fields, message=_message(fields), request=request)
+    return _error(status, fields, message=_message(fields), request=request, path=path)
 
 
-def refuse_failure(body: bytes, *, request: str) -> None:
+def refuse_failure(body: bytes, *, method: str, path: str) -> None:
     """Refuse the body of a success that says that the request has failed.
 
     Args:
         body: the whole body.
-        request: the request, for the error.
+        method: the method of the request.
+        path: its path, without a query.
 
     Raises:
         APIStatusError: the body is a Status whose status is Failure.
@@ -107,7 +116,7 @@ def refuse_failure(body: bytes, *, request: str) -> None:
         return
     fields = _status_fields(body)
     if fields.get("kind") == "Status" and fields.get("status") == "Failure":
-        raise status_error_from_object(fields, request=request)
+        raise status_error_from_object(fields, request=f"{method} {path}", path=path)
 
 
 def _error(
@@ -118,6 +127,7 @@ def _error(
     request: str,
     retry_after_seconds: float | None = None,
     needed: str = "",
+    path: str = "",
 ) -> APIStatusError:
     """Return the error for the fields of a Status; what a header says comes before its details."""
     details = _mapping(fields.get("details"))
@@ -135,9 +145,31 @@ def _error(
         retry_after_seconds=retry_after_seconds,
         needed=needed if kind is ForbiddenError and not _by_admission(message) else "",
         conflicts=conflicts,
-        names_object=bool(details.get("name")),
+        names_object=_names_object(details, path),
         refusal_causes=refusal_causes(details, fields.get("message")),
     )
+
+
+def _names_object(details: JSONObject, path: str) -> bool:
+    """Return whether the details of a Status name the object of a request.
+
+    A proxy to other clusters answers with a Status that names its own object, such as the cluster.
+    A POST into a namespace is about that namespace, which may not exist.
+    """
+    asked = RequestPath.of(path)
+    if asked is None:
+        return False
+    group, plural, name = asked.group, asked.resource, asked.name
+    if not name:
+        group, plural, name = "", "namespaces", asked.namespace
+    if not name or details.get("name") != unquote(name):
+        return False
+    if named := details.get("group"):  # as kind, extension servers write `user`, `User` or `users`
+        return bool(named == group)
+    # Of the core group, whose kinds are plurals, also of a subresource: pods/ephemeralcontainers.
+    # Simple servers leave the group out.
+    kind = _text(details.get("kind")).partition("/")[0]
+    return kind in {"", plural}
 
 
 def parse_retry_after(

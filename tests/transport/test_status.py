@@ -281,3 +281,69 @@ def test_the_namespace_of_a_refused_list_of_secrets_is_shown() -> None:
     )
     body = msgspec.json.encode({"message": words, "reason": "Forbidden"})
     assert status_error(403, {}, body, request="list secrets.v1").message == words
+
+
+_PATH = "/apis/acme.io/v1/namespaces/shop/users/ann"
+_OURS = {"group": "acme.io", "kind": "users", "name": "ann"}
+_CORE = "/api/v1/namespaces/shop/configmaps/m1"
+
+
+@pytest.mark.parametrize(
+    ("path", "details", "is_named"),
+    [
+        pytest.param(_PATH, _OURS, True, id="object"),
+        pytest.param(_PATH, {**_OURS, "kind": "user"}, True, id="kind-of-an-extension-server"),
+        pytest.param(_PATH, {"kind": "users", "name": "ann"}, True, id="without-group"),
+        pytest.param(_PATH, {"name": "ann"}, True, id="name-alone"),
+        pytest.param(_PATH, {"kind": "pods", "name": "ann"}, False, id="core-object"),
+        pytest.param(f"{_PATH}/status", _OURS, True, id="subresource"),
+        pytest.param(_PATH, {}, False, id="nothing"),
+        pytest.param(_PATH, {**_OURS, "name": "bob"}, False, id="another-name"),
+        pytest.param(_PATH, {**_OURS, "group": "other.io"}, False, id="another-group"),
+        pytest.param(_PATH, {"kind": "namespaces", "name": "shop"}, False, id="its-namespace"),
+        pytest.param(_CORE, {"kind": "configmaps", "name": "m1"}, True, id="core"),
+        pytest.param(_CORE, {"kind": "services", "name": "m1"}, False, id="another-core-kind"),
+        pytest.param(
+            "/api/v1/namespaces/shop/pods/a/ephemeralcontainers",
+            {"kind": "pods/ephemeralcontainers", "name": "a"},
+            True,
+            id="kind-of-a-subresource",
+        ),
+        pytest.param(
+            _CORE,
+            {"group": "cluster.karmada.io", "kind": "clusters", "name": "m1"},
+            False,
+            id="cluster-of-a-proxy",
+        ),
+        pytest.param(
+            "/api/v1/namespaces/shop/configmaps",
+            {"kind": "namespaces", "name": "shop"},
+            True,
+            id="namespace-of-a-create",
+        ),
+        pytest.param(
+            "/api/v1/namespaces/shop/finalize",
+            {"kind": "namespaces", "name": "shop"},
+            True,
+            id="namespace",
+        ),
+        pytest.param(
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            {
+                "group": "rbac.authorization.k8s.io",
+                "kind": "clusterroles",
+                "name": "system:node",
+            },
+            True,
+            id="quoted-name",
+        ),
+        pytest.param("/api/v1/nodes", {"kind": "nodes", "name": "a"}, False, id="collection"),
+        pytest.param("/version", {"kind": "version", "name": "version"}, False, id="no-resource"),
+        pytest.param("", _OURS, False, id="no-path"),
+    ],
+)
+def test_a_status_names_the_object_of_the_request_and_no_other(
+    path: str, details: dict[str, str], is_named: bool
+) -> None:
+    body = msgspec.json.encode({"kind": "Status", "reason": "NotFound", "details": details})
+    assert status_error(404, {}, body, path=path).names_object is is_named

@@ -257,7 +257,7 @@ class MemoryConnection:
             await self._on_request(call, reply.status, answer)
             if not reply.is_success:
                 what = f"{method} {path}"
-                raise status_error(reply.status, reply.headers, answer, request=what)
+                raise status_error(reply.status, reply.headers, answer, request=what, path=path)
             await asyncio.sleep(0)
             return answer
         finally:

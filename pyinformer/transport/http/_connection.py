@@ -384,7 +384,7 @@ class Connection:
             body = await self._read_body(await self._open(request), request.url)
         except (TransportError, ProtocolError) as error:
             raise request_error(error, request.method) from error.__cause__
-        refuse_failure(body, request=f"{request.method} {request.url.removeprefix(self._server)}")
+        refuse_failure(body, method=request.method, path=request.url.removeprefix(self._server))
         return body
 
     async def aclose(self) -> None:

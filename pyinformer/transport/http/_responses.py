@@ -75,7 +75,9 @@ async def successful(
     if response.status in _REDIRECTS and not text.lstrip().startswith(b"{"):  # it is not a Status
         text = _redirection(response.headers.get("Location", "")) or text
     needed = needed_rule(method, path, watch=watch, refusal=text)
-    raise status_error(response.status, response.headers, text, request=request, needed=needed)
+    raise status_error(
+        response.status, response.headers, text, request=request, needed=needed, path=path
+    )
 
 
 def _redirection(location: str) -> bytes:
