@@ -1012,7 +1012,8 @@ class Cluster(Closable):
 
         Raises:
             ConflictError: it is another object by now, or another version.
-            NotFoundError: the server has no such resource, which says nothing of the object.
+            NotFoundError: the answer does not name the object, and says nothing about it: the
+                server has no such resource, or a proxy answered.
             InvalidArgumentError: the object lacks apiVersion, kind, a name or a namespace; the key
                 lacks a namespace, or has one where the resource has none.
             APIStatusError: the server refused.

@@ -195,7 +195,8 @@ class WritePath:
 
         Raises:
             WriteAnswerError: it was carried out, and its response cannot be read.
-            NotFoundError: the server has no such resource; the message has similar names.
+            NotFoundError: the answer does not name the object. If the server has no such resource,
+                the message has similar names.
             InvalidArgumentError: the key lacks a namespace, or has one.
             APIStatusError: the server refused.
             TransportError: no response arrived.
@@ -211,8 +212,11 @@ class WritePath:
                     resource, "DELETE", path, query=(), body=body, content_type=_JSON
                 )
             except NotFoundError as error:
-                if error.reason != "NotFound":
-                    raise  # the server has no such resource: this says nothing about the object
+                if not error.names_object:
+                    known = self._discovery.known(resource)
+                    if known is not None:  # of a wrong scope servers say only that it is unknown
+                        await check_scope(self._discovery, known, key)
+                    raise  # of a server without the resource, or of a proxy: the object may exist
                 if not dry_run:
                     self.observers.deleted(resource, key, uid, version)
                 # A wrong key would look like success.

@@ -11,7 +11,7 @@ import pytest
 import pyinformer
 from pyinformer import GroupVersionResource
 from pyinformer.cluster import create_or_update, retry_on_conflict
-from pyinformer.testing import APIServer
+from pyinformer.testing import APIServer, Fault
 from tests.cluster.observing import RecordedWrites
 
 if TYPE_CHECKING:
@@ -230,6 +230,50 @@ async def test_deleting_an_object_that_cannot_exist_is_an_error(apiserver: APISe
         with pytest.raises(pyinformer.errors.InvalidArgumentError, match=r"key: .* cluster-scoped"):
             await cluster.delete("v1", "nodes", "default/a")
         assert await cluster.delete("v1", "configmaps", "default/a") is None
+
+
+_MEMBER: JSONObject = {
+    "kind": "Status",
+    "reason": "NotFound",
+    "message": 'clusters.cluster.karmada.io "a" not found',
+    "details": {"name": "a", "group": "cluster.karmada.io", "kind": "clusters"},
+}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(
+            Fault(verb="delete", status=404, body=b"default backend - 404"), id="page-of-a-gateway"
+        ),
+        pytest.param(Fault(verb="delete", status=404, reason="NotFound"), id="unserved-resource"),
+        pytest.param(
+            Fault(verb="delete", status=404, body=msgspec.json.encode(_MEMBER)),
+            id="object-of-a-proxy",
+        ),
+    ],
+)
+async def test_a_404_that_does_not_name_the_object_does_not_hide_it(
+    apiserver: APIServer, fault: Fault
+) -> None:
+    apiserver.create(config_map())
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        pyinformer.SharedInformer(cluster, "v1", "configmaps") as informer,
+    ):
+        await informer.wait_for_cache_sync(timeout_seconds=100)
+        cached = informer.lister.get("default/a")
+        assert cached is not None
+        apiserver.faults.add(fault)
+
+        with pytest.raises(pyinformer.NotFoundError) as caught:
+            await cluster.delete(cached)
+
+        assert not caught.value.names_object
+        assert informer.lister.get("default/a") is cached
+        assert await cluster.delete(cached) is None
+        assert informer.lister.get("default/a") is None
+        assert await cluster.delete(cached) is None, "it is gone, as the answer says"
 
 
 async def test_an_apply_needs_a_manager_and_the_object_itself(apiserver: APIServer) -> None:
