@@ -107,6 +107,7 @@ async def finalizer(
         InvalidTypeError: `obj` is not a KubeObject; or `cluster` is the cluster of a plain
             function, which calls `pyinformer.blocking.finalizer`.
         ConflictError: other clients changed the object several times meanwhile.
+        NotFoundError: the answer does not name the object, which may exist; see `names_object`.
         APIStatusError: the server refused.
         TransportError: the server was not reached; the finalizer may or may not have changed.
 
@@ -172,7 +173,9 @@ async def _change(cluster: Cluster, obj: _Object | None, decide: _Decision) -> _
         before, edited = _head(obj, obj.metadata.finalizers), _head(obj, finalizers)
         try:
             return await cluster.patch(before, edited, check_version=True)
-        except NotFoundError:
+        except NotFoundError as error:
+            if not error.names_object:
+                raise  # of a proxy, or the kind is not served now: the object may exist
             return None
         except ConflictError:
             if attempts == _ATTEMPTS:
@@ -193,6 +196,8 @@ async def _newest(cluster: Cluster, obj: _Object) -> _Object | None:
     found = await cluster.discovery.kind(obj.gvk.api_version, obj.gvk.kind)
     try:
         newest = await cluster.get(obj.gvk.api_version, found.resource.resource, obj.key)
-    except NotFoundError:
+    except NotFoundError as error:
+        if not error.names_object:
+            raise
         return None
     return newest if newest.metadata.uid == obj.metadata.uid else None

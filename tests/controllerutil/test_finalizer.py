@@ -240,6 +240,34 @@ async def test_repeated_conflicts_end_with_the_conflict_error() -> None:
         assert server.faults.struck == 5
 
 
+async def test_a_404_that_does_not_name_the_object_is_an_error_and_keeps_the_finalizer() -> None:
+    """A gateway answers so; the next reconcile releases the object."""
+    async with _shop(finalizers=[OURS]) as (server, cluster):
+        server.delete("v1", "configmaps", "a")
+        obj = await _cached(cluster)
+        server.faults.add(Fault(verb="patch", status=404, body=b"default backend - 404"))
+
+        with pytest.raises(NotFoundError, match="default backend"):
+            async with finalizer(cluster, obj, OURS) as held:
+                assert held.phase == "deleting"
+
+        assert _finalizers(server) == [OURS]
+        async with finalizer(cluster, obj, OURS) as held:
+            assert held.phase == "deleting"
+        assert _is_gone(server)
+
+
+async def test_a_read_after_a_conflict_that_does_not_name_the_object_is_an_error() -> None:
+    async with _shop() as (server, cluster):
+        obj = await _cached(cluster)
+        server.faults.add(Fault(verb="patch", status=409))
+        server.faults.add(Fault(verb="get", resource="configmaps", status=404, reason="NotFound"))
+
+        with pytest.raises(NotFoundError):
+            async with finalizer(cluster, obj, OURS):
+                pytest.fail("the work must not begin without the finalizer")
+
+
 @pytest.mark.parametrize("name", ["", "backups", "acme.io/", "/x", "Acme.io/x", "a/b/c"])
 async def test_an_invalid_name_is_refused(name: str) -> None:
     async with _shop() as (_, cluster):
