@@ -223,9 +223,12 @@ class Explainer(Generic[V]):
             is_list, resource = False, scope.resource
             cluster = self._context.cluster
             live = await cluster.get(resource.api_version, resource.resource, key)
-        except NotFoundError:
+        except NotFoundError as error:
             if is_list:
                 yield f"The server does not serve {scope.resource} at all."
+                return
+            if not error.names_object:
+                yield f"The server does not say whether it has it: {error}."
                 return
             is_cached = cache is not None and key in cache.indexer
             still = ", and the watch has not brought that yet" if is_cached else ""

@@ -377,6 +377,18 @@ async def test_a_live_explanation_finds_equal_states(apiserver: APIServer) -> No
     assert none.sentences[-1] == "The server does not have it."
 
 
+async def test_a_live_explanation_concludes_nothing_from_a_404_that_names_no_object(
+    apiserver: APIServer,
+) -> None:
+    async with following(apiserver, namespaces=["default"]) as informer:
+        apiserver.faults.add(Fault(verb="get", status=404, body=b"default backend - 404"))
+        live = await informer.explain_live("shop/b")
+
+    last = live.sentences[-1]
+    assert last.startswith("The server does not say whether it has it: ")
+    assert "default backend - 404" in last
+
+
 async def test_a_live_explanation_with_an_unreachable_server_is_not_an_error(
     apiserver: APIServer,
 ) -> None:
