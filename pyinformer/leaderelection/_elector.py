@@ -578,10 +578,12 @@ class _Run:
         except ConflictError:
             election.on_conflict(self._clock())
         except NotFoundError as error:
-            if isinstance(request, Write) and request.creates:
-                self._request_failed(error)
-            else:
+            # A 404 of a proxy ends no term: the Lease may exist, and be renewed in time.
+            is_absent = error.names_object and not (isinstance(request, Write) and request.creates)
+            if is_absent:
                 election.on_absent(self._clock())
+            else:
+                self._request_failed(error)
         except (InformerError, TimeoutError, msgspec.DecodeError) as error:
             self._request_failed(error)
         else:

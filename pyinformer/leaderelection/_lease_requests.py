@@ -11,8 +11,15 @@ import anyio
 import msgspec
 from msgspec import Raw
 
-from pyinformer.apimachinery import FieldSelector, GroupVersionResource, decoder_of, fields_of
+from pyinformer.apimachinery import (
+    FieldSelector,
+    GroupVersionResource,
+    decoder_of,
+    fields_of,
+    object_key,
+)
 from pyinformer.cluster import state_of
+from pyinformer.errors import InvalidObjectError
 from pyinformer.leaderelection._election import Read, Write
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
 from pyinformer.transport import Connection, ConnectionOptions, ConnectionProtocol, ListWatch
@@ -76,6 +83,7 @@ class LeaseRequests:
             InformerError: it was not answered.
             TimeoutError: it was not answered in time.
             DecodeError: the response is not a JSON object.
+            InvalidObjectError: it is not this Lease.
 
         Cancellation:
             Safe; whether a write was carried out is unknown.
@@ -88,7 +96,21 @@ class LeaseRequests:
         seconds = self._timeout_seconds
         with anyio.fail_after(seconds):  # also where a connection has no deadlines
             raw = await self.connection.request(method, path, body=body, timeout_seconds=seconds)
-        return read_lease(_decoded(raw))
+        return read_lease(self._checked(_decoded(raw)))
+
+    def _checked(self, body: JSONObject) -> JSONObject:
+        """Refuse an answer that is not the Lease: a proxy's would look like one that is free.
+
+        Raises:
+            InvalidObjectError: it is not this Lease.
+        """
+        metadata = body.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        found = (body.get("kind"), metadata.get("namespace"), metadata.get("name"))
+        if found != ("Lease", self._namespace, self._name):
+            what = f"{_LEASES} {object_key(self._namespace, self._name)!r}"
+            raise InvalidObjectError(what, "the server answered with something else")
+        return body
 
     def list_watch(self) -> ListWatch:
         """Return the list and the watch of the Lease."""

@@ -36,6 +36,8 @@ class Line:
         self.before: Callable[[str], Any] | None = None
         self.after: Callable[[str], Any] | None = None
         self.holds_new = False
+        self.answers: list[bytes] = []
+        """Answers of a gateway, which take the place of the server's."""
         self._bodies: list[tuple[str, MemoryBody]] = []
 
     @property
@@ -66,6 +68,8 @@ class Line:
             raise TransportError(path, "the line is down", is_unreachable=True)
         if self.is_forbidden:
             raise ForbiddenError(status=403, reason="Forbidden", request=f"{method} {path}")
+        if self.answers:
+            return self.answers.pop(0)
         answer = await self._beyond.request(
             method, path, query=query, body=body, content_type=content_type
         )

@@ -632,6 +632,88 @@ def test_a_deleted_lease_ends_the_term_and_is_created_again(world: World) -> Non
     world.run(scenario)
 
 
+def test_a_404_that_does_not_name_the_lease_is_retried(world: World) -> None:
+    """A gateway answers so, to a renewal and to a standby's read."""
+
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+
+        async def refuse(_: str) -> None:
+            raise NotFoundError(status=404, message="default backend - 404")
+
+        one.start()
+        await one.leads.wait()
+        one.line.before = refuse
+        await pause(6)
+        one.line.before = None
+        assert "default backend" in one.elector.status().last_error
+        two.line.before = refuse
+        two.start()
+        await pause(20)
+        assert one.ended_at == []
+        assert two.line.count("POST") == 0
+        two.line.before = None
+        await one.stop()
+        await two.leads.wait()
+        await two.stop()
+
+    world.run(scenario)
+
+
+def test_404s_that_do_not_name_the_lease_end_the_term_at_the_renew_deadline(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+
+        async def refuse(_: str) -> None:
+            raise NotFoundError(status=404, message="default backend - 404")
+
+        one.start()
+        await one.leads.wait()
+        one.line.before = refuse
+        await pause(11)
+        assert one.ended_at == [pytest.approx(10, abs=0.01)]
+        await one.stop()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"{}", id="nothing"),
+        pytest.param(b'{"kind":"LeaseList","metadata":{"resourceVersion":"5"}}', id="list"),
+        pytest.param(
+            b'{"kind":"Lease","metadata":{"name":"other","namespace":"default"}}', id="other-name"
+        ),
+        pytest.param(
+            b'{"kind":"Lease","metadata":{"name":"db-operator","namespace":"shop"}}',
+            id="other-namespace",
+        ),
+        pytest.param(
+            b'{"kind":"ConfigMap","metadata":{"name":"db-operator","namespace":"default"}}',
+            id="other-kind",
+        ),
+        pytest.param(b'{"kind":"Lease","metadata":[]}', id="no-metadata"),
+    ],
+)
+def test_answers_with_something_else_than_the_lease_are_retried(
+    world: World, answer: bytes
+) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        one.line.answers = [answer, answer]  # to a renewal, and to what follows it
+        await pause(5)
+        assert "answered with something else" in one.elector.status().last_error
+        await pause(20)
+        assert one.ended_at == []
+        assert one.elector.status().last_error == ""
+        await one.stop()
+
+    world.run(scenario)
+
+
 def test_a_namespace_that_does_not_exist_is_retried_slowly(world: World) -> None:
     async def scenario() -> None:
         one = Replica(world, "one")
