@@ -489,7 +489,7 @@ class _Run:
     async def _watch(self) -> None:
         self._reflector = Reflector(
             self._requests.list_watch(),
-            LeaseSink(self),
+            LeaseSink(self, self.lease),
             on_change=self._watch_changed,
         )
         await self._reflector.run()

@@ -25,12 +25,16 @@ class LeaseListener(Protocol):
 class LeaseSink:
     """The sink of the Reflector: it holds the Lease, if it exists.
 
+    Other Leases are left out: a server behind a gateway may ignore field selectors and show all.
+
     Args:
         listener: called for each change.
+        key: the Lease, `namespace/name`.
     """
 
-    def __init__(self, listener: LeaseListener) -> None:
+    def __init__(self, listener: LeaseListener, key: str) -> None:
         self._listener = listener
+        self._key = key
         self._objects: dict[str, KubeObject] = {}
 
     def get(self, key: str) -> KubeObject | None:
@@ -44,7 +48,9 @@ class LeaseSink:
     def apply_nowait(self, event: Event) -> None:
         """Apply one event."""
         if isinstance(event, Deleted):
-            self._objects.pop(event.last_known.key, None)
+            if event.last_known.key != self._key:
+                return
+            self._objects.pop(self._key, None)
             self._listener.on_watched_deletion(event.last_known.metadata.uid)
         else:
             self._put(event.new if isinstance(event, Updated) else event.object)
@@ -63,6 +69,8 @@ class LeaseSink:
         """Do nothing: only changes count."""
 
     def _put(self, obj: KubeObject) -> None:
+        if obj.key != self._key:
+            return
         known = self._objects.get(obj.key)
         if known is not None and known.metadata.uid != obj.metadata.uid:
             self._listener.on_watched_deletion(known.metadata.uid)

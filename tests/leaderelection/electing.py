@@ -38,6 +38,7 @@ class Line:
         self.holds_new = False
         self.answers: list[bytes] = []
         """Answers of a gateway, which take the place of the server's."""
+        self.ignores_selectors = False
         self._bodies: list[tuple[str, MemoryBody]] = []
 
     @property
@@ -92,6 +93,8 @@ class Line:
     async def _followed(
         self, path: str, query: Query, options: Mapping[str, Any]
     ) -> AsyncIterator[Body]:
+        if self.ignores_selectors:
+            query = tuple(one for one in query if one[0] != "fieldSelector")
         async with self._beyond.stream(path, query, **options) as body:
             if isinstance(body, MemoryBody):
                 body.hold(held=self.holds_new)

@@ -714,6 +714,49 @@ def test_answers_with_something_else_than_the_lease_are_retried(
     world.run(scenario)
 
 
+def test_other_leases_that_a_watch_shows_are_not_taken_for_the_own(world: World) -> None:
+    """A gateway may ignore field selectors."""
+
+    async def scenario() -> None:
+        heard: list[str] = []
+        one, two = Replica(world, "one"), Replica(world, "two", on_new_leader=heard.append)
+        for each in (one, two):
+            each.line.ignores_selectors = True
+        other: Any = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "other", "namespace": "default"},
+            "spec": {"holderIdentity": "zz", "leaseDurationSeconds": 15},
+        }
+        foreign = await world.cluster.create(other)
+        one.start()
+        await one.leads.wait()
+        two.start()
+
+        async def renew(times: int) -> None:
+            nonlocal foreign
+            for time in range(times):
+                await pause(2)
+                body = foreign.to_dict()
+                body["spec"]["leaseTransitions"] = time
+                foreign = await world.cluster.patch(foreign, body)
+
+        await renew(10)
+        assert one.ended_at == []
+        assert one.elector.status().holder == "one"
+        assert two.elector.status().holder == "one"
+        await one.crash()
+        await renew(10)
+        assert two.leads.is_set(), "the other Lease must not count as a sign of life"
+        await world.cluster.delete(foreign)
+        await pause(1)
+        assert two.ended_at == []
+        assert heard == ["one", "two"]
+        await two.stop()
+
+    world.run(scenario)
+
+
 def test_a_namespace_that_does_not_exist_is_retried_slowly(world: World) -> None:
     async def scenario() -> None:
         one = Replica(world, "one")
