@@ -73,6 +73,7 @@ from pyinformer.apimachinery._redact import (
     redacted_change,
     redacted_warning,
     redacted_words,
+    without_quotes,
 )
 from pyinformer.apimachinery._resource_version import (
     VersionOrder,
@@ -218,6 +219,7 @@ __all__ = [
     "view_path",
     "why_mutable",
     "without_lone_surrogates",
+    "without_quotes",
     "yaml_scalar",
 ]
 

@@ -54,6 +54,10 @@ _BEFORE_FREE_WORDS: Final = re.compile(
     r"denied (?:the )?request: |with binding '[^']*': "
     r"|is forbidden: (?!User \"|exceeded quota|unable to create new content|\w+AdmissionPolicy ')"
 )
+# Where others than the server may quote an object of any kind; a JSON object is one, or a part.
+_QUOTED_OBJECT: Final = re.compile(
+    r"with binding '[^']{0,300}': |conversion webhook for [^:]{1,300} failed: |(?=\{)"
+)
 _OWN_WARNING: Final = re.compile(
     r"(?:unknown|duplicate) field \"|\S+ \S+ is deprecated in |metadata\.\w+: "
 )
@@ -172,6 +176,12 @@ def redacted_words(words: str, *, kind: str = "") -> str:
         starts += (found.start() for found in [_STRUCTURE.search(words)] if found)
         starts += (found.end() for found in [_BEFORE_FREE_WORDS.search(words)] if found)
     return f"{words[: min(starts)]}{REDACTED}" if starts else words
+
+
+def without_quotes(words: str) -> str:
+    """Return words of a server for a log: up to where a policy or a webhook may quote an object."""
+    found = _QUOTED_OBJECT.search(words)
+    return words if found is None else f"{words[: found.end()]}{REDACTED}"
 
 
 def redacted_warning(words: str, *, kind: str = "") -> str:

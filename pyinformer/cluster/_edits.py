@@ -37,7 +37,7 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
 
     Raises:
         InvalidObjectError: the object does not fit the model.
-        InvalidArgumentError: the edited object is another one, or a dict that is not a copy of it; or
+        InvalidArgumentError: the edited object is another one, or a dict that is not its copy; or
             elements of a list that the model does not fully know cannot be distinguished.
         InvalidTypeError: `edited` is not an object.
     """

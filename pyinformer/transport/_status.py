@@ -15,7 +15,14 @@ from urllib.parse import unquote
 import msgspec
 
 from pyinformer._known_tokens import without_tokens
-from pyinformer.apimachinery import REDACTED, JSONObject, JSONValue, decoder_of, redacted_words
+from pyinformer.apimachinery import (
+    REDACTED,
+    JSONObject,
+    JSONValue,
+    decoder_of,
+    redacted_words,
+    without_quotes,
+)
 from pyinformer.errors import (
     APIStatusError,
     ApplyConflictError,
@@ -39,6 +46,7 @@ _of_secrets = re.compile(
     r"(?:^| )secrets\.v1$|/api/v1/(?:namespaces/[^/]+/)?secrets(?:[/?]|$)"
 ).search
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 429, 504})
+_READS: Final = ("list ", "watch ", "GET ")  # whose errors the log shows
 _FIELD_MANAGER_CONFLICT = "FieldManagerConflict"
 _MANAGER = re.compile(r'"(?:[^"\\]|\\.)*+"')  # conflict with "kubectl" using apps/v1
 # An authorizer's refusal names a User; quotas, terminating namespaces and webhooks do not.
@@ -226,7 +234,8 @@ def _redacted(words: str, status: int, request: str) -> str:
     """Return a server's message without what it may quote: it appears in logs and health pages."""
     kind = kind_of_request(request)
     if not kind:
-        return redacted_words(words)
+        fails_to_read = status not in _REFUSALS and request.startswith(_READS)
+        return redacted_words(without_quotes(words) if fails_to_read else words)
     # The message of a refusal is about the request; that of a failure may be about an object.
     return redacted_words(words, kind=kind) if status in _REFUSALS or not words else REDACTED
 

@@ -196,6 +196,22 @@ async def test_a_warning_about_a_secret_shows_no_part_of_it(words: str, shown: s
     assert received.texts == [shown]
 
 
+async def test_the_log_has_no_value_that_a_policy_quotes_and_the_program_gets_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    received = Received()
+    policy = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': "
+    words = f"{policy}spec.password hunter2 is weak"
+    async with (
+        serving(answering(warning(words))) as server,
+        pyinformer.connect(server=server.url, on_warning=received) as cluster,
+    ):
+        await cluster.request("PUT", "/apis/acme.io/v1/namespaces/default/databases/a", body=b"{}")
+    assert received.texts == [words]
+    (line,) = logged(caplog)
+    assert line.startswith(f"the server warns: {policy}(redacted) (PUT ")
+
+
 @pytest.mark.covers("client-go rest: TestDefaultWarningHandler")
 async def test_what_is_logged_is_bounded_however_many_texts_a_server_sends(
     caplog: pytest.LogCaptureFixture,

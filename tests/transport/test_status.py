@@ -206,6 +206,24 @@ def test_secrets_quoted_by_a_server_are_removed(status: int, words: str, shown: 
     assert status_error_from_object(frame, request="watch secrets.v1").message == shown
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ('cannot convert {"spec":{"password":"hunter2"}}: bad', "cannot convert (redacted)"),
+        (
+            "conversion webhook for acme.io/v1, Kind=Database failed: spec.password hunter2",
+            "conversion webhook for acme.io/v1, Kind=Database failed: (redacted)",
+        ),
+        ("etcdserver: request timed out", "etcdserver: request timed out"),
+    ],
+)
+@pytest.mark.parametrize("request_", ["list databases.v1.acme.io", "watch databases.v1.acme.io"])
+def test_a_failed_read_quotes_no_object_of_any_kind(words: str, shown: str, request_: str) -> None:
+    body = {"message": words, "code": 500}
+    assert status_error_from_object(body, request=request_).message == shown
+    assert status_error(500, {}, msgspec.json.encode(body), request=request_).message == shown
+
+
 def test_last_applied_annotations_are_removed_for_every_kind() -> None:
     words = "bad: kubectl.kubernetes.io/last-applied-configuration: hunter2"
     body = msgspec.json.encode({"message": words})

@@ -16,7 +16,7 @@ from pyinformer._known_tokens import without_tokens
 from pyinformer._logging import get_logger
 from pyinformer._printable import printable, shortened
 from pyinformer._user_code import ENDS_PROGRAM
-from pyinformer.apimachinery import redacted_warning
+from pyinformer.apimachinery import redacted_warning, without_quotes
 from pyinformer.errors import InvalidTypeError
 from pyinformer.tasks import check_callable, error_text
 from pyinformer.transport._status import kind_of_request
@@ -88,8 +88,9 @@ class ServerWarnings:
         if len(self._logged) > _MAX_LOGGED:
             _log.warning("more than %d different warnings: no more are logged", _MAX_LOGGED)
             return
+        shown = without_quotes(text)  # on_warning gets what is cut off
         _log.warning(
-            "the server warns: %s (%s; logged once)", text, request, extra={"request": request}
+            "the server warns: %s (%s; logged once)", shown, request, extra={"request": request}
         )
 
 
