@@ -186,6 +186,24 @@ def test_a_fault_begins_ends_and_is_logged(proxy: FaultProxy) -> None:
     assert lab.faults == 1
 
 
+def test_etcd_forgets_nothing_that_the_truth_has_not_read() -> None:
+    asked: list[str] = []
+
+    class Server(KubeAPIServer):  # type: ignore[misc]  # final, and only its calls count here
+        def compact(self) -> int:
+            asked.append("compact")
+            return 1
+
+    class Truth:
+        def catch_up(self) -> int:
+            asked.append("read")
+            return 1
+
+    lab = FaultLab(server=Server(), truth=Truth())
+    lab.begin(TimedFault(name="compact", at_seconds=0.0))
+    assert asked == ["read", "compact"]
+
+
 def test_a_run_carries_out_everything_and_its_history_is_replayed(
     proxy: FaultProxy, tmp_path: Path
 ) -> None:

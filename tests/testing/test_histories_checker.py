@@ -621,6 +621,23 @@ def test_a_deletion_that_a_lying_list_invents_is_excused() -> None:
     assert {one.rule for one in verdict.excused} == {Rule.INVENTED_DELETION}
 
 
+@pytest.mark.parametrize(("late_seconds", "holds"), [(1.0, True), (3.0, False)])
+def test_handlers_may_get_what_a_lie_did_shortly_after_its_report(
+    late_seconds: float, holds: bool
+) -> None:
+    run = usual_run()
+    run.add(FaultRecord(name="no-items", phase="began", number=1, is_lie=True))
+    run.wait(1.0)
+    run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
+    run.add(AuditedRecord(who=CACHE, verdict="inconsistent", differences=1))
+    run.wait(late_seconds)
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.put("x")
+    run.watch()
+
+    assert check_history(run.rest()).holds == holds
+
+
 # The check itself.
 
 

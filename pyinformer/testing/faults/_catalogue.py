@@ -16,6 +16,7 @@ from pyinformer.testing.apiserver.requests import Edit, Fault
 from pyinformer.testing.faults._changing_facts import ChangingFacts
 from pyinformer.testing.faults._etcd_relay import EtcdRelay
 from pyinformer.testing.faults._fault_proxy import FaultProxy
+from pyinformer.testing.histories import CatchesUp
 from pyinformer.testing.kube_apiserver import SavedEtcd
 
 Part: TypeAlias = Literal["network", "requests", "etcd-watches", "server", "facts", "program"]
@@ -113,6 +114,7 @@ class Parts:
     relays: tuple[EtcdRelay, ...] = ()
     facts: ChangingFacts | None = None
     program: Program | None = None
+    truth: CatchesUp | None = None
     saved: list[SavedEtcd] = field(default_factory=list)
     """The copies that a later end of a fault restores."""
 
@@ -501,6 +503,12 @@ def _restore(parts: Parts, arguments: Arguments) -> None:
     parts.servers.restore(parts.saved.pop(), bump_revision=int(arguments.get("bump", "0")))
 
 
+def _compact(parts: Parts, _arguments: Arguments) -> None:
+    if parts.truth is not None:
+        parts.truth.catch_up()
+    parts.servers.compact()
+
+
 def _draw_relay(rng: random.Random) -> dict[str, str]:
     prefix = rng.choice(("/registry/configmaps/", "/registry/"))
     replica = rng.choice(({}, {"replica": "0"}, {"replica": "1"}))
@@ -572,7 +580,7 @@ _SERVERS: Final[dict[str, Kind]] = {
     "compact": Kind(
         part="server",
         summary="etcd forgets every revision before the newest",
-        begin=lambda parts, _: _compact(parts.servers),
+        begin=_compact,
     ),
     "restore": Kind(
         part="server",
@@ -585,10 +593,6 @@ _SERVERS: Final[dict[str, Kind]] = {
         pause_factor=4.0,
     ),
 }
-
-
-def _compact(servers: Servers) -> None:
-    servers.compact()
 
 
 # What is so of rights and definitions, which changes while a program runs.

@@ -13,7 +13,7 @@ from pyinformer.testing.faults._changing_facts import ChangingFacts
 from pyinformer.testing.faults._etcd_relay import EtcdRelay
 from pyinformer.testing.faults._fault_proxy import FaultProxy
 from pyinformer.testing.faults._schedule import FaultSchedule, TimedFault
-from pyinformer.testing.histories import FaultRecord
+from pyinformer.testing.histories import CatchesUp, FaultRecord
 
 _NEEDS: dict[Part, Callable[[Parts], bool]] = {
     "network": lambda parts: parts.proxy is not None,
@@ -41,6 +41,7 @@ class FaultLab:
         relays: the relays between its replicas and etcd.
         facts: the rights of the program and the definitions of its resources.
         program: what blocks its loop, takes its descriptors, and renews its token.
+        truth: an EtcdTruth, which reads every revision before etcd may forget it.
         log: is called with a record at the begin and the end of each fault, from any thread.
     """
 
@@ -52,10 +53,16 @@ class FaultLab:
         relays: Sequence[EtcdRelay] = (),
         facts: ChangingFacts | None = None,
         program: Program | None = None,
+        truth: CatchesUp | None = None,
         log: Callable[[FaultRecord], object] = lambda _: None,
     ) -> None:
         self._parts = Parts(
-            proxy=proxy, server=server, relays=tuple(relays), facts=facts, program=program
+            proxy=proxy,
+            server=server,
+            relays=tuple(relays),
+            facts=facts,
+            program=program,
+            truth=truth,
         )
         self._log = log
         self._lock = threading.Lock()

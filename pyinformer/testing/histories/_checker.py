@@ -73,7 +73,7 @@ def check_history(
     """
     if iter(history) is history:
         raise InvalidArgumentError("history", "must be readable twice: pass a History or a list")
-    facts = _Facts()
+    facts = _Facts(tolerance_seconds)
     for record in history:
         facts.collect(record)
     checker = _Checker(
@@ -88,10 +88,10 @@ def check_history(
 class _Facts:
     """What has to be known of a history before it is judged."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance_seconds: float) -> None:
         self.truth = Truth()
         self.followed: dict[str, FollowedRecord] = {}
-        self.lies = Lies()
+        self.lies = Lies(tolerance_seconds)
         self.replay = ""
         self.end = 0.0
         self._epochs: dict[str, int] = {}

@@ -33,9 +33,15 @@ class _Next(NamedTuple):
 
 @final
 class Lies:
-    """When the server said what is not so, and when each reader reported it."""
+    """When the server said what is not so, and when each reader reported it.
 
-    def __init__(self) -> None:
+    Args:
+        tolerance_seconds: how much later than a report the handlers of that cache may get what the
+            lie had put into it.
+    """
+
+    def __init__(self, tolerance_seconds: float) -> None:
+        self._tolerance_seconds = tolerance_seconds
         self._began: dict[int, float] = {}
         self._lies: list[tuple[float, float]] = []
         self._reports: dict[str, list[float]] = defaultdict(list)
@@ -67,7 +73,9 @@ class Lies:
         lies = [*self._lies, *((began, inf) for began in self._began.values())]
         reports = self._reports.get(who, ())
         return any(
-            began <= at <= min((one for one in reports if one >= healed), default=inf)
+            began
+            <= at
+            <= min((one for one in reports if one >= healed), default=inf) + self._tolerance_seconds
             for began, healed in lies
         )
 

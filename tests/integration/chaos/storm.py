@@ -160,6 +160,7 @@ class Site:
             relays=self.relays,
             facts=self.facts,
             program=program,
+            truth=self.truth,
             log=self.history.add,
         )
 
