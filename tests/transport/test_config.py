@@ -324,6 +324,37 @@ async def test_the_token_of_another_cluster_of_the_same_name_is_not_used(
     assert await config.credentials.headers() == {"Authorization": "Bearer new"}
 
 
+async def test_the_user_of_the_context_is_read_again_and_not_the_earlier_name(
+    tmp_path: Path,
+) -> None:
+    """Tools that merge files rename users; the earlier name may then be another cluster's."""
+    path = tmp_path / "config"
+    config = await find(tmp_path, write(path, kubeconfig("one", token="old")))
+    merged = kubeconfig("one", token="of-the-other")
+    merged["contexts"][0]["context"]["user"] = "renamed"
+    merged["users"].append({"name": "renamed", "user": {"token": "new"}})
+    write(path, merged)
+
+    config.credentials.invalidate()
+
+    assert await config.credentials.headers() == {"Authorization": "Bearer new"}
+
+
+async def test_a_context_that_has_lost_its_user_does_not_use_the_earlier_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "config"
+    config = await find(tmp_path, write(path, kubeconfig("one", token="old")))
+    changed = kubeconfig("one", token="of-the-other")
+    del changed["contexts"][0]["context"]["user"]
+    write(path, changed)
+
+    config.credentials.invalidate()
+
+    with pytest.raises(ConfigurationError, match="context 'one': it has no user any more"):
+        await config.credentials.headers()
+
+
 @pytest.mark.covers(
     "client-go tools/clientcmd: TestInClusterConfig", "kube-client src: test_kube_name"
 )

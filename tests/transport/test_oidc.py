@@ -549,6 +549,24 @@ async def test_tokens_that_another_program_wrote_are_used_without_a_renewal(
         assert await waiting == bearer(token("third"))
 
 
+async def test_a_user_of_another_name_is_followed_and_its_own_tokens_are_written(
+    tmp_path: Path,
+) -> None:
+    async with providing() as provider:
+        path = write(tmp_path / "config", provider.server.url, id_token=token("first"))
+        config = await find_config(path)
+        write(path, provider.server.url)
+        renamed = path.read_text().replace("user: jane", "user: jane-prod")
+        renamed = renamed.replace("name: jane", "name: jane-prod")
+        path.write_text(renamed.replace("name: other", "name: jane"))
+        config.credentials.invalidate()
+
+        assert await config.credentials.headers() == bearer(token("new2"))
+    users = {one["name"]: one["user"] for one in yaml.safe_load(path.read_text())["users"]}
+    assert users["jane"] == {"token": "other"}
+    assert users["jane-prod"]["auth-provider"]["config"]["refresh-token"] == SECRETS[1]
+
+
 @pytest.mark.parametrize("trust_env", [True, False])
 async def test_a_proxy_of_the_environment_leads_to_the_provider(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust_env: bool

@@ -82,10 +82,11 @@ async def kubeconfig_config(
     user = _allowed(files.referred(chosen, "users", chosen.text("user")), policy)
 
     def again() -> Section:
-        """Read the user's entry again, unless it belongs to another server by now.
+        """Read the entry of the context's user again, unless the context has another server by now.
 
         Many tools give every cluster the same names: what is in the file may be the login of
-        another one, which must not be sent to the server of this connection.
+        another one, which must not be sent to the server of this connection. Only the context says
+        which user belongs to its cluster: the name of the earlier one may be another cluster's.
         """
         now = KubeconfigFiles(present)
         context = now.context(name)[1]
@@ -96,12 +97,14 @@ async def kubeconfig_config(
                 " its credentials are not used; restart the program to follow the file"
             )
             raise entry.problem(reason)
-        return _allowed(now.referred(context, "users", chosen.text("user")), policy)
+        user = context.text("user")
+        if not user and not now.has_entry("users", ""):
+            raise context.problem("it has no user any more; restart the program to follow the file")
+        return _allowed(now.referred(context, "users", user), policy)
 
     found = KubeconfigUser(
         entry=user,
         cluster=_cluster_info(cluster),
-        name=chosen.text("user"),
         trust_env=trust_env,
         may_log_in=channel_of(config) != "plain",
         again=again,

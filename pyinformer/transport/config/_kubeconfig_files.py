@@ -43,6 +43,9 @@ class Section:
     content: _Entry = field(repr=False)
     """Its keys and values."""
 
+    name: str = ""
+    """Its name in the file."""
+
     def problem(self, reason: str) -> ConfigurationError:
         """Return the error for a problem in this entry."""
         return ConfigurationError(self.file, f"{self.where}: {reason}")
@@ -194,7 +197,7 @@ class KubeconfigFiles:
             reason = f"has no context {name!r}; there are: {_names(contexts)}"
             raise ConfigurationError(":".join(self.files), reason)
         file, content = contexts[name]
-        return name, Section(file, f"context {name!r}", content)
+        return name, Section(file, f"context {name!r}", content, name)
 
     def referred(self, context: Section, kind: str, name: str) -> Section:
         """Return the cluster or the user that a context refers to.
@@ -213,7 +216,7 @@ class KubeconfigFiles:
                 f"no entry named {name} in its {kind}; there are: {_names(entries)}"
             )
         file, content = entries[name]
-        return Section(file, f"{context.where}: {kind} {name!r}", content)
+        return Section(file, f"{context.where}: {kind} {name!r}", content, name)
 
     def has_entry(self, kind: str, name: str) -> bool:
         """Return whether there is such an entry; one without a name has the name ""."""

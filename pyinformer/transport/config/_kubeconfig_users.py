@@ -41,9 +41,6 @@ class KubeconfigUser:
     cluster: JSONObject
     """The description of the cluster, for exec plug-ins."""
 
-    name: str
-    """The name of the entry, for auth providers."""
-
     trust_env: bool
     """Whether auth providers are reached by a proxy of the environment."""
 
@@ -51,7 +48,7 @@ class KubeconfigUser:
     """Whether credentials may be obtained and sent. The connection may not be encrypted."""
 
     again: Callable[[], Section]
-    """Reads the entry again."""
+    """Reads the entry of the context's user again, which may be another entry by now."""
 
     async def fields(self) -> dict[str, Any]:
         """Return the fields of ClusterConfig that the entry sets.
@@ -102,7 +99,6 @@ class KubeconfigUser:
 
             return OIDCLogin(
                 entry,
-                user=self.name,
                 certificate=_certificate(entry),
                 again=self.again,
                 trust_env=self.trust_env,

@@ -76,9 +76,8 @@ class OIDCLogin:
 
     Args:
         entry: the user's entry.
-        user: the name of that entry in its file.
         certificate: a client certificate that the entry has beside the tokens.
-        again: reads the entry again.
+        again: reads the entry again; it may have another name by now.
         trust_env: whether a proxy of the environment is used for the provider.
 
     Raises:
@@ -89,19 +88,26 @@ class OIDCLogin:
         self,
         entry: Section,
         *,
-        user: str,
         certificate: ClientCertificate | None,
         again: Callable[[], Section],
         trust_env: bool,
     ) -> None:
-        self._user = user
         self._certificate = certificate
         self._again = again
         self._trust_env = trust_env
         self._given = ""  # the id token of the last login; asked again, a newer one is needed
         self._renewal: BlockingCall[str] = BlockingCall("pyinformer renews an id token")
+        self._key: tuple[str, ...] = ()
+        self._share(entry)
+
+    def _share(self, entry: Section) -> None:
+        """Share the tokens of an entry, which is another one when the context's user was changed.
+
+        Raises:
+            ConfigurationError: a value is missing or malformed.
+        """
         client, _ = self._read(entry)
-        self._key = (os.path.realpath(entry.file), user, client.issuer, client.client_id)
+        self._key = (os.path.realpath(entry.file), entry.name, client.issuer, client.client_id)
         with _shared_lock:
             self._tokens = _shared.setdefault(self._key, _SharedTokens())
 
@@ -128,6 +134,7 @@ class OIDCLogin:
         Raises:
             ConfigurationError: there is none.
         """
+        self._share(self._again())
         tokens = self._tokens
         with tokens.lock:
             entry = self._again()
@@ -172,7 +179,7 @@ class OIDCLogin:
         """Write new tokens into the kubeconfig; where that is not possible, keep them here."""
         tokens = self._tokens
         values = {"id-token": renewed.id_token, "refresh-token": renewed.refresh_token}
-        reason = write_provider_values(entry.file, self._user, values)
+        reason = write_provider_values(entry.file, entry.name, values)
         with _shared_lock:
             if reason:
                 _unwritten[self._key] = tokens
