@@ -198,6 +198,44 @@ async def test_a_token_that_the_program_replaces_is_used(package: str) -> None:
     assert guarded.refused == 0
 
 
+@each_package
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("host", "https://b.example:6443"),
+        ("proxy", "http://user:secret@b.example:3128"),
+        ("tls_server_name", "b"),
+    ],
+)
+async def test_the_login_of_a_configuration_that_leads_elsewhere_by_now_is_not_sent(
+    package: str, setting: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program that walks through contexts may load each of them into one Configuration."""
+    made = configuration(package, api_key={"BearerToken": "Bearer one"})
+    config, unused = config_from_client(made), config_from_client(made)
+    assert await authorization(config) == "Bearer one"
+    setattr(made, setting, value)
+    made.api_key = {"BearerToken": "Bearer of-b"}
+
+    assert await authorization(config) == "Bearer one"
+    with pytest.raises(ConfigurationError, match=f"its {setting} has changed.*connect again") as no:
+        await authorization(unused)
+    assert "of-b" not in caplog.text + str(no.value)
+    assert "secret" not in caplog.text + str(no.value)
+    setattr(made, setting, SERVER + "/" if setting == "host" else None)
+    assert await authorization(unused) == "Bearer of-b"
+
+
+async def test_a_configuration_that_is_loaded_anew_while_its_hook_runs_is_not_used() -> None:
+    def hook(made: Any) -> None:
+        made.host = "https://b.example"
+        made.api_key = {"BearerToken": "Bearer of-b"}
+
+    made = configuration("kubernetes", api_key={"BearerToken": ""}, refresh_api_key_hook=hook)
+    with pytest.raises(ConfigurationError, match=r"its host has changed \(https://b.example\)"):
+        await authorization(config_from_client(made))
+
+
 @pytest.mark.parametrize("package", ["kubernetes_asyncio", "kubernetes.aio"])
 async def test_a_hook_may_be_asynchronous(package: str) -> None:
     async def hook(made: Any) -> None:

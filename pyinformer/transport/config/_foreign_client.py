@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import unquote
 
+from pyinformer._printable import shortened
 from pyinformer.errors import ConfigurationError, InvalidTypeError, LifecycleError
 from pyinformer.tasks import place_of
 from pyinformer.transport.config._blocking_call import BlockingCall
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _BEARER: Final = "BearerToken"
 _GENERATED: Final = "OpenAPI-Generator/"  # how the User-Agent begins that a program did not set
 _IMPERSONATE_EXTRA: Final = "impersonate-extra-"
+_DESTINATION: Final = ("host", "proxy", "tls_server_name")  # a gateway may choose by its name
+_MAX_SHOWN_CHARS: Final = 200
 
 
 class ClientConfiguration(Protocol):
@@ -62,7 +65,8 @@ def config_from_client(client: ForeignClient) -> ClusterConfig:
 
     The address, certificates, proxy, headers and impersonation are read now; what authenticates is
     asked for before each request, so `refresh_api_key_hook` and changes of `api_key` apply. A hook
-    of the official package blocks, and is called in a thread.
+    of the official package blocks, and is called in a thread. Once the configuration is loaded for
+    another server, its login is not sent to the first one.
 
     Args:
         client: the `Configuration` of kubernetes_asyncio, kubernetes or kubernetes.aio, or a client
@@ -93,7 +97,14 @@ def config_from_client(client: ForeignClient) -> ClusterConfig:
         trust_env=not hasattr(configuration, "no_proxy"),
         headers=tuple(_further(headers)),
         credentials=RenewingCredentials(
-            partial(_log_in, client, configuration, source, BlockingCall("refresh_api_key_hook")),
+            partial(
+                _log_in,
+                client,
+                configuration,
+                source,
+                BlockingCall("refresh_api_key_hook"),
+                _destination(configuration),
+            ),
             each_request=True,
         ),
         source=source,
@@ -227,11 +238,13 @@ async def _log_in(
     configuration: Any,  # noqa: ANN401
     source: str,
     blocking: BlockingCall[Any],
+    destination: tuple[str, ...],
 ) -> Login:
     """Return what the other client would authenticate its next request with.
 
     Raises:
-        ConfigurationError: the hook failed, or what it left cannot be sent in a header.
+        ConfigurationError: the hook failed, or what it left cannot be sent in a header; or the
+            configuration leads to another server by now, which its login is for.
 
     Cancellation:
         Safe; a hook in a thread ends on its own.
@@ -247,10 +260,37 @@ async def _log_in(
             reason = f"get_basic_auth_token failed: {type(error).__name__} {place_of(error)}"
             raise ConfigurationError(source, reason) from None
     cookie = getattr(client, "cookie", None) or defaults.get("cookie")
+    # Last: the program may have loaded another cluster while the hook ran.
+    _check_destination(configuration, source, destination)
     _check_text("api_key", value, source)
     _check_text("cookie", cookie, source)
     headers = StaticCredentials(value.strip()).headers_nowait() if value else {}
     return Login({**headers, "Cookie": cookie} if cookie else headers)
+
+
+def _destination(configuration: Any) -> tuple[str, ...]:  # noqa: ANN401
+    """Return what says which server a configuration leads to."""
+    return tuple(str(getattr(configuration, name) or "").rstrip("/") for name in _DESTINATION)
+
+
+def _check_destination(configuration: object, source: str, first: tuple[str, ...]) -> None:
+    """Refuse the login of a configuration that leads elsewhere than when it was taken over.
+
+    Raises:
+        ConfigurationError: as described.
+    """
+    now = _destination(configuration)
+    if now == first:
+        return
+    pairs = zip(_DESTINATION, first, now, strict=True)
+    changed = next(name for name, old, new in pairs if old != new)
+    # A proxy's URL may have a password.
+    to = f" ({shortened(now[0], _MAX_SHOWN_CHARS)})" if changed == "host" else ""
+    reason = (
+        f"its {changed} has changed{to}: its login is for another server than this connection's,"
+        " and is not sent; use a Configuration for each cluster, or connect again"
+    )
+    raise ConfigurationError(source, reason)
 
 
 def _check_text(name: str, value: object, source: str) -> None:
