@@ -164,7 +164,8 @@ class Cluster(Closable):
             text is also logged once. None for no function.
 
     Raises:
-        ConfigurationError: a certificate of the configuration cannot be read.
+        ConfigurationError: a certificate in the configuration cannot be used; of one in a file,
+            `async with` raises this, or else the first request.
         InvalidArgumentError: `field_manager` is empty or too long.
         InvalidTypeError: `tracing` is not a tracing system, or `on_warning` cannot be called with
             two texts.
@@ -1132,6 +1133,12 @@ class Cluster(Closable):
 
     async def __aenter__(self) -> Self:
         claim_loop(self)
+        if isinstance(self.connection, Connection):
+            try:
+                await self.connection.read_certificates()
+            except BaseException:
+                await self.aclose()
+                raise
         return self
 
     def __repr__(self) -> str:

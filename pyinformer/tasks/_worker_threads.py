@@ -102,7 +102,8 @@ def run_in_daemon(name: str, call: Callable[[], _R]) -> asyncio.Future[_R]:
     """Run a call in a separate daemon thread; return the future of its result.
 
     The call cannot be interrupted. As a daemon it delays neither other calls nor the program's end;
-    if the future is not awaited any more, the result is dropped.
+    if the future is not awaited any more, the result is dropped. Meanwhile virtual time stands
+    still.
 
     Args:
         name: the name of the thread.
@@ -113,6 +114,7 @@ def run_in_daemon(name: str, call: Callable[[], _R]) -> asyncio.Future[_R]:
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_R] = loop.create_future()
+    holding = contextlib.ExitStack()
 
     def run() -> None:
         settle = _result_of(call, future)
@@ -120,6 +122,8 @@ def run_in_daemon(name: str, call: Callable[[], _R]) -> asyncio.Future[_R]:
             loop.call_soon_threadsafe(settle)
 
     threading.Thread(target=run, name=name, daemon=True).start()
+    holding.enter_context(_held_time(loop))
+    future.add_done_callback(lambda _: holding.close())
     return future
 
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 import pyinformer
 from pyinformer.cluster import Cluster
-from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError, InvalidArgumentError
+from pyinformer.errors import (
+    ClusterUnavailableError,
+    ConfigurationError,
+    ConfigurationNotFoundError,
+    InvalidArgumentError,
+)
 from pyinformer.testing import APIServer, Token
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
 NAMESPACE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -203,3 +214,69 @@ async def test_a_refused_watch_list_is_remembered_by_the_cluster(apiserver: APIS
 
     assert [r.verb for r in apiserver.requests].count("list") == 1
     assert not [r for r in apiserver.requests if "sendInitialEvents" in r.query]
+
+
+@asynccontextmanager
+async def itself(cluster: Cluster) -> AsyncIterator[Cluster]:
+    """Open nothing beside the cluster."""
+    yield cluster
+
+
+async def test_names_of_a_pool_are_contexts_of_the_kubeconfig_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    async with pyinformer.ClusterPool(itself) as pool:
+        with pytest.raises(ClusterUnavailableError) as raised:
+            await pool.get("prod")
+    assert isinstance(raised.value.__cause__, ConfigurationNotFoundError)
+
+
+async def test_a_kubeconfig_that_does_not_answer_delays_only_its_own_callers(
+    apiserver: APIServer, tmp_path: Path
+) -> None:
+    """As one of a network file system whose server is gone; a named pipe is such a file here."""
+    dead = tmp_path / "dead"
+    os.mkfifo(dead)
+    apiserver.write_kubeconfig(tmp_path / "good")
+
+    def connect(name: str) -> AbstractAsyncContextManager[Cluster]:
+        return pyinformer.connect(tmp_path / name)
+
+    threads = threading.active_count()
+    async with pyinformer.ClusterPool(itself, connect=connect) as pool:
+        for _ in range(3):
+            with pytest.raises(ClusterUnavailableError, match="has not finished yet"):
+                await pool.get("dead", timeout_seconds=0.1)
+            await pool.evict("dead")
+        assert threading.active_count() <= threads + 1, "however often it is tried again"
+        assert await keys_of(await pool.get("good")) == []
+    dead.write_text("")  # releases the thread that reads
+
+
+async def test_a_certificate_file_that_does_not_answer_delays_only_its_own_connect(
+    tmp_path: Path,
+) -> None:
+    ca = tmp_path / "ca.crt"
+    os.mkfifo(ca)
+    config = pyinformer.config.ClusterConfig(server="https://127.0.0.1:1", ca_file=str(ca))
+
+    with anyio.move_on_after(0.1) as limit:
+        async with pyinformer.connect(config=config):
+            pass
+
+    assert limit.cancelled_caught
+    ca.write_text("")  # releases the thread that reads
+
+
+async def test_a_read_that_does_not_end_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyinformer.transport.config._config_loader._READ_SECONDS", 0.1)
+    dead = tmp_path / "dead"
+    os.mkfifo(dead)
+
+    with pytest.raises(ConfigurationError, match=f"^{dead}: has not been read within 0.1 s"):
+        async with pyinformer.connect(dead):
+            pass
+    dead.write_text("")  # releases the thread that reads

@@ -436,15 +436,6 @@ async def test_a_connect_that_fails_is_a_cause_like_any_other() -> None:
     assert error.reason == "the inventory: no cluster a"
 
 
-async def test_names_are_contexts_of_the_kubeconfig_by_default(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    async with ClusterPool(Openings()) as pool:
-        error = await refused(pool.get("prod"))
-    assert isinstance(error.__cause__, pyinformer.errors.ConfigurationNotFoundError)
-
-
 async def test_old_failures_are_forgotten() -> None:
     openings = Openings()
     async with pool_of(openings) as pool:

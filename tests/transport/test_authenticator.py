@@ -213,13 +213,14 @@ async def test_a_certificate_file_that_does_not_answer_stops_nothing(
         text = server.ca_file.read_text()
     ca.write_text(text)
     authenticator = Authenticator(ClusterConfig(server="https://host", ca_file=str(ca)))
+    await authenticator.headers()
     first = authenticator.ssl_context()
     ca.unlink()
     os.mkfifo(ca)
 
-    await authenticator.headers()
-    authenticator.on_connection_failed()
-    await authenticator.headers()
+    for _ in range(2):
+        authenticator.on_connection_failed()
+        await authenticator.headers()
 
     assert authenticator.ssl_context() is first
     with ca.open("w") as end:  # releases the thread that reads
@@ -230,6 +231,20 @@ async def test_a_certificate_file_that_does_not_answer_stops_nothing(
         while authenticator.ssl_context() is first:
             authenticator.on_connection_failed()
             await authenticator.headers()
+
+
+async def test_a_certificate_file_that_never_answered_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyinformer.transport.http._authenticator.FILE_SECONDS", 0.2)
+    ca = tmp_path / "ca.crt"
+    os.mkfifo(ca)
+    authenticator = Authenticator(ClusterConfig(server="https://host", ca_file=str(ca)))
+
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"ca\.crt: .* no answer within 0\.2 s"):
+            await authenticator.headers()
+    ca.write_text("")  # releases the thread that reads
 
 
 def test_plain_http_has_no_tls() -> None:

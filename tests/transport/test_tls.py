@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
+import pyinformer
 from pyinformer.errors import ConfigurationError, TLSVerificationError, TransportError
 from pyinformer.transport import ClusterConfig, Connection
 from pyinformer.transport.http._watch_response import WatchResponse
@@ -261,7 +262,7 @@ async def test_a_server_without_tls_is_not_a_verification_error(ca_file: str) ->
 @pytest.mark.covers("client-go transport: TestRootCertPoolEmptyData")
 @pytest.mark.parametrize("content", [None, "no certificate"])
 @pytest.mark.parametrize("field", ["ca_file", "client_certificate_file"])
-def test_an_unusable_certificate_file_is_named(
+async def test_an_unusable_certificate_file_is_named(
     tmp_path: Path, content: str | None, field: str
 ) -> None:
     path = tmp_path / "broken.pem"
@@ -269,5 +270,11 @@ def test_an_unusable_certificate_file_is_named(
         path.write_text(content)
     files = {field: str(path)}
 
+    config = ClusterConfig(server="https://127.0.0.1:1", source="my config", **files)  # type: ignore[arg-type] # names of text fields
+    connection = Connection(config)
+
     with pytest.raises(ConfigurationError, match=r"my config: .*broken\.pem"):
-        Connection(ClusterConfig(server="https://127.0.0.1:1", source="my config", **files))  # type: ignore[arg-type] # names of text fields
+        await connection.request("GET", "/version")
+    await connection.aclose()
+    with pytest.raises(ConfigurationError, match=r"my config: .*broken\.pem"):
+        await pyinformer.connect(config=config).__aenter__()

@@ -1,16 +1,21 @@
-"""A blocking call in a thread that several waiting callers share, also if some of them give up."""
+"""Blocking calls in threads, and no more of them than needed, also if their callers give up."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
+from weakref import WeakKeyDictionary
 
 from pyinformer.tasks import run_in_daemon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 R = TypeVar("R")
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, asyncio.Future[Any]]] = (
+    WeakKeyDictionary()
+)
 
 
 @final
@@ -40,3 +45,29 @@ class BlockingCall(Generic[R]):
             running = self._running = run_in_daemon(self._name, ask)
         await asyncio.wait((running,))
         return running.result()
+
+
+async def run_in_turn(key: Hashable, name: str, call: Callable[[], R]) -> R:
+    """Run a function in a thread, after an earlier call with this key has ended.
+
+    A program may repeat a read that never ends, after a timeout for example: it blocks one thread.
+
+    Args:
+        key: what the call reads.
+        name: the name of the thread.
+        call: the function to run.
+
+    Raises:
+        Exception: what it raised.
+
+    Cancellation:
+        Safe; the call in the thread ends on its own.
+    """
+    turns = _turns.setdefault(asyncio.get_running_loop(), {})
+    while key in turns:
+        await asyncio.wait((turns[key],))
+    running = run_in_daemon(name, call)
+    turns[key] = running
+    running.add_done_callback(lambda _: turns.pop(key))
+    await asyncio.wait((running,))
+    return running.result()

@@ -11,15 +11,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, get_args
 
+import anyio
+
 from pyinformer.apimachinery import check_choice
-from pyinformer.errors import ConfigurationNotFoundError, InvalidArgumentError
+from pyinformer.errors import (
+    ConfigurationError,
+    ConfigurationNotFoundError,
+    InvalidArgumentError,
+)
+from pyinformer.transport.config._blocking_call import run_in_turn
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._credentials import TokenFileCredentials
-from pyinformer.transport.config._kubeconfig import KubeconfigPolicy, kubeconfig_config
+from pyinformer.transport.config._kubeconfig import (
+    KubeconfigPolicy,
+    kubeconfig_config,
+    log_in_first,
+)
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOST = "KUBERNETES_SERVICE_HOST"
 _PORT = "KUBERNETES_SERVICE_PORT"
+_READ_SECONDS = 60.0  # a kubeconfig of 15,000 clusters takes seconds, more on a busy machine
 
 
 async def find_config(
@@ -58,27 +70,53 @@ async def find_config(
     """
     check_policy(policy, has_kubeconfig=kubeconfig is not None)
     variables = os.environ if environ is None else environ
+    named_by, is_named = "", True
     if kubeconfig is not None:
-        return await kubeconfig_config(
-            os.fspath(kubeconfig), context=context, policy=policy, trust_env=trust_env
+        paths = os.fspath(kubeconfig)
+    elif variables.get("KUBECONFIG"):
+        named_by, paths = "KUBECONFIG=", variables["KUBECONFIG"]
+    else:
+        paths = str((home or _home(variables)) / ".kube" / "config")
+        is_named = context is not None  # which only a kubeconfig has
+
+    def read() -> tuple[ClusterConfig, bool]:
+        """Return what was found, and whether it is a kubeconfig."""
+        if not (is_named or Path(paths).exists()):
+            return _of_pod(variables, service_account_folder, searched=paths), False
+        config = kubeconfig_config(
+            paths, context=context, named_by=named_by, policy=policy, trust_env=trust_env
         )
-    if variables.get("KUBECONFIG"):
-        paths = variables["KUBECONFIG"]
-        return await kubeconfig_config(
-            paths, context=context, named_by="KUBECONFIG=", trust_env=trust_env
-        )
-    default = (home or _home(variables)) / ".kube" / "config"
-    if default.exists() or context is not None:
-        return await kubeconfig_config(str(default), context=context, trust_env=trust_env)
-    has_token = (service_account_folder / "token").exists()
-    if variables.get(_HOST) and has_token:
-        return in_cluster_config(variables, service_account_folder)
+        return config, True
+
+    try:
+        with anyio.fail_after(_READ_SECONDS):
+            # In a thread: a file system of a network may never answer.
+            config, is_kubeconfig = await run_in_turn(
+                (paths, context), "pyinformer reads a kubeconfig", read
+            )
+    except TimeoutError:
+        reason = f"has not been read within {_READ_SECONDS:g} s: its file system does not answer"
+        raise ConfigurationError(f"{named_by}{paths}", reason) from None
+    if is_kubeconfig:
+        await log_in_first(config)
+    return config
+
+
+def _of_pod(environ: Mapping[str, str], folder: Path, *, searched: str) -> ClusterConfig:
+    """Return the configuration of this pod's service account, since there is no kubeconfig.
+
+    Raises:
+        ConfigurationNotFoundError: this is not such a pod: names all places that were searched.
+    """
+    has_token = (folder / "token").exists()
+    if environ.get(_HOST) and has_token:
+        return in_cluster_config(environ, folder)
     pod = f"{_HOST} is not set" if has_token else "not in a pod"
-    if variables.get(_HOST) and not has_token:
-        pod = f"{service_account_folder} has no token"
-    searched = f"KUBECONFIG (not set), {default} (no such file), in-cluster ({pod})"
+    if environ.get(_HOST) and not has_token:
+        pod = f"{folder} has no token"
+    places = f"KUBECONFIG (not set), {searched} (no such file), in-cluster ({pod})"
     reason = "found none; pass kubeconfig=, or set KUBECONFIG"
-    raise ConfigurationNotFoundError(searched, reason)
+    raise ConfigurationNotFoundError(places, reason)
 
 
 def check_policy(policy: KubeconfigPolicy, *, has_kubeconfig: bool) -> None:

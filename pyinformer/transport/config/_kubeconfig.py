@@ -17,6 +17,7 @@ from pyinformer.transport.config._channel import channel_of, withheld_text
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._kubeconfig_files import KubeconfigFiles, Section
 from pyinformer.transport.config._kubeconfig_users import KubeconfigUser
+from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
@@ -40,7 +41,7 @@ _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 _COMMON = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
 
 
-async def kubeconfig_config(
+def kubeconfig_config(
     paths: str,
     *,
     context: str | None = None,
@@ -48,7 +49,9 @@ async def kubeconfig_config(
     policy: KubeconfigPolicy = "trusted",
     trust_env: bool = True,
 ) -> ClusterConfig:
-    """Read a kubeconfig.
+    """Read a kubeconfig, and the files that it names; `log_in_first` does the first login.
+
+    It reads files, which may never answer: call it in a thread.
 
     Args:
         paths: a file, or several joined by the separator of KUBECONFIG; as in kubectl, the first
@@ -61,11 +64,8 @@ async def kubeconfig_config(
 
     Raises:
         ConfigurationNotFoundError: none of the files exists.
-        ConfigurationError: a file is malformed, an entry does not exist, the exec plug-in failed,
-            or the policy does not allow an entry; in that case nothing was run or read.
-
-    Cancellation:
-        Safe; an exec plug-in that was started is killed.
+        ConfigurationError: a file is malformed, an entry does not exist, or the policy does not
+            allow an entry; in that case nothing that it names was read.
     """
     source = f"{named_by}{paths}"
     present = _present_files(paths)
@@ -111,10 +111,26 @@ async def kubeconfig_config(
     )
     if not found.may_log_in and _names_credentials(user):
         _log.warning("%s", withheld_text(config))
-    config = replace(config, **await found.fields())
+    config = replace(config, **found.fields())
     if config.client_certificate_file:  # alone: its check must not load the system's authorities
         _check(replace(config, ca_file=None, ca_data=None, verify_tls=False), user)
     return config
+
+
+async def log_in_first(config: ClusterConfig) -> None:
+    """Do the first login with the credentials of a kubeconfig: one that fails is reported now.
+
+    Raises:
+        ConfigurationError: the exec plug-in failed, a token file cannot be used, or an auth
+            provider refused.
+
+    Cancellation:
+        Safe; an exec plug-in that was started is killed.
+    """
+    if isinstance(config.credentials, RenewingCredentials):
+        await config.credentials.begin()
+    else:
+        await config.credentials.headers()
 
 
 def _names_credentials(user: Section) -> bool:

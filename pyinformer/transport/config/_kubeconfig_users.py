@@ -50,14 +50,11 @@ class KubeconfigUser:
     again: Callable[[], Section]
     """Reads the entry of the context's user again, which may be another entry by now."""
 
-    async def fields(self) -> dict[str, Any]:
-        """Return the fields of ClusterConfig that the entry sets.
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of ClusterConfig that the entry sets; its credentials have no login.
 
         Raises:
-            ConfigurationError: the entry is malformed, a file is missing, or logging in failed.
-
-        Cancellation:
-            Safe; an exec plug-in that was started is killed.
+            ConfigurationError: the entry is malformed, or a file is missing.
         """
         entry = self.entry
         _check_methods(entry)
@@ -68,22 +65,20 @@ class KubeconfigUser:
         fields: dict[str, Any] = {
             "client_certificate_file": certificate if in_files else None,
             "client_key_file": (key or None) if in_files else None,
-            "credentials": await self._credentials(),
+            "credentials": self._credentials(),
         }
         if key and not (certificate or entry.text("client-certificate-data")):
             raise entry.problem("client-key: needs a client-certificate")
         return {**fields, **_impersonation(entry)}
 
-    async def _credentials(self) -> Credentials:
+    def _credentials(self) -> Credentials:
         token_file = self.entry.path("tokenFile")
         if token_file:
-            credentials = TokenFileCredentials(token_file, certificate=_certificate(self.entry))
-            await credentials.headers()  # a file that cannot be used is reported now
-            return credentials
+            return TokenFileCredentials(token_file, certificate=_certificate(self.entry))
         outcomes = LoginOutcomes()
         log_in = self._log_in(outcomes)
         if log_in is not None:
-            return RenewingCredentials(log_in, first=await log_in(), outcomes=outcomes)
+            return RenewingCredentials(log_in, outcomes=outcomes)
         return self._written_in_kubeconfig()
 
     def _log_in(self, outcomes: LoginOutcomes) -> Callable[[], Awaitable[Login]] | None:

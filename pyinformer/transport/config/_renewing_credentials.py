@@ -108,6 +108,18 @@ class RenewingCredentials:
         """When the last login expires, in Unix seconds; None without one, or if that is unknown."""
         return None if self._login is None else self._login.expires_at
 
+    async def begin(self) -> None:
+        """Log in for the first time, if there is no login yet; that is not a renewal.
+
+        Raises:
+            ConfigurationError: logging in failed.
+
+        Cancellation:
+            Safe; the login is ended.
+        """
+        if self._login is None:
+            self._take(await self._log_in())
+
     async def headers(self) -> Mapping[str, str]:
         """Return the headers of the last login; log in first if that is due.
 

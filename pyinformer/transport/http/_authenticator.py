@@ -60,7 +60,8 @@ class Authenticator:
         metrics: where logins and new certificates are counted; None for nowhere.
 
     Raises:
-        ConfigurationError: a certificate of the configuration cannot be read.
+        ConfigurationError: a certificate in the configuration cannot be used. Files that it names
+            are read by `check_files`, and before the first request.
     """
 
     def __init__(self, config: ClusterConfig, *, metrics: RequestMetrics | None = None) -> None:
@@ -141,10 +142,11 @@ class Authenticator:
                     metrics.plugin_called(code, status)
 
     async def check_files(self) -> None:
-        """Renew the TLS settings if a certificate has changed; `headers` does this, too.
+        """Make the TLS settings, and again if a certificate has changed; `headers` does this, too.
 
         Raises:
-            ConfigurationError: the credentials' client certificate cannot be used.
+            ConfigurationError: the credentials' client certificate cannot be used; or the files
+                cannot be, and never were.
 
         Cancellation:
             Safe.
@@ -194,29 +196,35 @@ class _TLSSettings:
     ) -> None:
         self._config = config
         self._metrics = metrics
+        self._is_plain = not config.server.lower().startswith("https:")
         names = (config.ca_file, config.client_certificate_file, config.client_key_file)
         self._files = tuple(name for name in names if name)
-        self._versions = self._current_versions()
+        self._versions: _Versions = ()
         self._certificate = certificate
         self._reading: BlockingCall[_Read] = BlockingCall("pyinformer reads certificates")
-        self.context: ssl.SSLContext | None = config.ssl_context(certificate)
-        """The context for a new connection; None for plain HTTP."""
+        self.context: ssl.SSLContext | None = None
+        """The context for a new connection; None for plain HTTP, and before files were read."""
+        if not self._files:
+            self.context = config.ssl_context(certificate)
         self._check_at = float("-inf")
 
     def is_due(self, certificate: ClientCertificate | None, now: float) -> bool:
         """Return whether to check the files, or whether the credentials' certificate is new."""
-        if self.context is None:
+        if self._is_plain:
             return False
+        if self.context is None:
+            return True
         return certificate is not self._certificate or bool(self._files and now >= self._check_at)
 
     async def check(self, certificate: ClientCertificate | None, now: float) -> None:
         """Make a new context if a file, or the certificate of the credentials, has changed.
 
         In a thread: a file system of a network may never answer. The current context then stays,
-        unless the certificate is a new one.
+        unless there is none, or the certificate is a new one.
 
         Raises:
-            ConfigurationError: the certificate of the credentials cannot be used.
+            ConfigurationError: the certificate of the credentials cannot be used; or the files
+                cannot be, and never were.
 
         Cancellation:
             Safe.
@@ -230,6 +238,10 @@ class _TLSSettings:
         if certificate is not self._certificate:
             reason = f"the client certificate could not be used within {FILE_SECONDS:g} s"
             raise ConfigurationError("TLS", reason)
+        if self.context is None:
+            files = ", ".join(self._files)
+            reason = f"{files}: cannot be read: no answer within {FILE_SECONDS:g} s"
+            raise ConfigurationError(self._config.source, reason)
 
     def check_next_time(self) -> None:
         """Check the files before the next connection."""
@@ -238,7 +250,7 @@ class _TLSSettings:
     def _read(self, certificate: ClientCertificate | None) -> _Read:
         """Make a context in a thread, if there is a reason; change nothing here."""
         versions = self._current_versions()
-        is_new = certificate is not self._certificate
+        is_new = self.context is None or certificate is not self._certificate
         if not is_new and versions == self._versions:
             return _Read(self.context, certificate, versions)
         try:
@@ -253,7 +265,7 @@ class _TLSSettings:
         if found.context is None:  # only one of two files has been written yet
             self._count("failure", "ca_parse_error")
             return
-        if found.versions != self._versions:
+        if self.context is not None and found.versions != self._versions:
             self._count("success", "updated")
         self.context, self._certificate, self._versions = found
 

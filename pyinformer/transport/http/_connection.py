@@ -123,8 +123,8 @@ class Connection:
             no function.
 
     Raises:
-        ConfigurationError: a certificate of the configuration cannot be read, or the environment
-            names a proxy that cannot be used.
+        ConfigurationError: a certificate in the configuration cannot be used, or the environment
+            names a proxy that cannot be used. Files are read by `read_certificates`.
         InvalidTypeError: `on_warning` cannot be called with two texts.
     """
 
@@ -199,6 +199,17 @@ class Connection:
             LifecycleError: it belongs to another loop, or no loop runs here.
         """
         self._loop.claim()
+
+    async def read_certificates(self) -> None:
+        """Read the certificate files of the configuration; else the first request does this.
+
+        Raises:
+            ConfigurationError: one of them cannot be used, or does not answer.
+
+        Cancellation:
+            Safe.
+        """
+        await self._authenticator.check_files()
 
     def describe_pending(self, path: str) -> str:
         """Return what the oldest pending request for a path waits for; empty if there is none.
