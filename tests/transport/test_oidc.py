@@ -304,6 +304,9 @@ async def test_a_token_that_ends_in_a_moment_is_renewed(tmp_path: Path) -> None:
             id="plain",
         ),
         pytest.param({"idp_issuer_url": "ftp://x"}, "must be an https URL", id="no-url"),
+        pytest.param(
+            {"idp_issuer_url": f"https://{'a' * 300}"}, "must be an https URL", id="long-host"
+        ),
         pytest.param({"idp_issuer_url": "https://[x"}, "must be an https URL", id="no-host"),
         pytest.param(
             {"idp_issuer_url": "https://127.0.0.1:1"}, "cannot connect to 127.0.0.1:1", id="gone"

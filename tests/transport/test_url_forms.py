@@ -130,6 +130,35 @@ def test_a_url_that_readers_would_understand_in_two_ways_is_refused(url: str) ->
         ClusterConfig(server="https://kube.test", proxy_url=url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param(f"https://{'a' * 64}.{'b.' * 300_000}test", id="host"),
+        pytest.param(f"https://{'é.' * 300_000}test", id="unicode"),
+        pytest.param(f"https://kube.test/{'a' * 300_000}", id="path"),
+        pytest.param(f"https://kube.test:{'1' * 4000}", id="port"),
+        pytest.param(f"https://{'[' * 300_000}", id="brackets"),
+        pytest.param(f"https://u:p@{'a' * 300_000}", id="login"),
+    ],
+)
+def test_an_error_about_a_long_url_is_short(url: str) -> None:
+    for settings in ({"server": url}, {"server": "https://kube.test", "proxy_url": url}):
+        with pytest.raises(ConfigurationError) as refused:
+            ClusterConfig(**settings)  # type: ignore[arg-type] # names of text fields
+        assert len(str(refused.value)) < 500
+
+
+def test_an_error_about_a_long_name_for_tls_is_short() -> None:
+    with pytest.raises(ConfigurationError, match="tls_server_name must be") as refused:
+        ClusterConfig(server="https://kube.test", tls_server_name="é." * 150_000 + "x")
+    assert len(str(refused.value)) < 500
+
+
+def test_the_longest_host_that_dns_knows_is_accepted() -> None:
+    host = ".".join(["a" * 63] * 3 + ["b" * 61]) + "."
+    assert ClusterConfig(server=f"https://{host}", tls_server_name=host).server.endswith(host)
+
+
 @pytest.mark.parametrize("name", [".", ".kube.test", "a b", "kube..test", "x" * 64, "a\0b"])
 def test_a_name_that_no_certificate_can_have_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="tls_server_name must be the name of a host"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, final
 from urllib.parse import quote, urlsplit
 
+from pyinformer._printable import shortened
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._credentials import ClientCertificate, Credentials, NoCredentials
 from pyinformer.transport.config._reasons import reason_of
@@ -31,6 +32,10 @@ _OWN_HEADERS: Final = {
 
 
 _REFUSED_IN_URLS: Final = re.compile(r"[\x00-\x20\x7f?#\\]")
+_MAX_SHOWN_CHARS: Final = 200
+MAX_HOST_CHARS: Final = 255
+"""How long a host may be: as DNS allows, with a dot at the end. Errors and logs quote it."""
+_MAX_URL_CHARS: Final = 4096  # of a path that a gateway needs; errors quote it, too
 _NETLOC: Final = re.compile(r"(?:.*@)?[\w.~%:\[\]-]+")
 
 
@@ -198,11 +203,14 @@ def _server_name_problem(name: str | None) -> str:
     if not name:
         return ""
     try:
-        is_name = not name.startswith(".") and bool(name.encode("idna"))
+        is_short = len(name) <= MAX_HOST_CHARS
+        is_name = is_short and not name.startswith(".") and bool(name.encode("idna"))
     except UnicodeError:
         is_name = False
     if not is_name or _REFUSED_IN_URLS.search(name):
-        return f"tls_server_name must be the name of a host, got {name!r}"
+        return (
+            f"tls_server_name must be the name of a host, got {shortened(name, _MAX_SHOWN_CHARS)!r}"
+        )
     return ""
 
 
@@ -270,7 +278,8 @@ def _header_problem(headers: tuple[tuple[str, str], ...]) -> str:
 
 def _url_problem(what: str, url: str) -> str:
     """Return why a URL cannot be used; empty if it can. Passwords in it are not shown."""
-    shown = f"...@{url.rpartition('@')[2]}" if "@" in url else url
+    quoted = f"...@{url.rpartition('@')[2]}" if "@" in url else url
+    shown = shortened(quoted, _MAX_SHOWN_CHARS)
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -282,6 +291,11 @@ def _url_problem(what: str, url: str) -> str:
         is_socks = what == "proxy" and parts.scheme.startswith("socks")
         how = "; SOCKS is not supported, use an HTTP proxy or a tunnel" if is_socks else ""
         return f"{what} {shown!r} is not an http or https URL with a host{how}"
+    if len(parts.hostname or "") > MAX_HOST_CHARS or len(quoted) > _MAX_URL_CHARS:
+        return (
+            f"{what} {shown!r} is too long: at most {MAX_HOST_CHARS} characters for the host, and"
+            f" {_MAX_URL_CHARS} in all"
+        )
     if what == "server" and "@" in parts.netloc:  # it would be part of every error
         return f"server {shown!r} must not contain a name or a password; use credentials instead"
     return ""

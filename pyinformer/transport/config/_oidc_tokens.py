@@ -16,7 +16,7 @@ import msgspec
 
 from pyinformer.apimachinery import decoder_of
 from pyinformer.errors import ConfigurationError
-from pyinformer.transport.config._cluster_config import ClusterConfig
+from pyinformer.transport.config._cluster_config import MAX_HOST_CHARS, ClusterConfig
 from pyinformer.transport.config._credentials import StaticCredentials
 from pyinformer.transport.config._proxy_environment import environment_proxy, is_loopback
 from pyinformer.transport.config._reasons import reason_of
@@ -156,7 +156,8 @@ def _checked(client: OIDCClient, what: str, url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        is_url = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        is_host = 0 < len(parts.hostname or "") <= MAX_HOST_CHARS
+        is_url = is_host and parts.port != 0 and "@" not in parts.netloc
     except ValueError:
         is_url = False
     if not is_url or parts.scheme not in {"http", "https"}:
