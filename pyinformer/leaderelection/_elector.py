@@ -584,7 +584,7 @@ class _Run:
                 election.on_absent(self._clock())
             else:
                 self._request_failed(error)
-        except (InformerError, TimeoutError, msgspec.DecodeError) as error:
+        except (InformerError, msgspec.DecodeError) as error:
             self._request_failed(error)
         else:
             self._request_succeeded()

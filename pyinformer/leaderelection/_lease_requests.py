@@ -19,7 +19,7 @@ from pyinformer.apimachinery import (
     object_key,
 )
 from pyinformer.cluster import state_of
-from pyinformer.errors import InvalidObjectError
+from pyinformer.errors import InformerError, InvalidObjectError, RequestTimeoutError
 from pyinformer.leaderelection._election import Read, Write
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
 from pyinformer.transport import Connection, ConnectionOptions, ConnectionProtocol, ListWatch
@@ -80,8 +80,8 @@ class LeaseRequests:
 
         Raises:
             APIStatusError: the server refuses it.
+            RequestTimeoutError: it was not answered in time.
             InformerError: it was not answered.
-            TimeoutError: it was not answered in time.
             DecodeError: the response is not a JSON object.
             InvalidObjectError: it is not this Lease.
 
@@ -94,8 +94,19 @@ class LeaseRequests:
             if request.creates:
                 path, method = self._collection, "POST"
         seconds = self._timeout_seconds
-        with anyio.fail_after(seconds):  # also where a connection has no deadlines
-            raw = await self.connection.request(method, path, body=body, timeout_seconds=seconds)
+        try:
+            with anyio.fail_after(seconds):  # also where a connection has no deadlines
+                raw = await self.connection.request(
+                    method, path, body=body, timeout_seconds=seconds
+                )
+        except TimeoutError as error:
+            if isinstance(error, InformerError):
+                raise
+            reason = f"no answer within {seconds:g} s"
+            if body is not None:
+                reason += f"; whether the server carried out the {method} is not known"
+            url = self.connection.config.server + path
+            raise RequestTimeoutError(url, reason, waited_seconds=seconds) from None
         return read_lease(self._checked(_decoded(raw)))
 
     def _checked(self, body: JSONObject) -> JSONObject:

@@ -600,6 +600,26 @@ def test_a_renewal_that_is_under_way_at_a_stop_does_not_delay_the_release(world:
     world.run(scenario)
 
 
+def test_a_lease_request_without_an_answer_is_named_with_its_deadline(world: World) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+
+        async def hold(method: str) -> None:
+            if method == "PUT":
+                await asyncio.Event().wait()
+
+        one.line.before = hold
+        await pause(8)
+        words = "no answer within 5 s; whether the server carried out the PUT is not known"
+        assert one.elector.status().last_error.endswith(words)
+        one.line.before = None
+        await one.stop()
+
+    world.run(scenario)
+
+
 def test_a_refusal_of_a_few_seconds_is_survived(world: World) -> None:
     async def scenario() -> None:
         one = Replica(world, "one")
