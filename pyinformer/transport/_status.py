@@ -74,7 +74,8 @@ def status_error(
         headers: the headers of the response, whose names are case-insensitive.
         body: the body of the response, or the part of it that was read.
         request: the request, for the error: `list pods.v1`.
-        needed: the RBAC rule that the request needs, for the error if it is missing.
+        needed: the RBAC rule that the request needs, for the error if it is missing. Only a Status
+            is an authorizer's refusal: a page is a gateway's, which no Role helps against.
         path: the path of the request, without a query; empty if the request has no object.
     """
     fields = _status_fields(body)
@@ -84,7 +85,7 @@ def status_error(
         message=_message(fields, body),
         request=request,
         retry_after_seconds=parse_retry_after(headers.get("Retry-After"), headers.get("Date")),
-        needed=needed,
+        needed=needed if fields.get("kind") == "Status" else "",
         path=path,
     )
 

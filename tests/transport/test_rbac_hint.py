@@ -106,6 +106,14 @@ def test_a_request_needs_a_rule(method: str, path: str, more: Any, words: str) -
     assert needed_rule(method, path, **more) == words
 
 
+async def test_a_page_of_a_gateway_names_no_rule() -> None:
+    page = response(b"<html>Blocked by WAF</html>", status=403)
+    async with serving(always(page)) as server, connected(server.url) as connection:
+        with pytest.raises(ForbiddenError, match="Blocked by WAF") as refused:
+            await connection.request("POST", f"{IN_SHOP}/pods", body=b"{}")
+    assert "missing" not in str(refused.value)
+
+
 async def test_a_refusal_names_the_missing_rule_and_survives_a_pickle() -> None:
     body = b'{"kind":"Status","reason":"Forbidden","message":"not you"}'
     async with (
