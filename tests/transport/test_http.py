@@ -242,6 +242,25 @@ async def test_a_success_may_have_any_status_of_its_class(status: int) -> None:
         assert await connection.request("POST", "/a", body=b"{}") == body
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/a/services/grafana:80/proxy/",
+        "/api/v1/namespaces/a/pods/b/proxy",
+        "/api/v1/nodes/n/proxy/logs/",
+        "/apis/cluster.karmada.io/v1alpha1/clusters/c/proxy/docs",
+    ],
+)
+async def test_a_web_page_of_a_proxied_service_is_read(path: str) -> None:
+    page = b"<html>dashboard</html>"
+    answer = always(response(page, headers={"Content-Type": "text/html; charset=utf-8"}))
+    async with serving(answer) as server, connected(server.url) as connection:
+        assert await connection.request("GET", path) == page
+        for other in ("/api/v1/namespaces/proxy/pods", "/proxy/", "/api/v1/namespaces/a/pods/b"):
+            with pytest.raises(ProtocolError, match="web page"):
+                await connection.request("GET", other)
+
+
 @pytest.mark.covers(
     "client-go rest: TestTransformResponse", "client-go rest: TestWatchNonDefaultContentType"
 )

@@ -5,6 +5,7 @@ A response that is not returned to the caller is closed.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -36,6 +37,10 @@ _MAX_BODY_BYTES = 64 << 20
 _MAX_ERROR_BYTES = 64 << 10
 _ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# A service behind the API server, which may well answer with a page.
+_is_proxied = re.compile(
+    r"/(?:api|apis/[^/]+)/[^/]+/(?:namespaces/[^/]+/)?[^/]+/[^/]+/proxy(?:/|$)"
+).match
 _FIRST_SUCCESS, _FIRST_NO_SUCCESS = 200, 300
 
 
@@ -60,14 +65,14 @@ async def successful(
 
     Raises:
         APIStatusError: the server refused the request.
-        ProtocolError: the response is a web page.
+        ProtocolError: the response is a web page, and not that of a proxied service.
 
     Cancellation:
         The body of an error is lost.
     """
     request = what or f"{method} {path}"
     if _FIRST_SUCCESS <= response.status < _FIRST_NO_SUCCESS:
-        if response.content_type == "text/html":
+        if response.content_type == "text/html" and not _is_proxied(path):
             response.close()
             raise ProtocolError(request, "the answer is a web page: is a proxy in between?")
         return response
