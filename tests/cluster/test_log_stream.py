@@ -306,7 +306,7 @@ async def test_a_busy_server_is_waited_for_and_a_refusal_names_the_right() -> No
         cluster.logs("shop/web") as lines,
     ):
         assert [line async for line in lines] == ["a"]
-    async with logging(always(response(b"{}", status=403))) as (cluster, _):
+    async with logging(always(response(b'{"kind":"Status"}', status=403))) as (cluster, _):
         with pytest.raises(ForbiddenError, match=r'"get" is missing.*pods/log'):
             await cluster.logs("shop/web", follow=True).__aenter__()
     async with logging(always(response(b"<html>", status=502))) as (cluster, _):

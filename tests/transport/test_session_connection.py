@@ -123,7 +123,7 @@ async def test_a_second_401_is_an_error_and_a_lockout_ends_the_connection() -> N
 
 
 async def test_a_refusal_names_the_missing_right() -> None:
-    async with borrowing(always(response(b"{}", status=403))) as (connection, _, _):
+    async with borrowing(always(response(b'{"kind":"Status"}', status=403))) as (connection, _, _):
         with pytest.raises(ForbiddenError, match='"list" is missing'):
             await read(connection)
 
