@@ -72,6 +72,7 @@ class LeaseRequests:
             metrics = state_of(cluster).request_metrics
             self.connection = Connection(cluster.config, options=options, metrics=metrics)
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._server = self.connection.config.server
         self._name, self._namespace = name, namespace
         self._timeout_seconds = timeout_seconds
 
@@ -105,7 +106,7 @@ class LeaseRequests:
             reason = f"no answer within {seconds:g} s"
             if body is not None:
                 reason += f"; whether the server carried out the {method} is not known"
-            url = self.connection.config.server + path
+            url = self._server + path
             raise RequestTimeoutError(url, reason, waited_seconds=seconds) from None
         return read_lease(self._checked(_decoded(raw)))
 
