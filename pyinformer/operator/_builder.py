@@ -141,9 +141,11 @@ class ControllerBuilder:
         """
         reconcile = each.bound_to(self.cluster, field_manager=self._operator)
         beats = None if each.every_seconds is None else Beats(each.every_seconds, is_spread=True)
+        if beats is not None:
+            reconcile = beats.timed(reconcile, waits_for_event=each.waits_for_event)
         controller: Controller[None] = Controller(
             each.name,
-            reconcile if beats is None else beats.timed(reconcile),
+            reconcile,
             [informers[each.scope]],
             workers=each.workers,
             predicate=each.predicate,

@@ -122,6 +122,16 @@ class Reconciler:
 
         return reconcile
 
+    def waits_for_event(self, obj: KubeObject | None) -> bool:
+        """Return whether an object does not fit the model, and no hook is called for it."""
+        if self.on_unreadable is not None:
+            return False
+        try:
+            self._decode(obj)
+        except ModelMismatchError:
+            return True
+        return False
+
     def _decode(self, obj: KubeObject | None) -> object:
         """Return the function's argument: a model, the object, or None."""
         return obj if obj is None or self.model is None else decode_model(obj, self.model)

@@ -22,7 +22,7 @@ from pyinformer.errors import InvalidArgumentError, ModelMismatchError
 from pyinformer.metrics import Metrics, Sample, qualified
 from pyinformer.operator._functions import ClusterFunction, shown_as
 from pyinformer.sources import Reason, Request, check_period, next_beat_at
-from pyinformer.tasks import check_callable
+from pyinformer.tasks import check_callable, ends_task
 from pyinformer.workqueue import LOW_PRIORITY
 
 TimerFunction: TypeAlias = (
@@ -73,23 +73,36 @@ class Beats:
 
         controller.engine.figures.append(samples)
 
-    def timed(self, reconcile: TimedReconcile) -> TimedReconcile:
-        """Return a reconcile function after which the next beat is enqueued."""
+    def timed(
+        self,
+        reconcile: TimedReconcile,
+        *,
+        waits_for_event: Callable[[KubeObject | None], bool] = lambda _: False,
+    ) -> TimedReconcile:
+        """Return a reconcile function after which the next beat is enqueued.
+
+        Args:
+            reconcile: the function.
+            waits_for_event: whether an object cannot be reconciled before it changes. Called after
+                a ModelMismatchError, which the function may also raise about another object.
+        """
 
         @shown_as(reconcile)
         async def timed(request: Request, obj: KubeObject | None) -> Result | None:
             """Call the function, and enqueue the next beat."""
+            task = asyncio.current_task()
             began_at = asyncio.get_running_loop().time()
             if self._began_at is None:
                 self._began_at = began_at
             try:
                 result = await reconcile(request, obj)
-            except ModelMismatchError:  # an object that cannot be read changes by an event alone
+            except BaseException as error:
+                is_cancellation = isinstance(error, asyncio.CancelledError)  # at the deadline
+                if not is_cancellation and ends_task(error, task):
+                    raise
                 self._count(request, began_at, has_failed=True)
-                raise
-            except (Exception, asyncio.CancelledError):  # at the deadline it is cancelled
-                self._count(request, began_at, has_failed=True)
-                self._enqueue(request, obj)
+                if not (isinstance(error, ModelMismatchError) and waits_for_event(obj)):
+                    self._enqueue(request, obj)
                 raise
             self._count(request, began_at, has_failed=False)
             self._enqueue(request, obj)

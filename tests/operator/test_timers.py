@@ -49,7 +49,7 @@ def world() -> Iterator[World]:
 class Tick:
     """A timer's function that notes its calls."""
 
-    def __init__(self, *errors: Exception, takes_seconds: float = 0.0) -> None:
+    def __init__(self, *errors: BaseException, takes_seconds: float = 0.0) -> None:
         self.began: list[float] = []
         self._errors = list(errors)
         self._takes_seconds = takes_seconds
@@ -285,6 +285,53 @@ def test_an_unreadable_object_has_beats_if_there_is_a_hook_for_it(world: World) 
     assert set(Counter(hooked).values()) <= {5, 6}, "the first call, and four or five beats"
     assert failed == []
     assert controller.status().outcomes["terminal"] == 2, "an event alone can mend them"
+
+
+def _mismatch() -> ModelMismatchError:
+    """Return an error as a typed informer raises it for another object."""
+    return ModelMismatchError("a job", "is of another type", key="default/other", path="spec.n")
+
+
+ODD_ERRORS = [
+    pytest.param(_mismatch(), id="another object does not fit its model"),
+    pytest.param(ExceptionGroup("reads", [_mismatch()]), id="in a group"),
+    pytest.param(BaseException("a panic"), id="no Exception"),
+    pytest.param(BaseExceptionGroup("calls", [BaseException("a panic")]), id="a group of it"),
+    pytest.param(GeneratorExit(), id="GeneratorExit"),
+]
+"""Errors of the function, none of which means that its own object has to change."""
+
+
+@pytest.mark.parametrize("error", ODD_ERRORS)
+def test_no_error_of_a_timer_ends_its_beats(world: World, error: BaseException) -> None:
+    tick = Tick(error)
+    run(world, operator(tick, initial_backoff_seconds=900.0), 130)
+    assert tick.after_first == [0, 60, 120]
+
+
+@pytest.mark.parametrize("error", ODD_ERRORS)
+@pytest.mark.parametrize("of_hook", [False, True])
+def test_no_error_about_another_object_ends_the_beats_of_one(
+    world: World, error: BaseException, *, of_hook: bool
+) -> None:
+    app, began = Operator("test"), list[float]()
+    options = ControllerOptions(initial_backoff_seconds=900.0)
+
+    async def call(request: Request, obj: object, cluster: Cluster, *_: object) -> None:
+        if request.name == "a":
+            began.append(now())
+            raise error
+
+    app.reconcile(
+        "v1",
+        "configmaps",
+        model=Sized if of_hook else None,  # no object fits it
+        on_unreadable=call if of_hook else None,
+        every_seconds=100,
+        options=options,
+    )(call)
+    run(world, app, 350)
+    assert len(began) >= 4, "the first call, and three beats"
 
 
 def test_the_reason_of_a_beat_is_shown(world: World) -> None:
