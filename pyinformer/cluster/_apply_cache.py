@@ -8,6 +8,8 @@ A path that the server does not return (a write-only field, for example) cannot 
 cannot an object of which only the metadata is known: such an object counts as changed whenever its
 resource version is another one.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
+So is what was applied before a term of leader election began: another leader may have added fields
+under the same field manager meanwhile, which no comparison of these paths shows.
 """
 
 from __future__ import annotations
@@ -75,6 +77,8 @@ class _Applied(NamedTuple):
     """The resource version of the response."""
     is_shown: bool
     """Whether the server returned all that was applied."""
+    term: object
+    """The term of leader election that applied it; None outside of any."""
 
 
 @final
@@ -110,7 +114,13 @@ class ApplyCache:
                 self._overlapping.discard(identity)
 
     def remember(
-        self, identity: ApplyKey, desired: JSONObject, response: KubeObject, raw: bytes
+        self,
+        identity: ApplyKey,
+        desired: JSONObject,
+        response: KubeObject,
+        raw: bytes,
+        *,
+        term: object = None,
     ) -> None:
         """Record what was applied, and what the server made of it.
 
@@ -123,6 +133,7 @@ class ApplyCache:
             response: the object in the server's response.
             raw: the response, with managedFields. Without them, lists whose elements can be
                 distinguished count as owned by element.
+            term: the term of leader election in which it was applied; None outside of any.
         """
         self._applied.pop(identity, None)
         if identity in self._overlapping:
@@ -143,7 +154,7 @@ class ApplyCache:
             while len(self._applied) >= self._limit:
                 del self._applied[next(iter(self._applied))]
             self._applied[identity] = _Applied(
-                meta.uid, wanted, owned, whole, meta.resource_version, shown
+                meta.uid, wanted, owned, whole, meta.resource_version, shown, term
             )
 
     def is_due(self, identity: ApplyKey) -> bool:
@@ -155,7 +166,12 @@ class ApplyCache:
         return len(self._applied) < self._limit if last is None else not last.is_shown
 
     def is_applied(
-        self, identity: ApplyKey, desired: JSONObject, current: KubeObject[View | None]
+        self,
+        identity: ApplyKey,
+        desired: JSONObject,
+        current: KubeObject[View | None],
+        *,
+        term: object = None,
     ) -> bool:
         """Return whether applying would change nothing that this process owns.
 
@@ -163,9 +179,11 @@ class ApplyCache:
             identity: who applies what.
             desired: what would be applied.
             current: the object as it is known now.
+            term: the present term of leader election: what was applied before it is forgotten.
+                None outside of any.
         """
         last = self._applied.pop(identity, None)
-        if last is None:
+        if last is None or (term is not None and last.term is not term):
             return False
         self._applied[identity] = last
         own = _own(desired, identity.resource)

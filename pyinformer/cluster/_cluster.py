@@ -83,6 +83,7 @@ from pyinformer.metrics import NO_METRICS, Metrics, UniqueLabel, fenced
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
 from pyinformer.tasks import Closable
 from pyinformer.transport import (
+    CURRENT_GUARD,
     APIResource,
     ClusterConfig,
     Connection,
@@ -916,10 +917,12 @@ class Cluster(Closable):
         and other managers' fields make no difference. A list that the server tracks as one field,
         as most of custom resources are, is owned as a whole. {} and [] are values: an empty
         selector selects everything, and an absent one nothing. What this process has not applied
-        since it started is applied once. The `stringData` of a Secret is compared with its `data`.
-        Other fields that the server does not return cannot be compared, and nothing but the version
-        of an object from a cache with `memory="metadata"`: such an object is applied again after
-        any change of it.
+        since it started, or since its term of leader election began, is applied once. Fields that
+        another program adds meanwhile under the same field manager are not seen: use leader
+        election, where two versions of a program run during a rolling update. The `stringData` of a
+        Secret is compared with its `data`. Other fields that the server does not return cannot be
+        compared, and nothing but the version of an object from a cache with `memory="metadata"`:
+        such an object is applied again after any change of it.
 
         Args:
             desired: as for `apply`.
@@ -947,7 +950,8 @@ class Cluster(Closable):
         if current.key != target.key or current.gvk != target.api.gvk:
             raise InvalidArgumentError("current", f"{current!r} is not {target.key!r}")
         applied, identity = self._applied, ApplyKey(target.resource, target.key, manager)
-        if applied.is_applied(identity, _owned(body, target), current):
+        term = CURRENT_GUARD.get()
+        if applied.is_applied(identity, _owned(body, target), current, term=term):
             return self._unsent(target, current)
         return await self._apply(
             body,
@@ -1310,7 +1314,8 @@ class Cluster(Closable):
             if has_status_fields(body) and not is_status_stored(body, found):
                 now = await self.discovery.current(target.api)
                 _check_applied_status(now, "the rest was applied")
-            self._applied.remember(identity, _owned(body, target), found, raw)
+            term = CURRENT_GUARD.get()
+            self._applied.remember(identity, _owned(body, target), found, raw, term=term)
         return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,9 @@ from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
 from pyinformer.leaderelection._lease import read_lease, written_in
 from pyinformer.testing import World
 from tests.leaderelection.electing import Replica, now, pause
+
+if TYPE_CHECKING:
+    from pyinformer.apimachinery import JSONObject
 
 Scenario = Callable[[], Awaitable[None]]
 
@@ -42,6 +45,57 @@ def test_the_first_replica_creates_the_lease_and_leads(world: World) -> None:
         assert one.elector.is_leading
         assert [call[1] for call in one.line.calls if call[1] in {"GET", "POST"}] == ["GET", "POST"]
         assert one.terms[0].transitions == 0
+        await one.stop()
+
+    world.run(scenario)
+
+
+class _Applies(Replica):
+    """Applies a config map when a term begins, and when it is asked to."""
+
+    async def apply(self) -> None:
+        """Apply it, unless it is as this process has applied it."""
+        current = await self.cluster.get("v1", "configmaps", "default/child")
+        await self.cluster.apply_if_changed(_child(), current, field_manager="op")
+
+    async def lead(self, term: Term) -> None:
+        """Apply twice, and lead."""
+        await self.apply()
+        await self.apply()
+        await super().lead(term)
+
+
+def _child(**data: str) -> JSONObject:
+    metadata = {"name": "child", "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {"a": "1", **data},
+    }
+
+
+def test_what_was_applied_in_an_earlier_term_is_applied_once_more(world: World) -> None:
+    """Another leader may have added fields under the same field manager in between."""
+
+    async def scenario() -> None:
+        one = _Applies(world, "one")
+        await world.cluster.create(_child())
+        one.start()
+        await one.leads.wait()
+        assert one.line.count("PATCH") == 1, "the second apply of the term sends nothing"
+
+        one.line.is_down = True
+        await pause(20)
+        await world.cluster.apply(_child(debug="on"), field_manager="op")
+        one.line.is_down = False
+        await one.leads.wait()
+
+        child = await world.cluster.get("v1", "configmaps", "default/child")
+        assert child.at("data") == {"a": "1"}
+        assert one.line.count("PATCH") == 2
+        await one.apply()
+        assert one.line.count("PATCH") == 2, "no term began since, as far as this task knows"
         await one.stop()
 
     world.run(scenario)
