@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 from pyinformer.errors import LifecycleError
 from pyinformer.informer import in_thread
+from pyinformer.tasks import is_asynchronous
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -23,7 +24,7 @@ def threaded(function: F | None) -> F | None:
 
     An argument that cannot be called is returned as it is: `add_event_handler` refuses it.
     """
-    if function is None or not callable(function) or _is_asynchronous(function):
+    if function is None or not callable(function) or is_asynchronous(function):
         return function
 
     @functools.wraps(function, updated=())
@@ -36,11 +37,6 @@ def threaded(function: F | None) -> F | None:
             ) from error
 
     return cast("F", in_thread(run))
-
-
-def _is_asynchronous(function: Callable[..., object]) -> bool:
-    call = getattr(function, "__call__", None)  # noqa: B004 - of an object that is called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 class ThreadedHandler:

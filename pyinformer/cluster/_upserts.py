@@ -6,7 +6,6 @@ Only a conflict is worth another attempt, and the number of attempts is bounded.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from pyinformer.errors import (
     InvalidTypeError,
     NotFoundError,
 )
-from pyinformer.tasks import check_callable, checked_by
+from pyinformer.tasks import check_callable, checked_by, is_asynchronous
 
 if TYPE_CHECKING:
     from pyinformer.cluster._write_path import FieldValidation
@@ -87,8 +86,7 @@ def _check_awaited_attempt(attempt: object, *_: object, **__: object) -> None:
     Raises:
         InvalidTypeError: it is one.
     """
-    call = getattr(attempt, "__call__", None)  # noqa: B004 - of an object that has an async one
-    if inspect.iscoroutinefunction(attempt) or inspect.iscoroutinefunction(call):
+    if is_asynchronous(attempt):
         return
     try:
         asyncio.get_running_loop()

@@ -6,7 +6,6 @@ plain function runs in a thread. A function that returns anything but None or a 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -18,7 +17,7 @@ from pyinformer.apimachinery import KubeObject, V
 from pyinformer.controller._result import Reconcile, Result
 from pyinformer.errors import InvalidTypeError, TerminalError
 from pyinformer.informer import core_of
-from pyinformer.tasks import WorkerThreads, check_callable, name_of
+from pyinformer.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -70,7 +69,7 @@ class Invoker(Generic[V]):
         self._only_cluster = primaries[0].cluster.name if is_only else ""
         self._found_key = ""  # of the last object that was found
         self._has_warned = False
-        self._threads = None if _is_asynchronous(function) else WorkerThreads(self.name)
+        self._threads = None if is_asynchronous(function) else WorkerThreads(self.name)
 
     async def __call__(self, request: Request) -> Result | None:
         """Read the object and call the function once.
@@ -185,12 +184,6 @@ def _await_in(context: Context, awaitable: Awaitable[_R]) -> Generator[Any, Any,
 
 async def _awaiting(awaitable: Awaitable[_R]) -> _R:
     return await awaitable
-
-
-def _is_asynchronous(function: Callable[..., object]) -> bool:
-    """Return whether a call returns a coroutine, so that it needs no thread."""
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - of a callable object
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _why_invalid(name: str, returned: object) -> str:

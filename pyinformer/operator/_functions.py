@@ -13,15 +13,9 @@ from pyinformer.blocking import run_with_cluster
 from pyinformer.cluster import Cluster, writing_as
 from pyinformer.controller import Result
 from pyinformer.errors import InvalidTypeError
-from pyinformer.tasks import WorkerThreads, name_of
+from pyinformer.tasks import WorkerThreads, is_asynchronous, name_of
 
 F = TypeVar("F", bound=Callable[..., object])
-
-
-def is_async(function: object) -> bool:
-    """Return whether a function is a coroutine function, or an instance whose call is one."""
-    call = getattr(function, "__call__", None)  # noqa: B004 - an instance whose call is async
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def shown_as(original: object) -> Callable[[F], F]:
@@ -52,7 +46,7 @@ class ClusterFunction:
         self._name = name_of(function)
         self._cluster = cluster
         self._field_manager = field_manager
-        self._threads = None if is_async(function) else WorkerThreads(self._name)
+        self._threads = None if is_asynchronous(function) else WorkerThreads(self._name)
 
     async def __call__(self, call: Callable[[Any], object]) -> Result | None:
         """Call the function once.

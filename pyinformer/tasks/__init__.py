@@ -10,7 +10,13 @@ from pyinformer.tasks._failures import (
     repeats_text,
     trace_text,
 )
-from pyinformer.tasks._functions import check_callable, checked_by, name_of, place_of
+from pyinformer.tasks._functions import (
+    check_callable,
+    checked_by,
+    is_asynchronous,
+    name_of,
+    place_of,
+)
 from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, start_in
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._runner import program_runner
@@ -54,6 +60,7 @@ __all__ = [
     "close_on_exit",
     "ends_task",
     "error_text",
+    "is_asynchronous",
     "name_of",
     "on_sigusr1",
     "place_of",

@@ -68,6 +68,14 @@ def checked_by(check: Callable[..., None]) -> Callable[[F], F]:
     return decorate
 
 
+def is_asynchronous(function: object) -> bool:
+    """Return whether a function is a coroutine function, or an instance whose call is one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - of a callable object
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
 def name_of(function: object) -> str:
     """Return the module and the qualified name of a function, as far as they are known."""
     while isinstance(function, functools.partial):

@@ -6,6 +6,7 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from pyinformer import KubeObject, Request
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.controller import Reconcile
     from pyinformer.testing.histories import Record
 
 NAMES = tuple("abcdefgh")
@@ -188,6 +190,48 @@ async def test_a_controller_is_recorded_and_judged(server: APIServer) -> None:
     assert verdict.holds, verdict
     hows = {one.how for one in run.history if isinstance(one, ReconciledRecord)}
     assert hows == {"done", "OSError"}
+
+
+async def _fails(request: Request, obj: KubeObject[None] | None) -> None:
+    await anyio.lowlevel.checkpoint()
+    raise pyinformer.TerminalError("always")
+
+
+class _FailsWhenCalled:
+    async def __call__(self, request: Request, obj: KubeObject[None] | None) -> None:
+        """Fail after a turn of the loop, as the coroutine function does."""
+        await _fails(request, obj)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(_FailsWhenCalled(), id="an object with an async __call__"),
+        pytest.param(partial(_FailsWhenCalled()), id="a partial of it"),
+        pytest.param(partial(_fails), id="a partial"),
+        pytest.param(
+            lambda request, obj: _fails(request, obj),  # noqa: PLW0108 - a plain function
+            id="a lambda",
+        ),
+    ],
+)
+async def test_a_reconcile_is_recorded_when_its_coroutine_has_ended(
+    server: APIServer, function: Reconcile[None]
+) -> None:
+    async with lab(server) as run:
+        maps = run.maps()
+        run.recorder.follow(maps)
+        reconcile = run.recorder.reconciling("one", function, maps)
+        controller = pyinformer.Controller("one", reconcile, maps)
+        async with pyinformer.ControllerGroup(controller, factories=[run.factory]):
+            await asyncio.to_thread(write, server, 10)
+            await until(lambda: controller.status().outcomes["terminal"] > 0)
+            await run.recorder.rest(run.truth, timeout_seconds=0.5)
+    verdict = check_history(run.history)
+
+    assert not verdict.holds, "no object was reconciled without an error"
+    hows = {one.how for one in run.history if isinstance(one, ReconciledRecord)}
+    assert hows == {"TerminalError"}
 
 
 async def test_a_restore_is_a_new_epoch(server: APIServer) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
@@ -14,7 +13,7 @@ from anyio import to_thread
 
 from pyinformer.apimachinery import check_seconds, object_key
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.tasks import Host, Startable
+from pyinformer.tasks import Host, Startable, is_asynchronous
 from pyinformer.testing.histories._digests import status_digests
 from pyinformer.testing.histories._etcd_log import resource_name
 from pyinformer.testing.histories._follower import Claim, Follower, version_of
@@ -236,22 +235,25 @@ class Recorder(Startable):
         follower.introduce(who, "controller", is_complete=is_complete)
         if is_complete:
             self._complete[who] = follower
-        if inspect.iscoroutinefunction(reconcile):
 
-            @wraps(reconcile)
-            async def waits(request: Request, obj: KubeObject[Any] | None) -> Any:  # noqa: ANN401 - as the function returns
-                """Reconcile, and record when."""
-                with self._reconcile(who, request, obj):
-                    return await reconcile(request, obj)
-
-            return waits
-
-        @wraps(reconcile)
+        @wraps(reconcile, updated=())
         def plain(request: Request, obj: KubeObject[Any] | None) -> Any:  # noqa: ANN401 - as the function returns
-            with self._reconcile(who, request, obj):
-                return reconcile(request, obj)
+            with ExitStack() as recording:
+                recording.enter_context(self._reconcile(who, request, obj))
+                returned = reconcile(request, obj)
+                if not isinstance(returned, Awaitable):
+                    return returned
+                return _awaited(returned, recording.pop_all())
 
-        return cast("Reconcile[Any]", plain)
+        if not is_asynchronous(reconcile):
+            return cast("Reconcile[Any]", plain)
+
+        @wraps(reconcile, updated=())
+        async def waits(request: Request, obj: KubeObject[Any] | None) -> Any:  # noqa: ANN401 - as the function returns
+            """Reconcile on the event loop, as the function does."""
+            return await plain(request, obj)
+
+        return waits
 
     @contextmanager
     def _reconcile(self, who: str, request: Request, obj: KubeObject[Any] | None) -> Iterator[None]:
@@ -375,3 +377,9 @@ class Recorder(Startable):
             for who, follower in self._complete.items()
             for key, version in wanted[follower.who][0].items()
         )
+
+
+async def _awaited(returned: Awaitable[object], recording: ExitStack) -> object:
+    """Await what a reconcile function returned, and end its record then."""
+    with recording:
+        return await returned
