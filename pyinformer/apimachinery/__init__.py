@@ -18,6 +18,7 @@ from pyinformer.apimachinery._checks import (
     check_type,
     plain_text,
 )
+from pyinformer.apimachinery._cluster_scoped import is_built_in_cluster_scoped
 from pyinformer.apimachinery._codec import LARGE_BODY_BYTES, ObjectCodec
 from pyinformer.apimachinery._compact import CompactObject
 from pyinformer.apimachinery._depth import MAX_DEPTH
@@ -192,6 +193,7 @@ __all__ = [
     "guess_plural",
     "has_compressor",
     "identity_in",
+    "is_built_in_cluster_scoped",
     "is_namespace_name",
     "is_object_name",
     "json_as_yaml",

@@ -269,7 +269,7 @@ class Additions:
         factory = SharedInformerFactory(self._cluster, metrics=self._metrics)
         caches = [one for one in self._registrations.caches() if one.scope in addition.scopes]
         builder.check(caches)  # another addition may have made one of them meanwhile
-        informers = builder.informers_for(caches, factory)
+        informers = builder.informers_for(caches, factory, self._registrations.reconcilers.values())
         if not isinstance(host, ControllerGroup):
             await host.add(reconciler, informers, factory)
             self._health.add(factory)

@@ -7,7 +7,7 @@ all caches of the operator have synced, since each may read any of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
 from pyinformer.cluster import Cluster
@@ -19,7 +19,7 @@ from pyinformer.metrics import Metrics
 from pyinformer.operator._caches import DeclaredCache
 from pyinformer.operator._declarations import scope_of
 from pyinformer.operator._listers import Listers
-from pyinformer.operator._reconciler import Reconciler
+from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
 from pyinformer.operator._timers import Beats, Timer
 from pyinformer.sources import PrimarySource, SourceOptions, WatchedSource
 
@@ -32,8 +32,8 @@ class ControllerBuilder:
 
     Args:
         operator: its name, under which Events are recorded and fields are owned.
-        cluster: the cluster. Resources that its discovery knows as cluster-scoped are followed as a
-            whole; all others are taken to be namespaced.
+        cluster: the cluster. Resources that its discovery, a model or Kubernetes itself declares as
+            cluster-scoped are followed as a whole; all others are taken to be namespaced.
         factory: makes and shares the informers.
         namespaces: the namespaces to follow; None for all.
         metrics: where metrics go.
@@ -85,16 +85,24 @@ class ControllerBuilder:
                     raise InvalidArgumentError(option, f"{reason}: {cure}")
 
     def informers_for(
-        self, caches: Iterable[DeclaredCache], factory: SharedInformerFactory
+        self,
+        caches: Iterable[DeclaredCache],
+        factory: SharedInformerFactory,
+        reconcilers: Collection[Reconciler],
     ) -> dict[Scope, SharedInformer[Any]]:
         """Return the informers of caches that are not included yet.
+
+        Args:
+            caches: the caches.
+            factory: makes the informers.
+            reconcilers: all that are registered; their models may declare a scope.
 
         Raises:
             InvalidArgumentError: an index cannot be kept.
             InformerConflictError: the factory has an informer with other settings.
         """
         return {
-            cache.scope: self._informer(cache, factory)
+            cache.scope: self._informer(cache, factory, reconcilers)
             for cache in caches
             if cache.scope not in self.informers
         }
@@ -189,11 +197,16 @@ class ControllerBuilder:
             )
 
     def _informer(
-        self, cache: DeclaredCache, factory: SharedInformerFactory
+        self,
+        cache: DeclaredCache,
+        factory: SharedInformerFactory,
+        reconcilers: Collection[Reconciler],
     ) -> SharedInformer[Any]:
         resource = cache.scope.resource
-        known_resource = self.cluster.discovery.known(resource)
-        is_namespaced = known_resource is None or known_resource.namespaced
+        known = self.cluster.discovery.known(resource)
+        is_namespaced = (
+            not is_cluster_scoped(resource, reconcilers) if known is None else known.namespaced
+        )
         informer: SharedInformer[Any] = factory.informer(
             resource.api_version,
             resource.resource,

@@ -14,6 +14,7 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import Scope
 from pyinformer.leaderelection import LeaderElection, lease_accesses
 from pyinformer.operator._declarations import scope_of
+from pyinformer.operator._reconciler import is_cluster_scoped
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,34 +32,6 @@ _VERBS: Final = frozenset((*_READS, *_WRITES, "deletecollection")) | {
     "approve", "bind", "escalate", "impersonate", "sign", "use", "*",
 }  # fmt: skip
 _CLUSTER_EVENTS: Final = "default"  # the namespace of Events about objects that are in none
-_CLUSTER_SCOPED: Final = {
-    "": {"namespaces", "nodes", "persistentvolumes"},
-    "admissionregistration.k8s.io": {
-        "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-        "mutatingwebhookconfigurations",
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-        "validatingwebhookconfigurations",
-    },
-    "apiextensions.k8s.io": {"customresourcedefinitions"},
-    "apiregistration.k8s.io": {"apiservices"},
-    "certificates.k8s.io": {"certificatesigningrequests", "clustertrustbundles"},
-    "flowcontrol.apiserver.k8s.io": {"flowschemas", "prioritylevelconfigurations"},
-    "networking.k8s.io": {"ingressclasses", "ipaddresses", "servicecidrs"},
-    "node.k8s.io": {"runtimeclasses"},
-    "rbac.authorization.k8s.io": {"clusterrolebindings", "clusterroles"},
-    "resource.k8s.io": {"deviceclasses", "resourceslices"},
-    "scheduling.k8s.io": {"priorityclasses"},
-    "storage.k8s.io": {
-        "csidrivers",
-        "csinodes",
-        "storageclasses",
-        "volumeattachments",
-        "volumeattributesclasses",
-    },
-}
-"""The resources of Kubernetes itself that are in no namespace, by their group."""
 
 
 @final
@@ -153,10 +126,7 @@ class Rights:
         known = self.is_namespaced(resource)
         if known is not None:
             return not known
-        declared = (each.custom_resource for each in self.reconcilers)
-        if any(one and one.resource == resource and one.scope == "Cluster" for one in declared):
-            return True
-        return resource.resource in _CLUSTER_SCOPED.get(resource.group, ())
+        return is_cluster_scoped(resource, self.reconcilers)
 
 
 def checked_writes(writes: Sequence[Written]) -> tuple[DeclaredWrite, ...]:

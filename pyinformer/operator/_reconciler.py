@@ -5,7 +5,7 @@ Arguments are checked when the decorator is called, so the traceback shows the u
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, final
@@ -17,6 +17,7 @@ from pyinformer.apimachinery import (
     check_integer,
     check_model,
     decode_model,
+    is_built_in_cluster_scoped,
 )
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster
@@ -147,6 +148,19 @@ class Reconciler:
             yield
         finally:
             del self.decoded[id(given)]
+
+
+def is_cluster_scoped(resource: GroupVersionResource, reconcilers: Iterable[Reconciler]) -> bool:
+    """Return whether a resource is known without discovery to be in no namespace.
+
+    Args:
+        resource: one of Kubernetes itself, or of a model that declares its scope.
+        reconcilers: have the models.
+    """
+    declared = (each.custom_resource for each in reconcilers)
+    if any(one and one.resource == resource and one.scope == "Cluster" for one in declared):
+        return True
+    return is_built_in_cluster_scoped(resource)
 
 
 def check_function(function: object) -> None:

@@ -192,8 +192,9 @@ class Registrations:
             builder = ControllerBuilder(
                 self._name, cluster, factory, namespaces=namespaces, metrics=metrics
             )
-        informers = builder.informers_for(self.caches(), factory)
-        builder.include(self.reconcilers.values(), informers)
+        reconcilers = self.reconcilers.values()
+        informers = builder.informers_for(self.caches(), factory, reconcilers)
+        builder.include(reconcilers, informers)
         builder.timers = tuple(self.timers.values())
         opened = (one for one in self._open_builders() if one is not builder)
         self._builders = (*opened, builder)

@@ -250,6 +250,51 @@ def test_colours_are_used_on_terminals_that_allow_them(
     assert ("\x1b" in shown) is is_colourful
 
 
+def _definition(group: str, plural: str, kind: str, scope: str) -> JSONObject:
+    names = {"plural": plural, "kind": kind}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    spec = {"group": group, "names": names, "scope": scope, "versions": versions}
+    approved = {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1111"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}", "annotations": approved},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "plural", "kind", "scope"),
+    [
+        (
+            "certificates.k8s.io",
+            "certificatesigningrequests",
+            "CertificateSigningRequest",
+            "Cluster",
+        ),
+        ("networking.k8s.io", "servicecidrs", "ServiceCIDR", "Cluster"),
+        ("acme.io", "nodes", "Node", "Namespaced"),
+    ],
+)
+def test_a_full_name_is_followed_in_the_scope_of_its_resource(
+    server: APIServer, group: str, plural: str, kind: str, scope: str
+) -> None:
+    """It is found without discovery: Kubernetes' own resources are known by group and name."""
+    server.create(_definition(group, plural, kind, scope))
+    for name, namespace in (("here", "default"), ("there", "other")):
+        where = {"namespace": namespace} if scope == "Namespaced" else {}
+        server.create(
+            {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name, **where}}
+        )
+
+    done = here("get", f"{group}/v1/{plural}", "--server", server.url, "-o", "name")
+
+    assert done.exit_code == 0, done.stderr
+    assert ("there" in done.stdout) is (scope == "Cluster")
+    assert "here" in done.stdout.replace("there", "")
+
+
 def test_no_secret_is_shown_unless_it_is_asked_for(server: APIServer) -> None:
     annotations = {_LAST_APPLIED: "HIDDEN"}
     body = {

@@ -7,11 +7,13 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from pyinformer import KubeObject, Operator, Request, View
 from pyinformer.blocking import BlockingCluster
 from pyinformer.cluster import Cluster
+from pyinformer.crd import custom_resource
 from pyinformer.errors import (
     IndexNotFoundError,
     InvalidArgumentError,
@@ -497,3 +499,40 @@ def test_an_index_of_what_a_cache_does_not_keep_is_refused(world: World) -> None
 
     with pytest.raises(InvalidArgumentError, match="type is not kept with memory='metadata'"):
         app.controllers(world.cluster, world.factory)
+
+
+class RegionSpec(msgspec.Struct):
+    zones: int = 1
+
+
+@custom_resource("acme.io/v1", "regions", scope="Cluster")
+class Region(msgspec.Struct):
+    """A resource in no namespace."""
+
+    spec: RegionSpec
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "plural", "model"),
+    [
+        pytest.param("v1", "Node", "nodes", None, id="of Kubernetes"),
+        pytest.param("acme.io/v1", "Region", "regions", Region, id="of a model"),
+    ],
+)
+def test_what_is_in_no_namespace_is_followed_as_a_whole_without_discovery(
+    api_version: str, kind: str, plural: str, model: type | None
+) -> None:
+    """Discovery is not read for a test's controllers, nor while a definition is missing."""
+    app, seen = Operator("scopes"), list[str]()
+    one = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "one"}, "spec": {}}
+
+    @app.reconcile(api_version, plural, model=model)
+    async def reconcile(request: Request, obj: object | None, cluster: Cluster) -> None:
+        seen.append(request.key)
+        assert obj is not None
+        assert app.lister(api_version, plural).keys() == ["one"]
+
+    with World([*app.custom_resource_definitions(), one]) as world:
+        (controller,) = app.controllers(world.cluster, world.factory, namespaces="shop")
+        assert world.reconcile(controller, "one").error is None
+    assert seen == ["one"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 
 from pyinformer._printable import printable
-from pyinformer.apimachinery import GroupVersionResource
+from pyinformer.apimachinery import GroupVersionResource, is_built_in_cluster_scoped
 from pyinformer.cli.objects._progress import (
     ProgressReporter,
     is_permanent_failure,
@@ -45,28 +45,6 @@ _POLL_SECONDS: Final = 0.05
 _GRACE_SECONDS: Final = 0.2
 _FIRST_LINE_SECONDS: Final = 2.0
 _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 1.0, 8.0
-_CLUSTER_SCOPED: Final = frozenset(
-    {
-        "apiservices",
-        "clusterrolebindings",
-        "clusterroles",
-        "customresourcedefinitions",
-        "ingressclasses",
-        "mutatingwebhookconfigurations",
-        "namespaces",
-        "nodes",
-        "persistentvolumes",
-        "priorityclasses",
-        "runtimeclasses",
-        "storageclasses",
-        "validatingadmissionpolicies",
-        "validatingwebhookconfigurations",
-        "volumeattachments",
-    }
-)
-"""Built-in resources without namespaces; used for full names, which need no discovery."""
-
-
 _VERSION: Final = re.compile(r"(?:[^/]+/)?v\d+(?:(?:alpha|beta)\d+)?")
 _ONE_AT_A_TIME: Final = "run the command once for each resource, such as pods"
 
@@ -287,7 +265,7 @@ async def _resource(
             resource = GroupVersionResource.of(api_version, plural)
         except InvalidArgumentError as error:
             raise CommandError(f"RESOURCE: {error.reason}") from error
-        return resource, plural not in _CLUSTER_SCOPED
+        return resource, not is_built_in_cluster_scoped(resource)
     try:
         found, *others = await _retrying(lambda: cluster.discovery.find(name), cluster, errors)
     except UnknownResourceError as error:
