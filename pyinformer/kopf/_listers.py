@@ -63,6 +63,7 @@ class Informers:
             CacheNotSyncedError before the first list.
 
         Raises:
+            InvalidArgumentError: an index of the same name is by another path or function.
             LifecycleError: a stream of the resource runs without one of the indexes.
         """
         caches = self._current() or self._caches
@@ -82,6 +83,7 @@ class StreamCaches:
         """Return the lister of a resource, with these indexes.
 
         Raises:
+            InvalidArgumentError: an index of the same name is by another path or function.
             LifecycleError: a stream of the resource runs without one of the indexes.
         """
         cache = self._cache_of(resource)
@@ -129,8 +131,15 @@ class _Cache:
         """Give an index to every cache that begins from now on.
 
         Raises:
+            InvalidArgumentError: the name is taken by an index of another path or function.
             LifecycleError: a cache has begun.
         """
+        for name, by in indexes.items():
+            if self._indexes.get(name, by) != by:
+                reason = f"an index called {name!r} of {self._resource} exists already, by another"
+                raise InvalidArgumentError(
+                    "indexes", f"{reason} path or function: give one of them another name"
+                )
         missing = {name: by for name, by in indexes.items() if name not in self._indexes}
         if missing and self._streams:
             reason = f"the index {min(missing)!r} of {self._resource} must be there before its"

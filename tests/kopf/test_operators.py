@@ -217,6 +217,27 @@ async def test_handlers_have_listers_with_indexes(server: APIServer) -> None:
     assert listed[2] == ("a", ["a", "b"])
 
 
+async def test_two_indexes_of_one_name_are_refused(server: APIServer) -> None:
+    """A second one, of another module, would be read by the path of the first."""
+    registry, refused = registry_of(server, Events()), list[str]()
+
+    @kopf.on.startup(registry=registry)
+    async def start(**_: Any) -> None:
+        by_team = {"by": "metadata.labels.team"}
+        first = pyinformer.kopf.lister("v1", "pods", indexes=by_team)
+        assert pyinformer.kopf.lister("v1", "pods", indexes=by_team) is first
+        assert pyinformer.kopf.lister("v1", "services", indexes={"by": "spec.type"})
+        try:
+            pyinformer.kopf.lister("v1", "pods", indexes={"new": "kind", "by": "spec.nodeName"})
+        except InvalidArgumentError as error:
+            refused.append(str(error))
+        pyinformer.kopf.lister("v1", "pods", indexes={"new": "spec.nodeName"})
+
+    async with operating(registry):
+        await until(lambda: refused)
+    assert "an index called 'by' of pods.v1 exists already, by another path" in refused[0]
+
+
 async def test_a_lister_names_the_stream_that_is_behind_the_server(server: APIServer) -> None:
     found, settings = captured(registry := registry_of(server, Events())), settings_of()
     settings.networking.error_backoffs = [0.05] * 1000
