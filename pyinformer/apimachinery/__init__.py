@@ -62,7 +62,13 @@ from pyinformer.apimachinery._label_selector import (
     Selector,
 )
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
-from pyinformer.apimachinery._models import check_model, decode_model, why_mutable
+from pyinformer.apimachinery._models import (
+    WRITTEN_OTHERWISE,
+    check_model,
+    check_written_names,
+    decode_model,
+    why_mutable,
+)
 from pyinformer.apimachinery._near import did_you_mean, near_names
 from pyinformer.apimachinery._object import KubeObject, V, converts_itself, stored_bytes
 from pyinformer.apimachinery._paths import PathSet, parse_path
@@ -125,6 +131,7 @@ __all__ = [
     "METADATA_BYTES",
     "PARTIAL_OBJECT_METADATA",
     "REDACTED",
+    "WRITTEN_OTHERWISE",
     "Absent",
     "Access",
     "Added",
@@ -179,6 +186,7 @@ __all__ = [
     "check_text",
     "check_type",
     "check_view",
+    "check_written_names",
     "compare_resource_versions",
     "complaint_of",
     "converts_itself",

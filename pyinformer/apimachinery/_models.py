@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import (
     Annotated,
     Any,
@@ -20,6 +21,7 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -31,7 +33,12 @@ import msgspec
 
 from pyinformer.apimachinery._object import KubeObject, converts_itself
 from pyinformer.apimachinery._view import View
-from pyinformer.errors import InvalidObjectError, InvalidTypeError, ModelMismatchError
+from pyinformer.errors import (
+    InvalidModelError,
+    InvalidObjectError,
+    InvalidTypeError,
+    ModelMismatchError,
+)
 
 M = TypeVar("M")
 
@@ -47,6 +54,13 @@ _IMMUTABLE: Final = (
     *(datetime, date, time, timedelta, Decimal, UUID, Enum),
 )
 """The classes of values that no reader can change."""
+
+
+WRITTEN_OTHERWISE: Final = (
+    "is written under another name than it is read, or not at all, so that edits would be lost;"
+    " `alias` sets the name for both"
+)
+"""Why a field is refused."""
 
 
 def check_model(model: type[object]) -> None:
@@ -74,6 +88,58 @@ def check_model(model: type[object]) -> None:
         name = getattr(model, "__name__", repr(model))
         reason = f"an object cannot be decoded into {name}: use a msgspec.Struct or a dataclass"
         raise InvalidTypeError("model", reason)
+
+
+def check_written_names(model: type[object]) -> None:
+    """Refuse a pydantic model with a field that is written under another name than it is read.
+
+    An edit of it would be stored beside the field, or dropped by the server, without an error. A
+    model that serializes itself may write any names. Other kinds of models have one name for both.
+
+    Raises:
+        InvalidModelError: names the field.
+    """
+    _check_once(cast("Hashable", model))
+
+
+@lru_cache(maxsize=256)
+def _check_once(model: Any) -> None:  # noqa: ANN401 - a class
+    _check_names(model, model.__name__, "", set())
+
+
+def _check_names(kind: Any, model: str, path: str, seen: set[Any]) -> None:  # noqa: ANN401
+    for argument in get_args(kind):
+        _check_names(argument, model, path, seen)
+    if not isinstance(kind, type) or kind in seen or not hasattr(kind, "model_dump"):
+        return
+    seen.add(kind)
+    if _writes_itself(kind):
+        return
+    fields: Any = getattr(kind, "model_fields", {})
+    for name, field in fields.items():
+        read, written = _read_name(name, field), field.serialization_alias or field.alias or name
+        where = f"{path}.{read}".lstrip(".")
+        if where in {"apiVersion", "kind"} or field.exclude:  # no edit of it is meant to be written
+            continue
+        if read != written:
+            raise InvalidModelError(model, where, WRITTEN_OTHERWISE)
+        if where != "metadata":  # what is in it is the server's
+            _check_names(field.annotation, model, where, seen)
+
+
+def _read_name(name: str, field: Any) -> str:  # noqa: ANN401 - a FieldInfo of pydantic
+    """Return under which name a field of pydantic is read first, with the path inside it."""
+    alias = field.validation_alias or field.alias or name
+    for choice in getattr(alias, "choices", ())[:1]:
+        alias = choice
+    return alias if isinstance(alias, str) else ".".join(map(str, alias.path))
+
+
+def _writes_itself(kind: Any) -> bool:  # noqa: ANN401 - a pydantic model
+    decorators = getattr(kind, "__pydantic_decorators__", None)
+    if decorators is None or decorators.model_serializers:
+        return True
+    return any("model_dump" in vars(one) and "pydantic" not in one.__module__ for one in kind.mro())
 
 
 def decode_model(obj: KubeObject[View | None], model: type[M]) -> M:

@@ -24,9 +24,10 @@ from pyinformer.apimachinery import (
     JSONValue,
     KubeObject,
     View,
+    check_written_names,
     converts_itself,
 )
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 
 
 class DataclassModel(Protocol):
@@ -120,6 +121,8 @@ def _checked(body: Body, argument: str, level: int, *, omit_defaults: bool) -> J
         return body.to_dict()
     try:
         found = _json(body, _How(omit_defaults, keep_nulls=not is_model(body)), level)
+    except InvalidModelError:
+        raise
     except TypeError as error:
         reason = f"JSON cannot express a value in {type(body).__name__}: {error}"
         raise InvalidTypeError(argument, reason) from error
@@ -239,6 +242,7 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
         return value.to_dict()
     kind = type(value)  # dynamic objects of clients seem to have every attribute
     if hasattr(kind, "model_dump"):
+        check_written_names(kind)
         dumped: Mapping[str, object] = value.model_dump(mode="json", by_alias=True)
         values = value.model_dump(mode="python", by_alias=True)
         revealed: Mapping[str, object] = _revealed(dumped, values)

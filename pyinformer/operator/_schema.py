@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NoReturn, cast, final
 import msgspec
 
 from pyinformer import apimachinery
-from pyinformer.apimachinery import JSONObject, JSONValue
+from pyinformer.apimachinery import WRITTEN_OTHERWISE, JSONObject, JSONValue
 from pyinformer.errors import InvalidModelError
 from pyinformer.operator._rules import FieldPath, rules_of
 
@@ -389,7 +389,7 @@ class _Comparison:
                 if where in {"apiVersion", "kind"}:  # they cannot be edited
                     continue
                 if name not in found:
-                    self._refuse(where, _OTHER_NAME)
+                    self._refuse(where, WRITTEN_OTHERWISE)
                 if where != "metadata":  # what is in it is the server's, and a model may omit it
                     self._check_inner(field, found[name], where)
 
@@ -407,12 +407,6 @@ class _Comparison:
 
     def _refuse(self, path: str, reason: str) -> NoReturn:
         raise InvalidModelError(self._model, path, reason)
-
-
-_OTHER_NAME: Final = (
-    "is written under another name than it is read, or not at all, so that edits would be lost;"
-    " `alias` sets the name for both"
-)
 
 
 def _kinds(node: JSONObject, definitions: JSONObject) -> list[JSONObject]:
