@@ -220,10 +220,12 @@ class ElectedControllers(Startable):
             aclose() stops what was started.
         """
         factory = self._builder.factory
+        self._deletions.hold()
         for each in self._builder.reconcilers:
             self._follow_deletions(each)
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=self._sync_timeout_seconds)
+        self._deletions.release()
         await self._recorder.start()
         await self._host.start()
 

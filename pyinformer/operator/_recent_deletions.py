@@ -7,7 +7,7 @@ leader had crashed is in no list, and so is one whose reconcile that leader did 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, final
 
 from pyinformer._logging import get_logger
@@ -44,6 +44,17 @@ class RecentDeletions:
         self._deleted_at: OrderedDict[tuple[str, Request], tuple[float, Reason]] = OrderedDict()
         self._forgotten_at: float | None = None  # of the newest one that was forgotten
         self._feeds: list[_Feed] = []
+        self._held: deque[tuple[_Feed, Deleted[Any]]] | None = None
+
+    def hold(self) -> None:
+        """Call no predicate and no mapping before `release()`: the caches they read are filling."""
+        self._held = deque()
+
+    def release(self) -> None:
+        """Remember what was held, in its order, and what follows."""
+        held, self._held = self._held or (), None
+        for feed, event in held:
+            self._take(feed, event)
 
     def follow(
         self, controller: str, sources: Iterable[PrimarySource[Any] | WatchedSource[Any]]
@@ -55,7 +66,7 @@ class RecentDeletions:
             sources: which objects it follows; they are not attached.
         """
         for source in sources:
-            feed = _Feed(controller, source, self._remember)
+            feed = _Feed(controller, source, self._take)
             core_of(source.informer).attach_receiver(feed)
             self._feeds.append(feed)
 
@@ -91,6 +102,18 @@ class RecentDeletions:
             if name == controller.name and is_recent and not _exists(primary, request):
                 controller.engine.requests.put_nowait(request, reason, priority=0)
 
+    def _take(self, feed: _Feed, event: Deleted[Any]) -> None:
+        """Remember what a deletion requests, now or when the caches have synced."""
+        if self._held is None:
+            reason = Reason(feed.source.name, "deleted", event.key)
+            for request in feed.source.requests_for(event):
+                self._remember(feed.controller, request, reason)
+            return
+        self._held.append((feed, event))
+        if len(self._held) > self._limit:
+            self._held.popleft()
+            self._forgotten_at = asyncio.get_running_loop().time()
+
     def _remember(self, controller: str, request: Request, reason: Reason) -> None:
         """Keep a request in place of an earlier one for the same object."""
         entry = (controller, request)
@@ -108,19 +131,16 @@ class _Feed:
         self,
         controller: str,
         source: PrimarySource[Any] | WatchedSource[Any],
-        remember: Callable[[str, Request, Reason], None],
+        take: Callable[[_Feed, Deleted[Any]], None],
     ) -> None:
         self.source = source
-        self._controller = controller
-        self._remember = remember
+        self.controller = controller
+        self._take = take
 
     def put_nowait(self, event: Event[Any]) -> None:
-        """Remember what a deletion requests: the predicate and the mapping apply."""
-        if event.__class__ is not Deleted:
-            return
-        reason = Reason(self.source.name, "deleted", event.key)
-        for request in self.source.requests_for(event):
-            self._remember(self._controller, request, reason)
+        """Take a deletion: the predicate and the mapping apply."""
+        if isinstance(event, Deleted):
+            self._take(self, event)
 
     def preload_nowait(self, objects: Collection[KubeObject[Any]]) -> None:
         """Take nothing: these objects exist."""

@@ -15,7 +15,7 @@ import pyinformer
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import InvalidArgumentError, StaleCacheError
 from pyinformer.leaderelection import LeaderElectionOptions
-from pyinformer.operator import OperatorRun
+from pyinformer.operator import Listers, OperatorRun
 from pyinformer.operator._health_server import Document
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line, now, pause
@@ -95,6 +95,43 @@ def test_one_replica_reconciles_and_the_other_waits_with_full_caches(world: Worl
                 assert two.app.lister("v1", "configmaps").get("default/b") is not None
 
     world.run(scenario)
+
+
+def test_no_mapping_is_called_before_the_caches_that_it_reads_have_synced(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A deletion before that is remembered, and mapped then."""
+
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        reads = list[int]()
+
+        def mapping(obj: Any, listers: Listers) -> str:
+            reads.append(len(listers.lister("v1", "secrets").list()))
+            return "default/of-a-map"
+
+        one.app.follow("v1", "secrets")
+        one.app.reconcile("v1", "services", watches=[("v1", "configmaps", mapping)])(one._reconcile)
+        one.run = one.app.running(one.cluster)
+        starting = asyncio.create_task(one.run.start())
+        one.line.holds_new = True
+        await pause(1)
+        one.line.hold("configmaps", held=False)
+        await pause(1)
+        await world.cluster.delete("v1", "configmaps", "default/a")
+        await pause(1)
+        assert reads == []
+        one.line.holds_new = False
+        for plural in ("secrets", "services"):
+            one.line.hold(plural, held=False)
+        await starting
+        await until(lambda: one.leads)
+        await until(lambda: "default/of-a-map" in [key for _, key in one.reconciled])
+        assert reads == [0]
+        await one.run.aclose()
+
+    world.run(scenario)
+    assert "mapping failed" not in caplog.text
 
 
 def test_a_replica_whose_caches_are_empty_does_not_compete(world: World) -> None:
