@@ -16,7 +16,7 @@ import pyinformer
 from pyinformer import Cluster, JSONObject, KubeObject, Request
 from pyinformer.controllerutil import find_condition, set_condition, set_controller_reference
 from pyinformer.crd import Rule
-from pyinformer.errors import ModelMismatchError
+from pyinformer.errors import InvalidObjectError, ModelMismatchError
 
 BACKUPS, JOBS = ("acme.io/v1", "backups"), ("batch/v1", "cronjobs")
 MESSAGE = "keepWeekly must not exceed keepDaily"
@@ -85,10 +85,17 @@ def conditions_of(backup: KubeObject) -> list[JSONObject]:
 @app.every(600)
 async def remind(_: Cluster) -> None:
     backups = app.lister(*BACKUPS).list()
-    ready = {one.key: find_condition(conditions_of(one), "Ready") for one in backups}
-    invalid = [key for key, one in ready.items() if one and one["status"] == "False"]
+    invalid = [one.key for one in backups if is_invalid(one)]
     if invalid:
         log.warning("%d of %d backups are invalid: %s", len(invalid), len(backups), invalid)
+
+
+def is_invalid(backup: KubeObject) -> bool:
+    try:
+        ready = find_condition(conditions_of(backup), "Ready")
+    except InvalidObjectError:  # another writer's status; it must not hide the other backups
+        return True
+    return ready is not None and ready["status"] == "False"
 
 
 def cron_job(request: Request, spec: BackupSpec) -> JSONObject:

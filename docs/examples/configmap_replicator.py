@@ -12,6 +12,7 @@ import msgspec
 import pyinformer
 from pyinformer import Cluster, ConflictError, JSONObject, KubeObject, Request, Result
 from pyinformer.controllerutil import finalizer, set_condition
+from pyinformer.errors import InvalidObjectError
 from pyinformer.operator import Listers, Watches
 
 SOURCE = "replicator.example.com/source-of"  # a label; the name of the Replication
@@ -52,7 +53,14 @@ def replication_of(config_map: KubeObject) -> str | None:
 def replications_of(namespace: KubeObject, listers: Listers) -> list[str]:
     """Return the Replications that select a namespace; called for its old and its new labels."""
     found = listers.lister(*REPLICATIONS).list()
-    return [one.key for one in found if one.as_type(Replication).selects(namespace)]
+    return [one.key for one in found if is_selected(one, namespace)]
+
+
+def is_selected(replication: KubeObject, namespace: KubeObject) -> bool:
+    try:
+        return replication.as_type(Replication).selects(namespace)
+    except InvalidObjectError:  # its own reconcile reports it; the others are not affected
+        return False
 
 
 sources = Watches(*MAPS, replication_of, label_selector=SOURCE)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
+import zlib
 
 import pyinformer
 from pyinformer import KubeObject, Request
@@ -95,13 +97,22 @@ def service_of(one: KubeObject[None]) -> str:
     return f"{one.metadata.namespace}/{one.metadata.labels.get(SERVICE, '')}"
 
 
+def cluster_name(context: str) -> str:
+    """Return a context's name as labels and names can have it, such as that of an ARN."""
+    allowed = re.sub("[^a-z0-9]+", "-", context.lower()).strip("-")[:40]
+    is_whole = allowed == context
+    return allowed if is_whole else f"{allowed}-{zlib.crc32(context.encode()):08x}".strip("-")
+
+
 async def main(ingress_context: str, *business_contexts: str) -> None:
     async with contextlib.AsyncExitStack() as clusters:
         ingress, *businesses = [
             pyinformer.SharedInformerFactory(
-                await clusters.enter_async_context(pyinformer.connect(context=name, name=name))
+                await clusters.enter_async_context(
+                    pyinformer.connect(context=context, name=cluster_name(context))
+                )
             )
-            for name in (ingress_context, *business_contexts)
+            for context in (ingress_context, *business_contexts)
         ]
         syncs = [ClusterSync(business, ingress) for business in businesses]
         await pyinformer.ControllerGroup(
