@@ -12,6 +12,7 @@ import anyio
 from pyinformer.apimachinery import KubeObject, ObjectCodec, check_integer
 from pyinformer.errors import (
     ListInconsistentError,
+    ModelMismatchError,
     NotFoundError,
     ProtocolError,
     ResourceExpiredError,
@@ -134,11 +135,17 @@ class ObjectList(Generic[T]):
 
     async def _read_page(self) -> tuple[ListMetadata, list[T]]:
         objects: list[T] = []
-        splitter = object_splitter(
-            self._codec,
-            lambda obj: objects.append(self._convert(obj)),
-            what=f"list {self._list_watch.resource}",
-        )
+        mismatches: list[ModelMismatchError] = []
+
+        def add(obj: KubeObject) -> None:
+            """Convert an object; a splitter would report a mismatch as an item without a name."""
+            try:
+                objects.append(self._convert(obj))
+            except ModelMismatchError as error:
+                mismatches.append(error)
+
+        what = f"list {self._list_watch.resource}"
+        splitter = object_splitter(self._codec, add, what=what)
         budget = TimeBudget()
         version, match = ("", "") if self._token else self._version
         async with self._list_watch.list(
@@ -149,6 +156,8 @@ class ObjectList(Generic[T]):
         ) as body:
             while chunk := await body.read():
                 await spread(splitter.steps(chunk), budget)
+                if mismatches:
+                    raise mismatches[0]
         return splitter.finish(), objects
 
     def _take(self, found: ListMetadata, objects: int) -> float:

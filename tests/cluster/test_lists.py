@@ -8,6 +8,7 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import pytest
 
 import pyinformer
@@ -16,6 +17,7 @@ from pyinformer.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     ListInconsistentError,
+    ModelMismatchError,
     ProtocolError,
     ResourceExpiredError,
     WriteAnswerError,
@@ -52,6 +54,37 @@ async def test_a_list_that_expires_between_its_pages_names_the_cure(
         apiserver.compact()
         with pytest.raises(ResourceExpiredError, match="page_size=0"):
             await found.next_page()
+
+
+class _Data(msgspec.Struct):
+    number: int
+
+
+class _Map(msgspec.Struct):
+    data: _Data
+
+
+class _Text(msgspec.Struct):
+    number: str
+
+
+class _Texts(msgspec.Struct):
+    data: _Text
+
+
+async def test_an_object_that_does_not_fit_the_model_is_named(apiserver: APIServer) -> None:
+    for name, number in (("a", "1"), ("b", "many"), ("c", "3")):
+        metadata = {"name": name, "namespace": "default"}
+        data = {"number": number}
+        apiserver.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        )
+    async with pyinformer.connect(server=apiserver.url) as cluster:
+        found = cluster.list("v1", "configmaps", model=_Texts)
+        assert [one.data.number async for one in found] == ["1", "many", "3"]
+        with pytest.raises(ModelMismatchError) as caught:
+            await cluster.list("v1", "configmaps", model=_Map).next_page()
+    assert (caught.value.key, caught.value.path) == ("default/a", "data.number")
 
 
 async def test_a_server_that_repeats_a_page_does_not_make_the_list_endless() -> None:

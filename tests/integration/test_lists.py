@@ -14,7 +14,7 @@ from pyinformer.apimachinery import FieldSelector, LabelSelector
 from pyinformer.errors import (
     BadRequestError,
     InvalidArgumentError,
-    InvalidObjectError,
+    ModelMismatchError,
     NotFoundError,
 )
 from tests.integration.objects import CONFIG_MAPS, NODES
@@ -113,7 +113,7 @@ async def test_models_are_returned_instead_of_objects(server: Server) -> None:
             field_selector="metadata.name=without-data",
             model=ConfigMap,
         )
-        with pytest.raises(InvalidObjectError, match="does not fit ConfigMap"):
+        with pytest.raises(ModelMismatchError, match="does not fit ConfigMap"):
             await anext(misfit)
 
 
