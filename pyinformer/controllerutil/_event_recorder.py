@@ -1,8 +1,9 @@
 """Kubernetes Events: what a controller did, for people, without slowing down the reconcile.
 
-Recording neither waits nor raises, in any thread. A task writes the events one after the other. The
-backlog is bounded, and events that were not written are counted. Closing writes the backlog, for a
-limited time.
+Recording neither waits nor raises, in any thread. A task writes the events one after the other; an
+event that the server fails to store, for example since a webhook is down, is tried again later, and
+delays no other. The backlog is bounded, and events that were not written are counted. Closing
+writes the backlog, for a limited time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import platform
 import random
 import re
@@ -55,6 +57,18 @@ _CONTROLLER: Final = re.compile(
     rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 )
 _TRANSIENT: Final = (TransportError, ServerError, TooManyRequestsError)
+_INTERNAL_SERVER_ERROR: Final = 500  # about one event; others are about the server
+
+
+@final
+@dataclass(slots=True)
+class _Attempts:
+    """How often a series was tried, and when it is tried again."""
+
+    backoff: ExponentialBackoff
+    made: int = 0
+    due_at: float = 0.0
+    """Monotonic seconds."""
 
 
 @final
@@ -144,6 +158,8 @@ class EventRecorder(Startable):
         self._woken: anyio.Event | None = None
         self._drained: anyio.Event | None = None
         self._in_hand: Series | None = None
+        self._max_postponed = max_waiting
+        self._postponed: dict[Series, _Attempts] = {}
         self._logged: set[str] = set()
         self._failures = FailureLog()
         self._written = self._failed = self._undelivered = 0
@@ -254,14 +270,15 @@ class EventRecorder(Startable):
         try:
             while True:
                 self._woken = anyio.Event()
-                while (series := self._book.take()) is not None:
+                while (series := self._take(loop.time())) is not None:
                     self._in_hand = series
                     with writing_as(self.controller):  # the recorder may be started anywhere
                         await self._write(series)
                     self._in_hand = None
-                if self._book.is_closed and not self._book.waiting:
+                if self._book.is_closed and not self._book.waiting and not self._postponed:
                     return
-                with anyio.move_on_after(_SWEEP_SECONDS):
+                due_at = min((one.due_at for one in self._postponed.values()), default=math.inf)
+                with anyio.move_on_after(min(_SWEEP_SECONDS, max(0.0, due_at - loop.time()))):
                     await self._woken.wait()
                 self._book.sweep(loop.time())
         finally:
@@ -272,22 +289,46 @@ class EventRecorder(Startable):
         if self._woken is not None:
             self._woken.set()
 
+    def _take(self, now: float) -> Series | None:
+        """Return the next series to write: a postponed one that is due, or the oldest."""
+        for series, attempts in self._postponed.items():
+            if attempts.due_at <= now:
+                return series
+        while (waiting := self._book.take()) is not None:
+            if waiting not in self._postponed:  # which is written with the new count when it is due
+                return waiting
+        return None
+
     async def _write(self, series: Series) -> None:
-        backoff = ExponentialBackoff(rng=self._rng)
+        """Write a series, or postpone it if the server fails to store its event alone."""
+        known = self._postponed.pop(series, None)
+        attempts = known or _Attempts(ExponentialBackoff(rng=self._rng))
         loop = asyncio.get_running_loop()
-        for attempt in range(1, _ATTEMPTS + 1):
+        while True:
+            attempts.made += 1
             try:
                 await self._send(series)
             except _TRANSIENT as error:
-                delay = backoff.next(loop.time())
+                if attempts.made == _ATTEMPTS:
+                    self._give_up(series, error)
+                    return
                 asked = getattr(error, "retry_after_seconds", None) or 0.0
-                if attempt < _ATTEMPTS:
-                    await anyio.sleep(max(delay, asked))
-                    continue
-                self._give_up(series, error)
+                delay = max(attempts.backoff.next(loop.time()), asked)
+                if self._is_about_one(error):
+                    attempts.due_at = loop.time() + delay
+                    self._postponed[series] = attempts
+                    return
+                await anyio.sleep(delay)
             except InformerError as error:
                 self._give_up(series, error)
-            return
+                return
+            else:
+                return
+
+    def _is_about_one(self, error: InformerError) -> bool:
+        """Return whether other events may be stored meanwhile, and this one can be kept."""
+        is_one = isinstance(error, ServerError) and error.status == _INTERNAL_SERVER_ERROR
+        return is_one and len(self._postponed) < self._max_postponed
 
     async def _send(self, series: Series) -> None:
         """Write the part of a series that the server does not have yet."""
@@ -336,8 +377,9 @@ class EventRecorder(Startable):
         )
 
     def _drop_rest(self) -> None:
-        left = {self._in_hand} - {None}
+        left = ({self._in_hand} - {None}) | self._postponed.keys()
         self._in_hand = None
+        self._postponed.clear()
         while (series := self._book.take()) is not None:
             left.add(series)
         if left:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -167,6 +168,35 @@ async def test_a_server_that_is_busy_is_asked_again_and_gets_the_event_once() ->
 
         assert server.faults.struck == 2
         assert len(_events(server)) == 1
+
+
+async def test_an_event_that_the_server_fails_to_store_delays_no_other() -> None:
+    async with _recording(rng=random.Random(1)) as (server, recorder):
+        broken = Fault(verb="create", namespace="broken", status=500, times=None)
+        server.faults.add(broken)
+        recorder.event(make("broken/a"), "Killing")
+        recorder.event(make("broken/b"), "Killing")
+        recorder.event(_POD, "Killing")
+        await _written(recorder, 1)
+        assert [one["metadata"]["namespace"] for one in _events(server)] == ["default"]
+
+        recorder.event(make("broken/a"), "Killing")  # while the first attempt is postponed
+        server.faults.clear()
+        await _written(recorder, 3)
+        counts: dict[str, Any] = {
+            one["regarding"]["name"]: one.get("series") for one in _events(server)
+        }
+        assert set(counts) == {"web", "a", "b"}
+        assert counts["a"]["count"] == 2
+
+
+async def test_closing_counts_events_that_are_postponed() -> None:
+    async with _recording(rng=random.Random(1), drain_timeout_seconds=0.2) as (server, recorder):
+        server.faults.add(Fault(verb="create", status=500, times=None))
+        recorder.event(_POD, "Killing")
+        await until(lambda: server.faults.struck)
+    statistics = recorder.statistics()
+    assert (statistics.written, statistics.undelivered) == (0, 1)
 
 
 @pytest.mark.covers("client-go tools/events: TestRecordEventToSink")
