@@ -188,6 +188,19 @@ async def test_a_connection_remembers_that_watches_are_compressed_and_warns_once
     assert "Content-Encoding: gzip, which was not requested" in warnings[0].getMessage()
 
 
+@pytest.mark.parametrize("encoding", [b"", b" ", b"Identity"])
+async def test_a_header_that_names_no_compression_changes_nothing(
+    encoding: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = with_header(b"Content-Encoding: " + encoding) + chunk(EVENTS[0]) + END
+    async with serving(always(answer)) as server, connected(server.url) as connection:
+        for _ in range(2):
+            async with connection.stream("/a", watch=True) as body:
+                assert await body.read() == EVENTS[0]
+        assert len(server.requests) == 2
+    assert not [one for one in caplog.records if one.name == "pyinformer.transport"]
+
+
 @pytest.mark.parametrize(("client", "watch"), WAYS)
 @pytest.mark.parametrize("encoding", [b"gzip", b"br"])
 async def test_a_body_that_cannot_be_decompressed_is_an_error_that_names_the_encoding(

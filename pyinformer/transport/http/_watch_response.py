@@ -139,7 +139,7 @@ class WatchResponse(asyncio.BufferedProtocol):
     @property
     def is_encoded(self) -> bool:
         """Whether the body is compressed or otherwise encoded, although that was not requested."""
-        return self.headers.get("content-encoding", "identity").strip().lower() != "identity"
+        return self.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}
 
     async def head(self) -> None:
         """Wait for the status and the headers.
