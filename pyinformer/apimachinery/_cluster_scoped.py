@@ -10,7 +10,7 @@ from typing import Final
 from pyinformer.apimachinery._keys import GroupVersionResource
 
 _CLUSTER_SCOPED: Final = {
-    "": {"namespaces", "nodes", "persistentvolumes"},
+    "": {"componentstatuses", "namespaces", "nodes", "persistentvolumes"},
     "admissionregistration.k8s.io": {
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
@@ -28,7 +28,12 @@ _CLUSTER_SCOPED: Final = {
     "networking.k8s.io": {"ingressclasses", "ipaddresses", "servicecidrs"},
     "node.k8s.io": {"runtimeclasses"},
     "rbac.authorization.k8s.io": {"clusterrolebindings", "clusterroles"},
-    "resource.k8s.io": {"deviceclasses", "devicetaintrules", "resourceslices"},
+    "resource.k8s.io": {
+        "deviceclasses",
+        "devicetaintrules",
+        "resourcepoolstatusrequests",
+        "resourceslices",
+    },
     "scheduling.k8s.io": {"priorityclasses"},
     "storage.k8s.io": {
         "csidrivers",
