@@ -282,11 +282,9 @@ async def test_the_series_of_the_loop_are_there_from_the_start_to_the_end() -> N
 
 
 _COLLECTING = """
-import asyncio, gc, threading
+import asyncio, gc, select, threading
 
 from pyinformer.tasks._watchdog import Watchdog
-
-stopping = threading.Event()
 
 
 class Slow:  # its finalizer lets other threads run, as that of a connection may
@@ -294,28 +292,31 @@ class Slow:  # its finalizer lets other threads run, as that of a connection may
         self.me = self
 
     def __del__(self):
-        threading.Event().wait(0.0001)
+        select.select([], [], [], 0)
+
+
+def call():  # each call has another frame, for which an object is made when it is read
+    select.select([], [], [], 0)
 
 
 def work():
-    while not stopping.wait(0.0001):
+    for _ in range(4_000):
         Slow()
+        call()
 
 
 async def main():
     gc.set_threshold(1)
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work) for _ in range(4)]
     watchdogs = [Watchdog(ping_seconds=0.0001) for _ in range(4)]
-    for one in threads:
-        one.start()
     for one in watchdogs:
         one.start_nowait()
-    await asyncio.to_thread(threading.Event().wait, 2.0)
+    for one in threads:
+        one.start()
+    for one in threads:
+        await asyncio.to_thread(one.join)
     for one in watchdogs:
         one.stop_nowait()
-    stopping.set()
-    for one in threads:
-        one.join()
 
 
 asyncio.run(main())

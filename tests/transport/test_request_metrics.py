@@ -452,8 +452,10 @@ async def test_probes_and_elections_are_counted_with_the_cluster() -> None:
         raise AssertionError(term)
 
     registry = MetricsRegistry()
+    details = b'{"name":"lease","group":"coordination.k8s.io","kind":"leases"}'
+    absent = b'{"kind":"Status","reason":"NotFound","details":' + details + b"}"
     async with (
-        serving(always(response(status=404))) as server,
+        serving(always(response(absent, status=404))) as server,
         pyinformer.connect(server=server.url, metrics=registry) as cluster,
     ):
         assert isinstance(cluster.connection, Connection)
