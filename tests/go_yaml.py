@@ -65,6 +65,8 @@ SCALARS: Final[dict[str, Any]] = {
     "!!int '7'": 7,
     "!!bool y": True,
     "!!binary aGk=": "hi",
+    "!!binary |\n    aG\n    k=\n": "hi",
+    '!!binary "a\\r\\nGk="': "hi",
     "!mine 08": "08",
     "'08'": "08",
     '"y"': "y",
@@ -132,6 +134,7 @@ REFUSED: Final[tuple[str, ...]] = (
     '{"' + "k" * 1100 + '": 1}',
     "!!int x",
     "!!binary '%'",
+    "!!binary 'aG k='",
     "a: &a [" + "1, " * 999 + "]\nb: [" + "*a, " * 500 + "]",
 )
 """Texts that Go refuses."""

@@ -512,8 +512,9 @@ def _tagged(event: yaml.ScalarEvent) -> _GoScalar:
         return _go_scalar(text) if event.implicit[0] else text
     name = tag.removeprefix(_TAG)
     if name == "binary":
+        lines = text.replace("\r", "").replace("\n", "")  # which Go passes over, and no blanks
         try:
-            return base64.b64decode(text, validate=True).decode("utf-8", "replace")
+            return base64.b64decode(lines, validate=True).decode("utf-8", "replace")
         except (binascii.Error, ValueError):
             raise YAMLError("!!binary value contains invalid base64 data") from None
     types = _TYPES.get(name) if name != tag else None
