@@ -261,6 +261,17 @@ async def test_a_plugin_that_hangs_ends_at_its_deadline_with_its_children(tmp_pa
     await _all_gone(pids)
 
 
+async def test_a_login_does_not_wait_for_a_process_that_its_plugin_has_left_behind(
+    tmp_path: Path,
+) -> None:
+    (gate := tmp_path / "gate").touch()
+    left = f"while [ -e {gate} ]; do sleep 0.05; done; echo late"
+    script = f"({left}) & {printing(credential(token='t'))}"
+    login = await run_exec_plugin(plugin(script), timeout_seconds=60.0)
+    gate.unlink()
+    assert login.headers == {"Authorization": "Bearer t"}
+
+
 async def test_a_cancelled_login_kills_the_plugin_and_the_next_call_begins_again(
     tmp_path: Path,
 ) -> None:

@@ -1,8 +1,8 @@
 """Run an exec plug-in as a process with a deadline.
 
-A thread reads its output, so the wait can be cancelled at any moment; asyncio's own subprocesses
-hang if they are cancelled while they start. When the wait ends, the command is killed, and so are
-the processes that it started, unless it has the terminal.
+Threads read its output and await its end, so the wait can be cancelled at any moment; asyncio's
+own subprocesses hang if they are cancelled while they start. When the wait ends, the command is
+killed, and so are the processes that it started, unless it has ended or has the terminal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import subprocess
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, final
 
 import anyio
 
@@ -35,6 +35,47 @@ _INTERACTIVE_TIMEOUT_SECONDS: Final = 600.0  # the user may have to find a phone
 _MAX_PRINTED_BYTES = 4 << 20
 _KEPT_WORDS_BYTES = 16 << 10
 _KILL_SECONDS = 5.0
+_MARK_BYTES: Final = 16
+_READ_BYTES: Final = 64 << 10
+_LAST_BYTES: Final = _READ_BYTES + _MARK_BYTES  # the mark may come in two parts
+
+
+@final
+class _Output:
+    """A pipe for the output of a command, which ends with the command.
+
+    A process that the command leaves behind may keep the pipe open forever. A mark that comes after
+    all that the command has printed ends it, so that nothing has to be guessed from the time.
+    """
+
+    def __init__(self) -> None:
+        reader, writer = os.pipe()
+        self._reader = os.fdopen(reader, "rb", buffering=0)
+        self.writer = os.fdopen(writer, "wb", buffering=0)
+        self._mark = os.urandom(_MARK_BYTES)
+
+    def close(self) -> None:
+        """Close both ends of a pipe that no command has got."""
+        self._reader.close()
+        self.writer.close()
+
+    def end_with(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of a command, and mark it, in a thread."""
+        process.wait()
+        with contextlib.suppress(OSError), self.writer:  # the reader has closed the pipe
+            self.writer.write(self._mark)
+
+    def read(self, process: subprocess.Popen[bytes]) -> bytes:
+        """Return what a command prints until it ends, in a thread; end one that prints much."""
+        printed = bytearray()
+        with self._reader:
+            while part := self._reader.read(_READ_BYTES):
+                printed += part
+                if self._mark in printed[-_LAST_BYTES:] or len(printed) > _MAX_PRINTED_BYTES:
+                    break
+        process.kill()  # which does nothing to one that has ended
+        process.wait()
+        return bytes(printed.partition(self._mark)[0])
 
 
 async def run_exec_plugin(
@@ -62,8 +103,10 @@ async def run_exec_plugin(
     seconds = max(timeout_seconds, _INTERACTIVE_TIMEOUT_SECONDS) if interactive else timeout_seconds
     with temporary_file() as words:  # holds more than a pipe
         # A user at the terminal has to read the error output; otherwise its end is kept.
-        process = _start(plugin, None if interactive else words, record, interactive=interactive)
-        is_late, printed = await _printed(process, seconds, group=not interactive)
+        process, output = _start(
+            plugin, None if interactive else words, record, interactive=interactive
+        )
+        is_late, printed = await _printed(process, output, seconds, group=not interactive)
         record(*_outcome(process.returncode))
         said = _error_output(words, plugin, printed)
     if is_late:
@@ -76,30 +119,19 @@ async def run_exec_plugin(
 
 
 async def _printed(
-    process: subprocess.Popen[bytes], seconds: float, *, group: bool
+    process: subprocess.Popen[bytes], output: _Output, seconds: float, *, group: bool
 ) -> tuple[bool, bytes]:
     """Wait for a command; return whether the deadline passed first, and what was printed."""
-    # A process that the command has left behind may keep its output open forever.
-    ended = run_in_daemon("pyinformer reads an exec plug-in", partial(_read, process))
+    marked = run_in_daemon("pyinformer awaits an exec plug-in", partial(output.end_with, process))
+    ended = run_in_daemon("pyinformer reads an exec plug-in", partial(output.read, process))
     try:
         with anyio.move_on_after(seconds) as deadline:
-            await asyncio.wait((ended,))
+            await asyncio.wait((marked, ended))
     finally:
         if not ended.done():
             _kill(process, group=group)
             await wait_shielded(ended, _KILL_SECONDS)
     return (True, b"") if deadline.cancelled_caught else (False, ended.result())
-
-
-def _read(process: subprocess.Popen[bytes]) -> bytes:
-    """Read a command's output and wait for its end, in a thread."""
-    printed = b""
-    with contextlib.suppress(OSError, ValueError), process:
-        if process.stdout is not None:
-            printed = process.stdout.read(_MAX_PRINTED_BYTES + 1)
-        if len(printed) > _MAX_PRINTED_BYTES:
-            process.kill()
-    return printed
 
 
 def _start(
@@ -108,23 +140,26 @@ def _start(
     record: Callable[[int, str], None],
     *,
     interactive: bool,
-) -> subprocess.Popen[bytes]:
+) -> tuple[subprocess.Popen[bytes], _Output]:
+    output = _Output()
     try:
-        return subprocess.Popen(  # noqa: S603 - the kubeconfig says what is to be run
+        process = subprocess.Popen(  # noqa: S603 - the kubeconfig says what is to be run
             [plugin.command, *plugin.args],
             executable=_executable(plugin.command),  # by our PATH, not by the plug-in's
             env=plugin.environment(os.environ, interactive=interactive),
             stdin=None if interactive else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output.writer,
             stderr=words,
             # Its own group, so that its children end with it; a terminal needs ours.
             start_new_session=not interactive,
         )
     except (OSError, ValueError) as error:
+        output.close()
         record(
             1, "plugin_not_found_error" if isinstance(error, OSError) else "client_internal_error"
         )
         raise _not_started(plugin, error) from None
+    return process, output
 
 
 def _executable(command: str) -> str:
