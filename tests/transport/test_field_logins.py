@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import os
+import subprocess
 import sys
 import tempfile
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
+import yaml
 from cryptography.hazmat.primitives import serialization
 
 from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError
@@ -212,3 +215,45 @@ async def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
     user = {"client-certificate-data": pair()[0], "client-key-data": pair()[1]}
     with pytest.raises(ConfigurationError, match="client-certificate-data, client-key-data"):
         await find_config(kubeconfig(tmp_path / "config", **user))
+
+
+async def test_certificates_in_lines_that_are_tagged_binary_are_read(tmp_path: Path) -> None:
+    def tagged(data: str) -> str:
+        lines = base64.encodebytes(base64.encodebytes(base64.b64decode(data))).decode()
+        return "!!binary |\n" + textwrap.indent(lines, "      ")
+
+    certificate, key = pair()
+    path = kubeconfig(
+        tmp_path / "config", **{"client-certificate-data": "CERTIFICATE", "client-key-data": "KEY"}
+    )
+    text = yaml.safe_dump(json.loads((tmp_path / "config").read_text()))
+    text = text.replace("CERTIFICATE", tagged(certificate)).replace("KEY", tagged(key))
+    (tmp_path / "config").write_text(text)
+    config = await find_config(path)
+    config.ssl_context()
+
+
+@pytest.mark.parametrize("server", ["https://127.0.0.1:1", "http://127.0.0.1:1"])
+def test_a_key_log_that_cannot_be_written_is_named(tmp_path: Path, server: str) -> None:
+    """Python opens it for each context with the authorities of the system, aiohttp on import."""
+    script = (
+        "import asyncio, pyinformer\n"
+        "from pyinformer.cluster import connect\n"
+        "async def main():\n"
+        f"    async with connect(server={server!r}) as cluster:\n"
+        "        await cluster.connection.request('GET', '/version')\n"
+        "try:\n"
+        "    asyncio.run(main())\n"
+        "except pyinformer.InformerError as error:\n"
+        "    print(error)\n"
+    )
+    keys = str(tmp_path / "nowhere" / "keys")
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+        env={**os.environ, "SSLKEYLOGFILE": keys},
+    )
+    assert f"SSLKEYLOGFILE: {keys}: No such file or directory; unset" in ended.stdout

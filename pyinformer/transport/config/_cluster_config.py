@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,8 +120,10 @@ class ClusterConfig:
             certificate: a client certificate to present; None for `client_certificate_file`.
 
         Raises:
-            ConfigurationError: a certificate or a key cannot be read.
+            ConfigurationError: a certificate or a key cannot be read, or the file of
+                `SSLKEYLOGFILE` cannot be written.
         """
+        self._check_key_log()
         if not self.server.lower().startswith("https:"):
             return None
         context = self._context_with_authorities()
@@ -138,12 +141,26 @@ class ClusterConfig:
         self._load_client_certificate(context, certificate)
         return context
 
+    def _check_key_log(self) -> None:
+        """Raise if the file for the keys of connections cannot be written.
+
+        The settings for plain HTTP are checked, too: aiohttp opens the file when it is imported.
+        """
+        try:
+            if keys := _key_log():
+                Path(keys).open("ab").close()
+        except OSError as error:
+            problem = f"SSLKEYLOGFILE: {shortened(f'{keys}', _MAX_SHOWN_CHARS)}: {reason_of(error)}"
+            raise ConfigurationError(
+                self.source, f"{problem}; unset the variable, or name a file that can be written"
+            ) from None
+
     def _context_with_authorities(self) -> ssl.SSLContext:
         """Return a context that trusts the authorities; one that will not verify loads none."""
         if self.verify_tls and not (self.ca_data or self.ca_file):
             return ssl.create_default_context()  # those of the system take 20 ms
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if keys := os.environ.get("SSLKEYLOGFILE"):  # as create_default_context does
+        if keys := _key_log():
             context.keylog_filename = keys
         if not (self.ca_data or self.ca_file):
             return context
@@ -176,6 +193,11 @@ class ClusterConfig:
                 context.load_cert_chain(file, key_file, password=lambda: "")
         except (OSError, ValueError) as error:
             raise ConfigurationError(self.source, f"{what}: {reason_of(error)}") from None
+
+
+def _key_log() -> str | None:
+    """Return the file for the keys of connections, as ssl.create_default_context finds it."""
+    return None if sys.flags.ignore_environment else os.environ.get("SSLKEYLOGFILE")
 
 
 def impersonation_headers(config: ClusterConfig) -> tuple[tuple[str, str], ...]:
