@@ -191,7 +191,8 @@ async def test_a_resource_that_comes_back_as_another_kind_is_followed(
     ):
         await databases.start()
         await databases.wait_for_cache_sync(timeout_seconds=100)
-        await cluster.patch(databases.lister.list()[0], {**body, "spec": {"engine": "postgres"}})
+        (old,) = databases.lister.list()
+        await cluster.patch(old, {**old.to_dict(), "spec": {"engine": "postgres"}})
 
         await asyncio.to_thread(come_back)
 

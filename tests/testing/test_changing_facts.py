@@ -18,7 +18,7 @@ from tests.integration.servers import RealServer
 from tests.testing.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
@@ -62,9 +62,13 @@ class Gadgets:
         except NotFoundError:
             return False
 
-    def create(self) -> str:
+    def create(self, finalizers: Sequence[str] = ()) -> str:
         """Create an object, and return its uid."""
-        metadata: JSONObject = {"name": "a", "namespace": self.namespace}
+        metadata: JSONObject = {
+            "name": "a",
+            "namespace": self.namespace,
+            "finalizers": list(finalizers),
+        }
         obj: JSONObject = {"apiVersion": self.resource[0], "kind": "Gadget", "metadata": metadata}
         return str(self.server.api.create(obj)["metadata"]["uid"])
 
@@ -124,6 +128,19 @@ def test_a_definition_goes_with_its_objects_and_comes_back_without_them(gadgets:
     assert gadgets.definition()["spec"] == before
     assert gadgets.uids() == []
     assert gadgets.create()
+
+
+def test_finalizers_that_no_program_ends_are_removed(
+    gadgets: Gadgets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyinformer.testing.faults._changing_facts._PATIENCE_SECONDS", 0.2)
+    gadgets.create(finalizers=["example.com/held"])
+
+    gadgets.facts.delete_definitions()
+    assert gadgets.is_defined()
+    gadgets.facts.restore()
+
+    assert gadgets.uids() == []
 
 
 def test_a_definition_of_the_other_scope_stands_in_between(gadgets: Gadgets) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, final
 
+from pyinformer._clock import monotonic
 from pyinformer.apimachinery import JSONObject, check_iterable
 from pyinformer.errors import ConflictError, InformerError, KubeAPIServerError, NotFoundError
 from pyinformer.testing._polling import poll
@@ -15,7 +16,8 @@ from pyinformer.testing._polling import poll
 _RBAC: Final = ("rbac.authorization.k8s.io/v1", "clusterrolebindings")
 _DEFINITIONS: Final = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _OTHER_VERSION: Final = "v9"
-_SETTLED_SECONDS: Final = 100.0  # a definition waits for the finalizers of its objects
+_SETTLED_SECONDS: Final = 100.0
+_PATIENCE_SECONDS: Final = 10.0  # with finalizers, which a program under other faults may not end
 _INTERVAL_SECONDS: Final = 0.1
 
 
@@ -38,6 +40,17 @@ class Objects(Protocol):
 
     def update(self, obj: JSONObject) -> JSONObject:
         """Replace an object."""
+        ...
+
+    def patch(
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        changes: JSONObject,
+        namespace: str | None = None,
+    ) -> JSONObject:
+        """Apply a JSON merge patch."""
         ...
 
     def delete(self, api_version: str, plural: str, name: str) -> JSONObject:
@@ -86,6 +99,9 @@ class ChangingFacts:
 
     def delete_definitions(self, *, other_scope: bool = False) -> None:
         """Delete the definitions, and with them their objects once their finalizers are gone.
+
+        Who waits for that, here or in `restore`, removes the finalizers that are left after ten
+        seconds, as an administrator does in the end.
 
         Args:
             other_scope: define the resources at once again, but cluster-scoped instead of
@@ -177,16 +193,23 @@ class ChangingFacts:
 
     def _define(self, wanted: JSONObject) -> None:
         """Make a definition be as wanted, and wait until it is served."""
-        name = wanted["metadata"]["name"]
-        self._until(f"definition {name} is served", lambda: self._is_defined(name, wanted))
+        name, began_at = wanted["metadata"]["name"], monotonic()
 
-    def _is_defined(self, name: str, wanted: JSONObject) -> bool:
+        def is_defined() -> bool:
+            waits = monotonic() - began_at < _PATIENCE_SECONDS
+            return self._is_defined(name, wanted, releases=not waits)
+
+        self._until(f"definition {name} is served", is_defined)
+
+    def _is_defined(self, name: str, wanted: JSONObject, *, releases: bool) -> bool:
         try:
             now = self._objects.get(*_DEFINITIONS, name)
         except NotFoundError:
             self._objects.create(wanted)
             return False
         if "deletionTimestamp" in now["metadata"]:
+            if releases:
+                self._release(now["spec"])
             return False
         if now["spec"]["scope"] != wanted["spec"]["scope"]:  # it cannot be changed
             self._objects.delete(*_DEFINITIONS, name)
@@ -196,14 +219,22 @@ class ChangingFacts:
             return False
         served = {
             one["type"]
-            for one in now.get("status", {}).get("conditions", ())
+            for one in now.get("status", {}).get("conditions") or ()  # null at first
             if one["status"] == "True"
         }
         return "Established" in served and self._is_listed(wanted["spec"])
 
+    def _release(self, spec: JSONObject) -> None:
+        """Remove the finalizers of all objects of a definition."""
+        place = (_served(spec), spec["names"]["plural"])
+        for one in self._objects.list(*place):
+            meta = one["metadata"]
+            if meta.get("finalizers"):
+                none: JSONObject = {"metadata": {"finalizers": None}}
+                self._objects.patch(*place, meta["name"], none, meta.get("namespace"))
+
     def _is_listed(self, spec: JSONObject) -> bool:
-        version = next(one["name"] for one in spec["versions"] if one["served"])
-        self._objects.list(f"{spec['group']}/{version}", spec["names"]["plural"])
+        self._objects.list(_served(spec), spec["names"]["plural"])
         return True
 
     def _create(self, obj: JSONObject) -> bool:
@@ -231,6 +262,12 @@ class ChangingFacts:
             raise KubeAPIServerError(
                 f"the fault waits until {what}", f"{reason}: {last[-1]}" if last else reason
             )
+
+
+def _served(spec: JSONObject) -> str:
+    """Return the group and the first served version of a definition."""
+    version = next(one["name"] for one in spec["versions"] if one["served"])
+    return f"{spec['group']}/{version}"
 
 
 def _without_server_fields(obj: JSONObject) -> JSONObject:
