@@ -65,7 +65,7 @@ SCALARS: Final[dict[str, Any]] = {
     "!!int '7'": 7,
     "!!bool y": True,
     "!!binary aGk=": "hi",
-    "!!binary |\n    aG\n    k=\n": "hi",
+    "!!binary |\n            aG\n            k=": "hi",
     '!!binary "a\\r\\nGk="': "hi",
     "!mine 08": "08",
     "'08'": "08",
