@@ -130,8 +130,8 @@ def _check_names(kind: Any, model: str, path: str, seen: set[Any]) -> None:  # n
 def _read_name(name: str, field: Any) -> str:  # noqa: ANN401 - a FieldInfo of pydantic
     """Return under which name a field of pydantic is read first, with the path inside it."""
     alias = field.validation_alias or field.alias or name
-    for choice in getattr(alias, "choices", ())[:1]:
-        alias = choice
+    if choices := getattr(alias, "choices", None):
+        alias = choices[0]
     return alias if isinstance(alias, str) else ".".join(map(str, alias.path))
 
 

@@ -158,7 +158,6 @@ class EventRecorder(Startable):
         self._woken: anyio.Event | None = None
         self._drained: anyio.Event | None = None
         self._in_hand: Series | None = None
-        self._max_postponed = max_waiting
         self._postponed: dict[Series, _Attempts] = {}
         self._logged: set[str] = set()
         self._failures = FailureLog()
@@ -301,8 +300,7 @@ class EventRecorder(Startable):
 
     async def _write(self, series: Series) -> None:
         """Write a series, or postpone it if the server fails to store its event alone."""
-        known = self._postponed.pop(series, None)
-        attempts = known or _Attempts(ExponentialBackoff(rng=self._rng))
+        attempts = self._postponed.pop(series, None) or _Attempts(ExponentialBackoff(rng=self._rng))
         loop = asyncio.get_running_loop()
         while True:
             attempts.made += 1
@@ -328,7 +326,7 @@ class EventRecorder(Startable):
     def _is_about_one(self, error: InformerError) -> bool:
         """Return whether other events may be stored meanwhile, and this one can be kept."""
         is_one = isinstance(error, ServerError) and error.status == _INTERNAL_SERVER_ERROR
-        return is_one and len(self._postponed) < self._max_postponed
+        return is_one and len(self._postponed) < self._book.max_waiting
 
     async def _send(self, series: Series) -> None:
         """Write the part of a series that the server does not have yet."""

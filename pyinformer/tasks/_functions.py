@@ -70,20 +70,24 @@ def checked_by(check: Callable[..., None]) -> Callable[[F], F]:
 
 def is_asynchronous(function: object) -> bool:
     """Return whether a function is a coroutine function, or an instance whose call is one."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _without_partials(function)
     call = getattr(type(function), "__call__", None)  # noqa: B004 - of a callable object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def name_of(function: object) -> str:
     """Return the module and the qualified name of a function, as far as they are known."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _without_partials(function)
     named = function if hasattr(function, "__qualname__") else type(function)
     module = getattr(named, "__module__", None)
     qualname = str(getattr(named, "__qualname__", "?"))
     return f"{module}.{qualname}" if module not in {None, "builtins", "__main__"} else qualname
+
+
+def _without_partials(function: object) -> object:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def place_of(error: BaseException) -> str:

@@ -6,12 +6,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, TypeVar, final
 
 from pyinformer._clock import monotonic
 from pyinformer.apimachinery import JSONObject, check_iterable
 from pyinformer.errors import ConflictError, InformerError, KubeAPIServerError, NotFoundError
 from pyinformer.testing._polling import poll
+
+_R = TypeVar("_R")
 
 _RBAC: Final = ("rbac.authorization.k8s.io/v1", "clusterrolebindings")
 _DEFINITIONS: Final = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
@@ -149,27 +151,20 @@ class ChangingFacts:
                 self._define(obj)
 
     def _remember(self, api_version: str, plural: str, name: str) -> JSONObject:
-        found: list[JSONObject] = []
-
-        def look() -> bool:
-            found.append(self._objects.get(api_version, plural, name))
-            return True
-
         with self._lock:
             known = self._before.get((api_version, plural, name))
         if known is not None:
             return known
-        self._until(f"{plural} {name} is read", look)
-        kept = _without_server_fields(found[0])
+        read = partial(self._objects.get, api_version, plural, name)
+        kept = _without_server_fields(self._until(f"{plural} {name} is read", read))
         with self._lock:
             self._before[api_version, plural, name] = kept
         return kept
 
     def _remove(self, api_version: str, plural: str, name: str) -> None:
-        def remove() -> bool:
+        def remove() -> None:
             with contextlib.suppress(NotFoundError):
                 self._objects.delete(api_version, plural, name)
-            return True
 
         self._until(f"{plural} {name} is deleted", remove)
 
@@ -186,10 +181,9 @@ class ChangingFacts:
                 partial(self._write_versions, name, versions),
             )
 
-    def _write_versions(self, name: str, versions: list[Any]) -> bool:
+    def _write_versions(self, name: str, versions: list[Any]) -> None:
         now = self._objects.get(*_DEFINITIONS, name)
         self._objects.update({**now, "spec": {**now["spec"], "versions": versions}})
-        return True
 
     def _define(self, wanted: JSONObject) -> None:
         """Make a definition be as wanted, and wait until it is served."""
@@ -222,52 +216,55 @@ class ChangingFacts:
             for one in now.get("status", {}).get("conditions") or ()  # null at first
             if one["status"] == "True"
         }
-        return "Established" in served and self._is_listed(wanted["spec"])
+        if "Established" not in served:
+            return False
+        self._objects.list(*_place_of(wanted["spec"]))  # or it is not served yet, and this raises
+        return True
 
     def _release(self, spec: JSONObject) -> None:
         """Remove the finalizers of all objects of a definition."""
-        place = (_served(spec), spec["names"]["plural"])
+        place = _place_of(spec)
         for one in self._objects.list(*place):
             meta = one["metadata"]
             if meta.get("finalizers"):
                 none: JSONObject = {"metadata": {"finalizers": None}}
                 self._objects.patch(*place, meta["name"], none, meta.get("namespace"))
 
-    def _is_listed(self, spec: JSONObject) -> bool:
-        self._objects.list(_served(spec), spec["names"]["plural"])
-        return True
-
-    def _create(self, obj: JSONObject) -> bool:
+    def _create(self, obj: JSONObject) -> None:
         with contextlib.suppress(ConflictError):
             self._objects.create(obj)
-        return True
 
-    def _until(self, what: str, step: Callable[[], bool]) -> None:
-        """Repeat a step until it is done.
+    def _until(self, what: str, step: Callable[[], _R]) -> _R:
+        """Repeat a step until it neither fails nor returns False, and return what it returns.
 
         Raises:
             KubeAPIServerError: it was not done in time.
         """
+        done: list[_R] = []
         last: list[Exception] = []
 
         def attempt() -> bool:
             try:
-                return step()
+                found = step()
             except (InformerError, OSError) as error:
-                last.append(error)
+                last[:] = [error]
                 return False
+            if found is not False:
+                done.append(found)
+            return bool(done)
 
         if not poll(attempt, timeout_seconds=_SETTLED_SECONDS, interval_seconds=_INTERVAL_SECONDS):
             reason = f"not after {_SETTLED_SECONDS:.0f} s"
             raise KubeAPIServerError(
-                f"the fault waits until {what}", f"{reason}: {last[-1]}" if last else reason
+                f"the fault waits until {what}", f"{reason}: {last[0]}" if last else reason
             )
+        return done[0]
 
 
-def _served(spec: JSONObject) -> str:
-    """Return the group and the first served version of a definition."""
+def _place_of(spec: JSONObject) -> tuple[str, str]:
+    """Return the group with the first served version of a definition, and its plural name."""
     version = next(one["name"] for one in spec["versions"] if one["served"])
-    return f"{spec['group']}/{version}"
+    return f"{spec['group']}/{version}", spec["names"]["plural"]
 
 
 def _without_server_fields(obj: JSONObject) -> JSONObject:

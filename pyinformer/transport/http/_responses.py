@@ -5,7 +5,6 @@ A response that is not returned to the caller is closed.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ import anyio
 
 from pyinformer.errors import ProtocolError, TransportError
 from pyinformer.transport._rbac_hint import needed_rule
+from pyinformer.transport._request_path import RequestPath
 from pyinformer.transport._status import status_error
 from pyinformer.transport.http._body import read_bounded
 
@@ -37,10 +37,6 @@ _MAX_BODY_BYTES = 64 << 20
 _MAX_ERROR_BYTES = 64 << 10
 _ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# A service behind the API server, which may well answer with a page.
-_is_proxied = re.compile(
-    r"/(?:api|apis/[^/]+)/[^/]+/(?:namespaces/[^/]+/)?[^/]+/[^/]+/proxy(?:/|$)"
-).match
 _FIRST_SUCCESS, _FIRST_NO_SUCCESS = 200, 300
 
 
@@ -83,6 +79,12 @@ async def successful(
     raise status_error(
         response.status, response.headers, text, request=request, needed=needed, path=path
     )
+
+
+def _is_proxied(path: str) -> bool:
+    """Return whether a service behind the API server answers, which may well be with a page."""
+    asked = RequestPath.of(path)
+    return asked is not None and asked.subresource == "proxy"
 
 
 def _redirection(location: str) -> bytes:
