@@ -3,7 +3,8 @@
 A kube-apiserver whose watch of etcd is held back sends bookmarks of the old position forever, and
 answers lists from etcd. So a quiet watch is compared with a list of its resource: the cache that
 feeds watches is asked for the version of the list. Without that version it stands still; with it, a
-second watch at the position shows within a second whether anything has changed since.
+second watch at the position shows within two seconds what has changed since: an event, or a
+bookmark of that version. Without a watch cache there is no such bookmark, and only a list helps.
 """
 
 from __future__ import annotations
@@ -160,8 +161,6 @@ class CurrencyCheck:
         progress = self._progress()
         if progress.events:
             self._currency.has_stalled = False
-        if progress.events or progress.bookmarks:
-            self._trips.delivered()
         self._has_turn = False
         doubt = self._doubt()
         is_suspect = self._trips.is_suspect(self._looked_at, self._tried_at)
@@ -330,9 +329,7 @@ class CurrencyCheck:
         if is_cached:
             self._trips.followed()
             self._on_followed()
-            finding = await self._look(trip)
-            is_open = finding is SilenceFinding.NOTHING and self._trips.may_lose()
-            return self._unproven(began_at) if is_open else finding
+            return await self._look(trip)
         if self._has_reached(trip):
             return SilenceFinding.NOTHING
         if is_cached is False and self._trips.knows_followed():
@@ -359,14 +356,16 @@ class CurrencyCheck:
 
     async def _look(self, trip: RoundTrip) -> SilenceFinding:
         """Renew the age if a second watch has nothing that the first has not delivered."""
-        before = self._progress()
-        look = await look_at(self._list_watch, before.position, same_server=True)
-        if look is Look.NOTHING and not self._trips.may_lose():
+        began_at, before = self._as_of, self._progress()
+        look = await look_at(self._list_watch, before.position, trip.version, same_server=True)
+        if look is Look.CURRENT:
             self._currency.proven(trip)
         elif look is Look.NEWS:
             await anyio.sleep(_CONFIRM_SECONDS)
             if self._progress().events == before.events:
                 return self._stalled(before)
+        else:
+            return self._unproven(began_at)
         return SilenceFinding.NOTHING
 
     def _stalled(self, progress: StreamProgress) -> SilenceFinding:

@@ -684,8 +684,6 @@ class Reflector(Generic[V]):
     def _loaded(self, mode: steps.LoadMode) -> None:
         self._end_load()
         self._availability.loaded()
-        if mode is steps.LoadMode.WATCH_LIST:
-            self._lineage.round_trips.delivered()
         self._currency.loaded(self._load_sent_at)
         self._watch_loop.liveness.last_contact_at = self._now()
         self._quarantine.sweep()

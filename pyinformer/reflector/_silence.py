@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from pyinformer.errors import APIStatusError, InformerError
+from pyinformer.reflector._currency import reaches
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -22,6 +23,7 @@ from pyinformer.transport import (
     MODIFIED,
     LineSplitter,
     NetworkConnection,
+    read_bookmark,
     read_frame,
 )
 
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 _SOON_SECONDS: Final = 0.01  # is now, whatever the rounding of times
 _OPEN_SECONDS: Final = 2.5
 _LOOK_SECONDS: Final = 1.0  # a server sends missed events before anything else
-_LEAST_SECONDS: Final = 0.8  # a server that is going away ends its watches at once
-_END_SECONDS: Final = 3.5  # of a watch with that timeout
+_BOOKMARK_SECONDS: Final = 3.0  # a watch cache sends a bookmark two seconds before the end
+_END_SECONDS: Final = 2.5  # after its timeout a watch should have ended
 _CONFIRM_SECONDS: Final = 1.0  # an event of this moment reaches both streams
 _ANSWER_SECONDS: Final = 2.5  # with the above, a server that does not answer is known after 5 s
 _MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
@@ -234,59 +236,63 @@ class Look(enum.Enum):
     """What a short second watch has shown."""
 
     NEWS = "it began with an event"
-    NOTHING = "it was empty, and ended as it was asked to"
-    UNKNOWN = "it was refused, or did not end in time"
+    CURRENT = "it had no event up to the version that was asked about"
+    UNKNOWN = "it was refused, or brought neither"
     UNANSWERED = "it was not answered"
 
 
-async def look_at(list_watch: ListWatch, position: str, *, same_server: bool = False) -> Look:
+async def look_at(
+    list_watch: ListWatch, position: str, version: str = "", *, same_server: bool = False
+) -> Look:
     """Return what a second watch at a position shows: what it begins with is sent at once.
 
-    Only a watch that has ended as it was asked to, after its time, has shown everything that there
-    was. An event whose line end has not come is one: a server may put line ends between events.
+    Silence shows nothing: without a watch cache a server is silent, too, while its etcd is. Only
+    a bookmark proves that there was no event before it. An event whose line end has not come is
+    one: a server may put line ends between events.
 
     Args:
         list_watch: the resource and the scope.
         position: where it begins.
-        same_server: have the server of the list just before answer it.
+        version: wait for a bookmark of this version, or a later one.
+        same_server: have the server of the list just before answer it, whose watch cache the list
+            has brought up to date.
 
     Cancellation:
         Safe; the watch is closed.
     """
-    found: list[bool] = []
+    found: list[Look] = []
 
     def on_line(data: bytes | bytearray, start: int, end: int) -> None:
-        """Record whether a frame is an event; a bookmark decides nothing."""
-        kind = read_frame(data, start, end)[0]
+        """Record an event; an ERROR shows nothing."""
+        kind, source, begin, stop = read_frame(data, start, end)
         if kind != BOOKMARK:
-            found.append(kind in {ADDED, MODIFIED, DELETED})
+            found.append(Look.NEWS if kind in {ADDED, MODIFIED, DELETED} else Look.UNKNOWN)
+        elif version and reaches(read_bookmark(source, begin, stop).resource_version, version):
+            found.append(Look.CURRENT)
 
     splitter = LineSplitter(
         on_line,
         max_line_bytes=_MAX_LINE_BYTES,
         what=f"watch {list_watch.resource}",
-        on_oversized=lambda _head, _size: found.append(True),
+        on_oversized=lambda _head, _size: found.append(Look.NEWS),
     )
-    look, opened_at = Look.UNANSWERED, anyio.current_time()
+    seconds = _BOOKMARK_SECONDS if version else _LOOK_SECONDS
+    look = Look.UNANSWERED
     try:
         with anyio.move_on_after(_OPEN_SECONDS) as scope:
             async with list_watch.watch(
                 resource_version=position,
-                timeout_seconds=_LOOK_SECONDS,
+                timeout_seconds=seconds,
                 same_server=same_server,
             ) as body:
                 look = Look.UNKNOWN
-                scope.deadline = anyio.current_time() + _END_SECONDS
+                scope.deadline = anyio.current_time() + seconds + _END_SECONDS
                 while not found and (chunk := await body.read()):
                     splitter.feed(chunk)
-                is_whole = anyio.current_time() - opened_at >= _LEAST_SECONDS
-                look = Look.NOTHING if is_whole else Look.UNKNOWN
                 if splitter.unfinished_bytes:
-                    found.append(True)
+                    found.append(Look.NEWS)
     except APIStatusError:
         look = Look.UNKNOWN
     except InformerError:
         pass  # it may have begun with an event
-    if not found:
-        return look
-    return Look.NEWS if found[0] else Look.UNKNOWN  # an ERROR shows nothing
+    return found[0] if found else look

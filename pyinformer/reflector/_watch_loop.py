@@ -134,7 +134,6 @@ class WatchLoop(Generic[V]):
         self._reporter = reporter
         self._audits = audits
         self._journal = journal
-        self._trips = trips
         self._currency_check = CurrencyCheck(
             list_watch,
             currency,
@@ -299,10 +298,6 @@ class WatchLoop(Generic[V]):
             if applier.frames or self._now() - started >= _CONTACT_SECONDS:
                 self.liveness.last_contact_at = self._now()
             lasted = self._now() - started
-            if applier.frames:
-                self._trips.delivered()
-            elif _CONTACT_SECONDS <= lasted < requested_seconds - _EARLY_SECONDS:
-                self._trips.was_barren()
             if self._tap is not None:
                 self._tap.on_left(end, failure)
         lasted = self._now() - started

@@ -75,6 +75,45 @@ async def test_what_a_watch_side_that_stands_still_misses_is_listed(
         assert (await informer.audit()).verdict == "consistent"
 
 
+async def test_an_age_does_not_cover_what_etcd_holds_back_without_a_watch_cache(
+    kube_apiserver_build: bool,
+) -> None:
+    """Lists show nothing about its watches, and a second watch is as silent as the first."""
+    with (
+        EtcdRelay() as relay,
+        KubeAPIServer(
+            build=kube_apiserver_build, etcd_relays=[relay], extra_args=["--watch-cache=false"]
+        ) as api,
+    ):
+        server, clock = RealServer(api), asyncio.get_running_loop().time
+        async with (
+            server.connect() as cluster,
+            pyinformer.SharedInformer(
+                cluster, "v1", "configmaps", namespaces="default"
+            ) as informer,
+        ):
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+            await until(lambda: informer.state is ReflectorState.WATCHING)
+            relay.hold("/registry/configmaps/")
+            server.api.create(CONFIG_MAPS.make("missed", "default"))
+            missed_at = clock()
+            too_young: list[float] = []
+
+            def has_been_asked() -> bool:
+                """Note an age that would cover the change; return whether proofs were tried."""
+                informer.lister.fresh(max_age_seconds=2.0)
+                age, now = informer.age_seconds(), clock()
+                assert informer.lister.get("default/missed") is None
+                if age is not None:
+                    too_young.append(now - missed_at - age)
+                return now - missed_at > 20.0
+
+            await until(has_been_asked, what=informer.status())
+            assert max(too_young) < 2.0
+            relay.release()
+            await until(lambda: informer.lister.get("default/missed"), what=informer.status())
+
+
 async def test_an_age_does_not_cover_what_one_of_two_kube_apiservers_missed(
     kube_apiserver_build: bool,
 ) -> None:

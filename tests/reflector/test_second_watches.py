@@ -31,9 +31,23 @@ async def ends_at_once() -> Pieces:
 
 
 async def ends_in_time() -> Pieces:
-    await elapse(1.0)
+    """Answer as a kube-apiserver without a watch cache, whether its etcd is silent or quiet."""
+    await elapse(3.0)
     return
     yield b""
+
+
+async def brings_an_old_bookmark() -> Pieces:
+    """Answer as one whose watch cache stands still."""
+    await elapse(1.0)
+    yield bookmark("100") + b"\n"
+    await elapse(2.0)
+
+
+async def brings_a_bookmark() -> Pieces:
+    await elapse(1.0)
+    yield bookmark("101") + b"\n"
+    await elapse(2.0)
 
 
 async def without_line_end() -> Pieces:
@@ -83,7 +97,9 @@ def stalling(later: Callable[[], Pieces]) -> Stalling:
 OPTIONS = ReflectorOptions(use_watch_list=False)
 
 
-@pytest.mark.parametrize("later", [ends_at_once, without_line_end])
+@pytest.mark.parametrize(
+    "later", [ends_at_once, without_line_end, ends_in_time, brings_an_old_bookmark]
+)
 async def test_a_second_watch_that_does_not_show_everything_proves_no_age(
     later: Callable[[], Pieces],
 ) -> None:
@@ -101,8 +117,18 @@ async def test_a_second_watch_that_does_not_show_everything_proves_no_age(
         assert len(server.watches) > 1
 
 
-async def test_a_second_watch_that_is_empty_until_its_end_proves_the_age() -> None:
+async def test_a_list_proves_the_age_where_second_watches_bring_no_bookmark() -> None:
     server = stalling(ends_in_time)
+    async with following(server, options=OPTIONS) as (reflector, sink):
+        await until(lambda: reflector.state is ReflectorState.WATCHING)
+        changed_at = asyncio.get_running_loop().time()
+        server.pods, server.version = listed("101"), "101"
+        await until(lambda: sink.versions() == {"a": "101"}, timeout_seconds=240.0)
+        assert (reflector.last_proof_at or 0.0) > changed_at
+
+
+async def test_a_bookmark_of_a_second_watch_proves_the_age() -> None:
+    server = stalling(brings_a_bookmark)
     async with following(server, options=OPTIONS) as (reflector, _):
         await until(lambda: reflector.state is ReflectorState.WATCHING)
         changed_at = asyncio.get_running_loop().time()

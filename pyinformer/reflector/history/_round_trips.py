@@ -68,7 +68,6 @@ class RoundTrips:
         """How many lists were sent."""
         self._without_limit: set[str] = set()  # paths whose lists ignore the limit of one item
         self._has_followed = False
-        self._has_delivered = self._was_barren = False
 
     async def take(
         self, list_watch: ListWatch, *, oldest_at: float, alone: bool = False
@@ -150,21 +149,6 @@ class RoundTrips:
         progress of its etcd every ten minutes.
         """
         return self._has_followed
-
-    def delivered(self) -> None:
-        """Record that a watch has brought an event or a bookmark."""
-        self._has_delivered = True
-
-    def was_barren(self) -> None:
-        """Record that a watch has brought nothing until it ended early, or was overdue."""
-        self._was_barren = True
-
-    def may_lose(self) -> bool:
-        """Return whether an empty watch shows nothing: none has ever brought anything.
-
-        A proxy may accept watches and lose what they bring.
-        """
-        return self._was_barren and not self._has_delivered
 
     def stood_still(self, now: float) -> None:
         """Record that a watch was found not to follow lists: all others may not either."""

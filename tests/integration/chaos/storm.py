@@ -202,7 +202,6 @@ class Storm:
         self._schedule = schedule
         self._objects = objects
         self._namespace = f"chaos-{seed}"
-        self._has_watch_cache = True
 
     def run(self, *, build: bool = True) -> Outcome:
         """Run it on a server that is drawn by the seed, and judge it.
@@ -211,8 +210,6 @@ class Storm:
             build: whether the programs of the server may be built.
         """
         flavour = flavour_of(self._seed)
-        # Nothing shows then that a watch stands still: a known weakness.
-        self._has_watch_cache = flavour.watch_cache
         with ExitStack() as stack:
             relays = [stack.enter_context(EtcdRelay()) for _ in range(flavour.replicas)]
             server = stack.enter_context(flavour.server(relays, build=build))
@@ -298,8 +295,7 @@ class Storm:
         return Writer(server, self._namespace, names, seed=seed, is_up=always)
 
     async def _rage(self, lab: FaultLab, writers: Sequence[Writer]) -> None:
-        not_drawn = NOT_DRAWN if self._has_watch_cache else (*NOT_DRAWN, "hold-watches")
-        names = [one for one in lab.names(lies=self._lies) if one not in not_drawn]
+        names = [one for one in lab.names(lies=self._lies) if one not in NOT_DRAWN]
         schedule = self._schedule or FaultSchedule.drawn(
             names, seed=self._seed, seconds=self._seconds
         )
