@@ -64,9 +64,20 @@ class Currency:
         """Whether round trips prove nothing here, since lists of one object are refused.
 
         Where one was answered before, a single refusal may be an accident, such as a role that is
-        replaced, and nothing is concluded from it.
+        replaced, and nothing is concluded from it; nor from refusals before the latest watch began,
+        which may have been refused as well.
         """
         return self._refusals >= self._refusals_until_blind
+
+    @property
+    def is_blind_for_good(self) -> bool:
+        """Whether no list of one object was ever answered."""
+        return self.is_blind and self._refusals_until_blind == 1
+
+    def watch_began(self) -> None:
+        """Record a new watch."""
+        if not self.is_blind_for_good:
+            self._refusals = 0
 
     def list_refused(self) -> None:
         """Record that a list of one object was refused."""

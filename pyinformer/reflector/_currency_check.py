@@ -48,7 +48,7 @@ _OVERDUE_SECONDS: Final = 100.0  # a bookmark should have proven something
 _REMINDERS: Final = 40.0  # in a minute for a connection, of overdue watches whose ages are read
 _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what watches know
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
-_BLIND_SECONDS: Final = 300.0  # between lists of one object that are refused
+_BLIND_SECONDS: Final = 300.0  # between lists of one object that were always refused
 _REFUSALS: Final = frozenset({403, 405, 406})  # not 401 and 404, after which nothing is known
 
 
@@ -122,6 +122,7 @@ class CurrencyCheck:
         """
         self._progress, self.is_certain = progress, False
         self._before = self._now(), progress().position
+        self._currency.watch_began()
         loop = asyncio.get_running_loop()
         self._currency.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
         leave = self._trips.join(self._wake)
@@ -228,7 +229,7 @@ class CurrencyCheck:
         return now if is_strict or self._currency.is_blind else self._trips.paced_until
 
     def _period_seconds(self, now: float) -> float:
-        if self._currency.is_blind:
+        if self._currency.is_blind_for_good:
             return _BLIND_SECONDS
         period = self._currency.period_seconds(now)
         return min(period, _STILL_PERIOD_SECONDS) if self._machine.is_still else period

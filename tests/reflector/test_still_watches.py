@@ -25,10 +25,10 @@ from pyinformer.reflector.machine.steps import (
     WatchStill,
     Woke,
 )
-from pyinformer.testing import APIServer, Fault, FaultProxy, Token
+from pyinformer.testing import APIServer, Fault, FaultProxy, RequestRecord, Token
 from pyinformer.transport import StaticCredentials
 from tests.reflector.machine_bench import BAD, PAGED, Bench
-from tests.reflector.running import Running, options, put, reflecting, remove, verbs
+from tests.reflector.running import Running, options, put, reflecting, remove, verbs, watches
 from tests.waiting import until
 
 CERTAIN = WatchStill(is_certain=True)
@@ -44,6 +44,11 @@ def server() -> Iterator[APIServer]:
 
 def now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def is_of_one(request: RequestRecord) -> bool:
+    """Return whether it asks how old a cache is."""
+    return request.query.get("limit") == "1"
 
 
 async def until_proven(running: Running, since: float) -> None:
@@ -89,7 +94,7 @@ async def test_a_watch_list_is_as_old_as_its_request(server: APIServer) -> None:
 async def test_a_list_that_any_server_may_answer_has_no_age_before_the_first_round_trip(
     server: APIServer,
 ) -> None:
-    server.faults.add(Fault(match=lambda one: one.query.get("limit") == "1", hang=True))
+    server.faults.add(Fault(match=is_of_one, hang=True))
     async with reflecting(server, with_options=options(consistency="any")) as running:
         await until(lambda: server.faults.held == 1)
         assert running.reflector.last_proof_at is None
@@ -178,8 +183,7 @@ async def test_one_refused_list_does_not_let_what_arrives_be_the_age(server: API
     async with reflecting(server) as running:
         await running.until_watching()
         assert await running.reflector.confirm(100.0)
-        refusal = Fault(verb="list", status=403, match=lambda one: one.query.get("limit") == "1")
-        server.faults.add(refusal)
+        server.faults.add(Fault(verb="list", status=403, match=is_of_one))
         asked_at = now()
         running.reflector.want_age(2.0)
         await until(lambda: any(one.status == 403 for one in server.requests))
@@ -190,10 +194,52 @@ async def test_one_refused_list_does_not_let_what_arrives_be_the_age(server: API
         assert facts.last_proof_at != facts.last_bookmark_at
 
 
+async def test_lists_that_were_refused_for_a_while_are_sent_again_soon(server: APIServer) -> None:
+    async with reflecting(server) as running:
+        await running.until_watching()
+        assert await running.reflector.confirm(100.0)
+        server.faults.add(Fault(verb="list", status=403, match=is_of_one, times=2))
+        running.reflector.want_age(2.0)
+        await until(lambda: sum(one.status == 403 for one in server.requests) == 2)
+        refused_at = now()
+        server.send_bookmarks()
+        await until(lambda: (running.reflector.liveness().last_bookmark_at or 0.0) >= refused_at)
+
+        def is_proven() -> bool:
+            facts = running.reflector.liveness()
+            return facts.last_proof_at not in {facts.last_bookmark_at, facts.last_event_at}
+
+        await until(lambda: not is_proven())  # what arrives counts, for now
+        await until(is_proven)
+
+
+async def test_after_a_time_without_rights_the_age_is_not_that_of_what_arrives(
+    server: APIServer,
+) -> None:
+    """It may have been on its way for as long: no list has been answered since."""
+    async with reflecting(server) as running:
+        await running.until_watching()
+        assert await running.reflector.confirm(100.0)
+        server.faults.add(Fault(verb="list", status=403, match=is_of_one, times=None))
+        running.reflector.want_age(2.0)
+        await until(lambda: sum(one.status == 403 for one in server.requests) >= 2)
+        server.faults.clear()
+        server.faults.add(Fault(verb="list", match=is_of_one, hang=True, times=None))
+        server.end_watches()
+        await until(lambda: len(watches(server)) > 1)
+        put(server, "b")
+        await running.until_equal()
+        facts = running.reflector.liveness()
+        assert facts.last_event_at is not None
+        assert facts.last_proof_at is not None
+        assert facts.last_proof_at < facts.last_event_at
+        server.faults.release()
+
+
 async def test_confirm_ends_when_nothing_can_be_proven(server: APIServer) -> None:
     async with reflecting(server) as running:
         await running.until_watching()
-        server.faults.add(Fault(match=lambda one: one.query.get("limit") == "1", status=503))
+        server.faults.add(Fault(match=is_of_one, status=503))
         assert not await running.reflector.confirm(1000.0)
 
 
