@@ -621,6 +621,42 @@ def test_a_deletion_that_a_lying_list_invents_is_excused() -> None:
     assert {one.rule for one in verdict.excused} == {Rule.INVENTED_DELETION}
 
 
+def test_a_new_epoch_that_may_have_begun_before_a_lie_ended_does_not_report_it() -> None:
+    """Samples show it a quarter of a second late: the lying list had begun that epoch."""
+    run = usual_run()
+    run.add(FaultRecord(name="no-items", phase="began", number=1, is_lie=True))
+    run.wait(1.0)
+    run.sample()
+    run.wait(0.1)
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.epoch += 1
+    run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
+    run.wait(0.1)
+    run.sample()
+    run.wait(5.0)
+    run.add(ReadRecord(who=READER, key="a/x", max_age_seconds=1.0))
+    run.add(AuditedRecord(who=CACHE, verdict="inconsistent", differences=1))
+    run.relist()
+    verdict = check_history(run.rest())
+
+    assert verdict.holds, verdict
+    assert Rule.STALE in {one.rule for one in verdict.excused}
+
+
+def test_a_lie_does_not_excuse_that_a_later_change_is_missing() -> None:
+    run = a_lie()
+    run.wait(5.0)
+    run.put("y")
+    run.pending.clear()
+    run.wait(5.0)
+    run.sample()
+    run.add(AuditedRecord(who=CACHE, verdict="inconsistent", differences=1))
+    run.relist()
+    verdict = check_history(run.rest())
+
+    assert [(one.rule, one.key) for one in verdict.violations] == [(Rule.STALE, "a/y")]
+
+
 @pytest.mark.parametrize(("late_seconds", "holds"), [(1.0, True), (3.0, False)])
 def test_handlers_may_get_what_a_lie_did_shortly_after_its_report(
     late_seconds: float, holds: bool

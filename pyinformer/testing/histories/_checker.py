@@ -94,7 +94,7 @@ class _Facts:
         self.lies = Lies(tolerance_seconds)
         self.replay = ""
         self.end = 0.0
-        self._epochs: dict[str, int] = {}
+        self._sampled: dict[str, SampledRecord] = {}
 
     def collect(self, record: Record) -> None:
         """Take over a record."""
@@ -115,11 +115,12 @@ class _Facts:
         """Take over when the server lied, and when a reader reported that it was wrong."""
         match record:
             case SampledRecord(who=who, epoch=epoch):
-                if epoch > self._epochs.setdefault(who, epoch):
-                    self.lies.report(who, record.at_seconds)
-                self._epochs[who] = epoch
+                before = self._sampled.get(who, record)
+                if epoch > before.epoch:
+                    self.lies.report(who, before.at_seconds, record.at_seconds)
+                self._sampled[who] = record
             case AuditedRecord(who=who, differences=differences) if differences:
-                self.lies.report(who, record.at_seconds)
+                self.lies.report(who, record.at_seconds, record.at_seconds)
             case FaultRecord(is_lie=True, phase=phase, number=number):
                 if phase != "healed":
                     self.lies.begin(number, record.at_seconds)

@@ -44,7 +44,7 @@ class Lies:
         self._tolerance_seconds = tolerance_seconds
         self._began: dict[int, float] = {}
         self._lies: list[tuple[float, float]] = []
-        self._reports: dict[str, list[float]] = defaultdict(list)
+        self._reports: dict[str, list[tuple[float, float]]] = defaultdict(list)
         self.shown: dict[str, Record] = {}
         """The first record of each reader that showed a lie."""
 
@@ -56,33 +56,41 @@ class Lies:
         """Record that a lie ends."""
         self._lies.append((self._began.pop(number, 0.0), at_seconds))
 
-    def report(self, who: str, at_seconds: float) -> None:
-        """Record that a reader reports that it was wrong."""
-        self._reports[who].append(at_seconds)
+    def report(self, who: str, since_seconds: float, at_seconds: float) -> None:
+        """Record that a reader has reported that it was wrong, between two times."""
+        self._reports[who].append((since_seconds, at_seconds))
 
-    def excuses(self, who: str, record: Record) -> bool:
-        """Return whether a reader may show a lie, which it then has to report."""
-        is_excused = self.covers(who, record)
+    def excuses(self, who: str, record: Record, missing: Point | None = None) -> bool:
+        """Return whether a reader may show a lie, which it then has to report.
+
+        Args:
+            who: the reader.
+            record: what it shows.
+            missing: the change that it does not show: of one after a lie the lie is not the reason.
+        """
+        is_excused = self.covers(who, record, -inf if missing is None else missing.at_seconds)
         if is_excused:
             self.shown.setdefault(who, record)
         return is_excused
 
-    def covers(self, who: str, record: Record) -> bool:
+    def covers(self, who: str, record: Record, missed_at: float = -inf) -> bool:
         """Return whether a reader may show a lie: until it reports one after the last has ended."""
-        at = record.at_seconds
         lies = [*self._lies, *((began, inf) for began in self._began.values())]
-        reports = self._reports.get(who, ())
         return any(
-            began
-            <= at
-            <= min((one for one in reports if one >= healed), default=inf) + self._tolerance_seconds
+            began <= record.at_seconds <= self._reported_at(who, healed)
             for began, healed in lies
+            if missed_at <= healed + self._tolerance_seconds
         )
+
+    def _reported_at(self, who: str, healed: float) -> float:
+        """Return when a reader's handlers know of a lie that has ended; infinity for not yet."""
+        reports = (at for since, at in self._reports.get(who, ()) if since >= healed)
+        return min(reports, default=inf) + self._tolerance_seconds
 
     def unreported(self) -> Iterable[tuple[str, Record]]:
         """Yield the readers that showed a lie and never reported one after that."""
         for who, record in self.shown.items():
-            if not any(at >= record.at_seconds for at in self._reports.get(who, ())):
+            if not any(at >= record.at_seconds for _, at in self._reports.get(who, ())):
                 yield who, record
 
 
@@ -257,7 +265,7 @@ class Claims:
         if point is not None:
             age = record.max_age_seconds
             text = f"at most {age:.1f} s, and {_change(point)} {now - point.at_seconds:.1f} s ago"
-            excused = self._lies.excuses(cache or record.who, record)
+            excused = self._lies.excuses(cache or record.who, record, point)
             self._findings.report(
                 Rule.STALE,
                 text,
@@ -285,7 +293,7 @@ class Claims:
             who=record.who,
             key="" if missing is None else missing[0],
             at_seconds=record.at_seconds,
-            is_excused=self._lies.excuses(record.who, record),
+            is_excused=self._lies.excuses(record.who, record, missing and missing[1]),
         )
 
     def finish(self) -> None:
