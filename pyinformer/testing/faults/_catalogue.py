@@ -343,6 +343,11 @@ def _requests(
         if _is_yes(given, "cut", "yes"):  # or watches that are open would not notice it
             parts.proxied.cut()
 
+    def end(parts: Parts, _arguments: Arguments) -> None:
+        parts.proxied.heal_requests()
+        if is_lie:  # or an answer that is under way would still be one
+            parts.proxied.cut()
+
     def draw_all(rng: random.Random) -> dict[str, str]:
         found = {"cut": rng.choice(("yes", "yes", "no")), **draw(rng)}
         chosen = rng.choice(("", "list", "watch", "get", "patch"))
@@ -352,7 +357,7 @@ def _requests(
         part="requests",
         summary=summary,
         begin=begin,
-        end=lambda parts, _: parts.proxied.heal_requests(),
+        end=end,
         arguments=_OF_REQUESTS | arguments,
         draw=draw_all,
         lasts_seconds=lasts_seconds,
