@@ -609,6 +609,22 @@ def test_a_deletion_soon_after_one_that_a_lying_list_invents_is_the_next_one() -
     assert verdict.holds, verdict
 
 
+def test_after_an_absence_that_is_a_lie_the_object_may_be_shown_as_it_was() -> None:
+    """It was deleted meanwhile, and what the reader gets next is older than that."""
+    run = usual_run()
+    run.put("x")
+    run.add(FaultRecord(name="no-items", phase="began", number=1, is_lie=True))
+    run.delete("x")
+    run.put("x")
+    run.wait(0.5)
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
+    run.watch(3)
+    verdict = check_history(run.rest())
+
+    assert verdict.holds, verdict
+
+
 def test_a_deletion_is_not_explained_by_one_that_came_later() -> None:
     assert broken(a_list_that_lies(is_lie=False).rest()) == {Rule.INVENTED_DELETION}
 

@@ -89,14 +89,16 @@ class Order:
         exact = () if by is None else timeline.gone_by(by)
         index = next((one for one in exact if one >= after), None)
         if index is None:
-            # While a server lies, the absence is its lie rather than a deletion of later.
-            tolerance = 0.0 if self._may_be_lied_to(who, record) else self._tolerance
+            # While a server lies, the absence may be its lie rather than a deletion: what was
+            # shown before may be shown again.
+            is_lie = self._may_be_lied_to(who, record)
+            tolerance = 0.0 if is_lie else self._tolerance
             uid = "" if by is None else by.uid
-            index = timeline.first_absence(after, record.at_seconds + tolerance, uid)
-        if index is None:
-            text = "no revision had deleted it, or taken it out of the selection"
-            self._report(Rule.INVENTED_DELETION, text, (who, key), record, before)
-            index = after
+            found = timeline.first_absence(after, record.at_seconds + tolerance, uid)
+            if found is None:
+                text = "no revision had deleted it, or taken it out of the selection"
+                self._report(Rule.INVENTED_DELETION, text, (who, key), record, before)
+            index = after if found is None or is_lie else found
         if by is not None and before is not None and before.epoch == epoch:
             newest = max(newest, by.number)  # the first deletion of an epoch names a lost version
         self._shown[who, key] = _Shown(index, newest, epoch, record)
