@@ -12,27 +12,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks.harness.go import client_go
-from benchmarks.runs.against import export
-from pyinformer.testing import KubeAPIServer
+from benchmarks.recovery.following import (
+    NAMESPACE,
+    Client,
+    Server,
+    commands,
+    equal_after,
+    started,
+)
+from pyinformer.testing import KubeAPIServer, ServerAddress
 
-_ROOT = Path(__file__).parents[2]
-_NAMESPACE = "recovery"
-_OBJECTS = 20
 _PATIENCE_SECONDS = 120.0
-_POLL_SECONDS = 0.01
-_WRITE_SECONDS = 0.2
 
 
 class Proxy:
@@ -107,66 +105,12 @@ class Proxy:
         self.refuses, self.cut_after = False, None
 
 
-@dataclass
-class Client:
-    """A process that follows, its proxy, and what it has printed."""
-
-    name: str
-    proxy: Proxy
-    process: asyncio.subprocess.Process
-    holds: dict[str, str] = field(default_factory=dict)
-
-    async def read(self) -> None:
-        """Take what it prints."""
-        assert self.process.stdout is not None
-        while line := await self.process.stdout.readline():
-            name, version = line.decode().split()
-            if version == "-":
-                self.holds.pop(name, None)
-            else:
-                self.holds[name] = version
+Scene: TypeAlias = Callable[
+    [Server, list[Client[Proxy]], random.Random], Coroutine[None, None, float]
+]
 
 
-class Server:
-    """The kube-apiserver, and what it holds."""
-
-    def __init__(self, api: KubeAPIServer, rng: random.Random) -> None:
-        self.api = api
-        self.holds: dict[str, str] = {}
-        self._rng = rng
-        self._written = 0
-
-    async def write(self) -> None:
-        """Create an object, or change or delete one."""
-        name = f"c{self._rng.randrange(_OBJECTS)}"
-        if name in self.holds and self._rng.random() < 0.1:
-            await asyncio.to_thread(self.api.delete, "v1", "configmaps", name, _NAMESPACE)
-            del self.holds[name]
-            return
-        self._written += 1
-        metadata = {"name": name, "namespace": _NAMESPACE}
-        wanted = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": metadata,
-            "data": {"n": str(self._written)},
-        }
-        call = self.api.update if name in self.holds else self.api.create
-        done = await asyncio.to_thread(call, wanted)
-        self.holds[name] = done["metadata"]["resourceVersion"]
-
-    async def write_for(self, seconds: float) -> None:
-        """Write now and then."""
-        end = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < end:
-            await self.write()
-            await asyncio.sleep(_WRITE_SECONDS)
-
-
-Scene: TypeAlias = Callable[[Server, list[Client], random.Random], Coroutine[None, None, float]]
-
-
-async def faults(server: Server, clients: list[Client], rng: random.Random) -> float:
+async def faults(server: Server, clients: list[Client[Proxy]], rng: random.Random) -> float:
     """Cut, refuse and break off at random for 8 to 20 s; return when that was over."""
     clock = asyncio.get_running_loop().time
     end = clock() + rng.uniform(8.0, 20.0)
@@ -182,7 +126,7 @@ async def faults(server: Server, clients: list[Client], rng: random.Random) -> f
     return _healed(clients)
 
 
-async def away(server: Server, clients: list[Client], _: random.Random) -> float:
+async def away(server: Server, clients: list[Client[Proxy]], _: random.Random) -> float:
     """Be away for 70 s, and write meanwhile."""
     for client in clients:
         client.proxy.refuses = True
@@ -191,7 +135,7 @@ async def away(server: Server, clients: list[Client], _: random.Random) -> float
     return _healed(clients)
 
 
-async def restart(server: Server, _: list[Client], rng: random.Random) -> float:
+async def restart(server: Server, _: list[Client[Proxy]], rng: random.Random) -> float:
     """Kill the API server, start it after 2 to 8 s, and return when it answered first."""
     await asyncio.to_thread(server.api.kill)
     await asyncio.sleep(rng.uniform(2.0, 8.0))
@@ -204,7 +148,7 @@ async def restart(server: Server, _: list[Client], rng: random.Random) -> float:
     return answered
 
 
-async def stall(server: Server, clients: list[Client], _: random.Random) -> float:
+async def stall(server: Server, clients: list[Client[Proxy]], _: random.Random) -> float:
     """Stall the connections that are open; return when."""
     for client in clients:
         client.proxy.stall()
@@ -216,7 +160,7 @@ async def stall(server: Server, clients: list[Client], _: random.Random) -> floa
 SCENES: dict[str, Scene] = {"faults": faults, "away": away, "restart": restart, "stall": stall}
 
 
-def _healed(clients: list[Client]) -> float:
+def _healed(clients: list[Client[Proxy]]) -> float:
     for client in clients:
         client.proxy.heal()
     return asyncio.get_running_loop().time()
@@ -229,34 +173,29 @@ async def _answers(api: KubeAPIServer) -> bool:
     return await process.wait() == 0
 
 
-async def equal_after(server: Server, client: Client, began: float) -> float:
-    """Return how long after an instant a client had what the server has."""
-    clock = asyncio.get_running_loop().time
-    while client.holds != server.holds and clock() - began < _PATIENCE_SECONDS:  # noqa: ASYNC110
-        await asyncio.sleep(_POLL_SECONDS)
-    return clock() - began
-
-
 async def measure(
-    scene: Scene, server: Server, clients: list[Client], rng: random.Random
+    scene: Scene, server: Server, clients: list[Client[Proxy]], rng: random.Random
 ) -> dict[str, float]:
     """Play a scene once, and return for each client how long it took afterwards."""
     for client in clients:
-        if await equal_after(server, client, asyncio.get_running_loop().time()) > _PATIENCE_SECONDS:
+        now = asyncio.get_running_loop().time()
+        if await equal_after(server, client, now, _PATIENCE_SECONDS) > _PATIENCE_SECONDS:
             raise RuntimeError(f"{client.name} does not follow the server")
     await server.write_for(1.0)
     began = await scene(server, clients, rng)
     await server.write()
-    took = await asyncio.gather(*(equal_after(server, one, began) for one in clients))
+    took = await asyncio.gather(
+        *(equal_after(server, one, began, _PATIENCE_SECONDS) for one in clients)
+    )
     return {client.name: seconds for client, seconds in zip(clients, took, strict=True)}
 
 
 @contextlib.asynccontextmanager
 async def following(
     api: KubeAPIServer, commands: dict[str, tuple[list[str], Path]]
-) -> AsyncIterator[list[Client]]:
+) -> AsyncIterator[list[Client[Proxy]]]:
     """Start a proxy and a client of each kind."""
-    clients: list[Client] = []
+    clients: list[Client[Proxy]] = []
     async with contextlib.AsyncExitStack() as stack:
         for name, (command, folder) in commands.items():
             proxy = Proxy(api.port)
@@ -264,45 +203,15 @@ async def following(
                 await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
             )
             url = f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-            told = json.dumps({"url": url, "token": api.token, "ca_file": str(api.ca_file)})
-            process = await asyncio.create_subprocess_exec(
-                *[told if part == "WORKLOAD" else part for part in command],
-                cwd=folder,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            stack.callback(process.kill)
-            client = Client(name, proxy, process)
+            address = ServerAddress(url=url, ca_file=api.ca_file, token=api.token)
+            client = await started(name, command, folder, proxy, address)
+            stack.callback(client.process.kill)
             reading = asyncio.create_task(client.read())
             stack.callback(reading.cancel)
             clients.append(client)
         yield clients
         for client in clients:
             client.proxy.cut()
-
-
-def commands(before: str, folder: Path) -> dict[str, tuple[list[str], Path]]:
-    """Return how each client is started, and where."""
-    peer = str(Path(__file__).with_name("informer.py"))
-    python = [sys.executable, "-P", "-c", _RUN, peer, "WORKLOAD", _NAMESPACE]
-    found = {"pyinformer": (python, _ROOT)}
-    if before:
-        found[f"pyinformer {export(before, _ROOT, folder)}"] = (python, folder)
-    program = client_go()
-    if isinstance(program, str):
-        print(f"client-go does not take part: {program}", file=sys.stderr)
-    else:
-        command = [str(program), "states", "--namespace", _NAMESPACE, "--workload", "WORKLOAD"]
-        found["client-go"] = (command, _ROOT)
-    return found
-
-
-_RUN = """
-import runpy, sys
-sys.path.insert(0, ".")
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 
 def rows(scene: str, figures: dict[str, list[float]]) -> str:
@@ -322,7 +231,7 @@ async def main(arguments: argparse.Namespace) -> None:
     """Play every scene that was asked for, and print the table."""
     rng = random.Random(arguments.seed)
     with KubeAPIServer(build=True) as api, tempfile.TemporaryDirectory() as folder:
-        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
+        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         server = Server(api, rng)
         await server.write()
         kinds = await asyncio.to_thread(commands, arguments.before, Path(folder))

@@ -7,6 +7,7 @@ imports names from where an earlier one has them, too.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 
@@ -14,8 +15,8 @@ import pyinformer
 from pyinformer.transport import ClusterConfig, StaticCredentials
 
 
-async def main(server: dict[str, str], namespace: str) -> None:
-    """Follow the ConfigMaps of a namespace."""
+async def main(server: dict[str, str], namespace: str, *audits_seconds: str) -> None:
+    """Follow the ConfigMaps of a namespace, with audits if a period is given."""
 
     def show(event: pyinformer.Event) -> None:
         """Print a name and its resource version, or a name and that it is gone."""
@@ -37,8 +38,12 @@ async def main(server: dict[str, str], namespace: str) -> None:
         pyinformer.SharedInformer(cluster, "v1", "configmaps", namespaces=namespace) as informer,
     ):
         informer.add_event_handler(show)
+        while audits_seconds:
+            await asyncio.sleep(float(audits_seconds[0]))
+            with contextlib.suppress(pyinformer.InformerError):
+                await informer.audit()
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(json.loads(sys.argv[1]), *sys.argv[2:]))

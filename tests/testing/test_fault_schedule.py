@@ -120,15 +120,36 @@ def test_a_file_that_is_not_a_schedule_is_refused(tmp_path: Path) -> None:
         (TimedFault(name="nonsense", at_seconds=0.0), "must be one of cut, "),
         (TimedFault(name="cut", at_seconds=-1.0), "at_seconds"),
         (TimedFault(name="cut", at_seconds=0.0, lasts_seconds=-1.0), "lasts_seconds"),
+        (TimedFault(name="stall", at_seconds=0.0), "it has to end"),
         (
-            TimedFault(name="drip", at_seconds=0.0, arguments={"speed": "1"}),
-            "it takes bytes_per_second",
+            TimedFault(name="cut", at_seconds=0.0, arguments={"speed": "1"}),
+            "it takes reset",
         ),
     ],
 )
 def test_a_fault_that_cannot_be_is_refused(fault: TimedFault, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         FaultSchedule([fault])
+
+
+def test_a_lab_does_not_begin_what_would_never_end(proxy: FaultProxy) -> None:
+    with pytest.raises(InvalidArgumentError, match="it has to end"):
+        FaultLab(proxy=proxy).begin(TimedFault(name="stall", at_seconds=0.0))
+
+
+def test_what_lasts_is_what_has_an_end() -> None:
+    lasting = {name for name, kind in CATALOGUE.items() if kind.lasts_seconds[1]}
+    assert lasting == {name for name, kind in CATALOGUE.items() if kind.has_end}
+
+
+def test_the_faults_of_a_history_that_was_cut_off_end(tmp_path: Path) -> None:
+    with History(tmp_path / "history.jsonl") as history:
+        for number, name in enumerate(("refuse", "stall")):
+            history.add(FaultRecord(name=name, phase="began", number=number))
+    refused, stalled = FaultSchedule.of_history(tmp_path / "history.jsonl")
+
+    assert refused.lasts_seconds > 0.0
+    assert stalled.lasts_seconds > 0.0
 
 
 def test_a_lab_offers_what_it_has(proxy: FaultProxy) -> None:
@@ -157,8 +178,9 @@ def test_a_lab_offers_what_it_has(proxy: FaultProxy) -> None:
     "name", ["cut", "status", "hold-watches", "kill-etcd", "change-definition", "block-loop"]
 )
 def test_a_fault_of_a_part_that_the_lab_lacks_is_refused(name: str) -> None:
+    lasts = 1.0 if CATALOGUE[name].has_end else 0.0
     with pytest.raises(InvalidArgumentError, match="which this lab does not have"):
-        FaultLab().begin(TimedFault(name=name, at_seconds=0.0))
+        FaultLab().begin(TimedFault(name=name, at_seconds=0.0, lasts_seconds=lasts))
 
 
 def test_a_fault_begins_ends_and_is_logged(proxy: FaultProxy) -> None:
@@ -261,7 +283,7 @@ def test_the_failure_of_a_fault_ends_the_run_and_is_raised() -> None:
     schedule = FaultSchedule(
         [
             TimedFault(name="block-loop", at_seconds=0.0),
-            TimedFault(name="no-descriptors", at_seconds=1000.0),
+            TimedFault(name="no-descriptors", at_seconds=1000.0, lasts_seconds=1.0),
         ]
     )
     with pytest.raises(ZeroDivisionError):

@@ -189,6 +189,11 @@ class Kind:
     is_available: Callable[[Parts], bool] = _always
     """What it needs beside its part."""
 
+    @property
+    def has_end(self) -> bool:
+        """Whether it lasts until it is ended."""
+        return self.end is not _nothing
+
 
 def _is_yes(arguments: Arguments, name: str, default: str) -> bool:
     return arguments.get(name, default) == "yes"

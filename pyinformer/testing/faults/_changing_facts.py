@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 _RBAC: Final = ("rbac.authorization.k8s.io/v1", "clusterrolebindings")
 _DEFINITIONS: Final = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _OTHER_VERSION: Final = "v9"
-_SETTLED_SECONDS: Final = 100.0
+_SETTLED_SECONDS: Final = 300.0  # other faults may strike the server meanwhile
 _PATIENCE_SECONDS: Final = 10.0  # with finalizers, which a program under other faults may not end
 _INTERVAL_SECONDS: Final = 0.1
 
@@ -189,37 +189,35 @@ class ChangingFacts:
         """Make a definition be as wanted, and wait until it is served."""
         name, began_at = wanted["metadata"]["name"], monotonic()
 
-        def is_defined() -> bool:
+        def define() -> None:
             waits = monotonic() - began_at < _PATIENCE_SECONDS
-            return self._is_defined(name, wanted, releases=not waits)
+            if missing := self._missing(name, wanted, releases=not waits):
+                raise KubeAPIServerError(f"definition {name}", missing)
 
-        self._until(f"definition {name} is served", is_defined)
+        self._until(f"definition {name} is served", define)
 
-    def _is_defined(self, name: str, wanted: JSONObject, *, releases: bool) -> bool:
+    def _missing(self, name: str, wanted: JSONObject, *, releases: bool) -> str:
+        """Take one step towards a definition; return what is missing yet, empty for nothing."""
         try:
             now = self._objects.get(*_DEFINITIONS, name)
         except NotFoundError:
             self._objects.create(wanted)
-            return False
+            return "it was just created"
         if "deletionTimestamp" in now["metadata"]:
             if releases:
                 self._release(now["spec"])
-            return False
+            return f"it is being deleted: {now.get('status', {}).get('conditions')}"
         if now["spec"]["scope"] != wanted["spec"]["scope"]:  # it cannot be changed
             self._objects.delete(*_DEFINITIONS, name)
-            return False
+            return "it has another scope"
         if now["spec"]["versions"] != wanted["spec"]["versions"]:
             self._objects.update({**now, "spec": wanted["spec"]})
-            return False
-        served = {
-            one["type"]
-            for one in now.get("status", {}).get("conditions") or ()  # null at first
-            if one["status"] == "True"
-        }
-        if "Established" not in served:
-            return False
+            return "it has other versions"
+        conditions = now.get("status", {}).get("conditions") or ()  # null at first
+        if "Established" not in {one["type"] for one in conditions if one["status"] == "True"}:
+            return f"it is not established: {conditions}"
         self._objects.list(*_place_of(wanted["spec"]))  # or it is not served yet, and this raises
-        return True
+        return ""
 
     def _release(self, spec: JSONObject) -> None:
         """Remove the finalizers of all objects of a definition."""
@@ -235,7 +233,7 @@ class ChangingFacts:
             self._objects.create(obj)
 
     def _until(self, what: str, step: Callable[[], _R]) -> _R:
-        """Repeat a step until it neither fails nor returns False, and return what it returns.
+        """Repeat a step until it does not fail, and return what it returns.
 
         Raises:
             KubeAPIServerError: it was not done in time.
@@ -245,12 +243,9 @@ class ChangingFacts:
 
         def attempt() -> bool:
             try:
-                found = step()
+                done.append(step())
             except (InformerError, OSError) as error:
                 last[:] = [error]
-                return False
-            if found is not False:
-                done.append(found)
             return bool(done)
 
         if not poll(attempt, timeout_seconds=_SETTLED_SECONDS, interval_seconds=_INTERVAL_SECONDS):

@@ -12,7 +12,7 @@ from pyinformer.testing.faults._catalogue import CATALOGUE, Kind, Part, Parts, P
 from pyinformer.testing.faults._changing_facts import ChangingFacts
 from pyinformer.testing.faults._etcd_relay import EtcdRelay
 from pyinformer.testing.faults._fault_proxy import FaultProxy
-from pyinformer.testing.faults._schedule import FaultSchedule, TimedFault
+from pyinformer.testing.faults._schedule import FaultSchedule, TimedFault, check_fault
 from pyinformer.testing.histories import CatchesUp, FaultRecord
 
 _NEEDS: dict[Part, Callable[[Parts], bool]] = {
@@ -95,8 +95,9 @@ class FaultLab:
         """Begin a fault now, and return its number.
 
         Raises:
-            InvalidArgumentError: the lab lacks what the fault strikes.
+            InvalidArgumentError: the lab lacks what the fault strikes, or there is no such fault.
         """
+        check_fault(fault)
         kind = CATALOGUE[fault.name]
         if not self._has(kind):
             reason = f"{fault.name} strikes the {kind.part}, which this lab does not have"

@@ -51,7 +51,7 @@ class FaultSchedule:
     def __init__(self, faults: Iterable[TimedFault]) -> None:
         self._faults = sorted(faults, key=lambda fault: fault.at_seconds)
         for fault in self._faults:
-            _check(fault)
+            check_fault(fault)
 
     def __iter__(self) -> Iterator[TimedFault]:
         return iter(self._faults)
@@ -87,6 +87,8 @@ class FaultSchedule:
                 name = rng.choice(choices)
                 kind = CATALOGUE[name]
                 lasts = round(min(rng.uniform(*kind.lasts_seconds), seconds - now), 3)
+                if kind.has_end and not lasts:
+                    break
                 faults.append(
                     TimedFault(
                         name=name,
@@ -104,11 +106,14 @@ class FaultSchedule:
     def of_history(cls, path: str | os.PathLike[str]) -> Self:
         """Read the faults that a history logged, with their times and arguments.
 
+        Those that a history which was cut off does not end last until its last fault.
+
         Raises:
             InvalidArgumentError: the file is not a history.
             OSError: it cannot be read.
         """
         records = [one for one in read_history(path) if isinstance(one, FaultRecord)]
+        last = max((one.at_seconds for one in records), default=0.0)
         ends = {one.number: one.at_seconds for one in records if one.phase == "healed"}
         begun = [one for one in records if one.phase != "healed"]
         first = min((one.at_seconds for one in begun), default=0.0)
@@ -116,7 +121,9 @@ class FaultSchedule:
             TimedFault(
                 name=one.name,
                 at_seconds=one.at_seconds - first + _LEAD_SECONDS,
-                lasts_seconds=max(0.0, ends.get(one.number, one.at_seconds) - one.at_seconds),
+                lasts_seconds=max(0.001, ends.get(one.number, last) - one.at_seconds)
+                if _known(one.name).has_end
+                else 0.0,
                 arguments=one.arguments,
             )
             for one in begun
@@ -151,10 +158,13 @@ def _known(name: str) -> Kind:
     return CATALOGUE[name]
 
 
-def _check(fault: TimedFault) -> None:
+def check_fault(fault: TimedFault) -> None:
+    """Raise if a fault cannot be carried out by any lab."""
     kind = _known(fault.name)
     check_seconds("at_seconds", fault.at_seconds)
     check_seconds("lasts_seconds", fault.lasts_seconds)
+    if kind.has_end and not fault.lasts_seconds:
+        raise InvalidArgumentError("lasts_seconds", f"of {fault.name} must be > 0: it has to end")
     wrong = fault.arguments.keys() - kind.arguments
     if wrong:
         takes = ", ".join(sorted(kind.arguments)) or "none"
