@@ -65,6 +65,7 @@ from pyinformer.reflector.history import (
     Lineage,
     history_samples,
     is_built_in,
+    read_live,
 )
 from pyinformer.reflector.machine import ReflectorMachine, ReflectorState, WatchListMemory, steps
 from pyinformer.tasks import Turn, error_text, trace_text
@@ -712,7 +713,18 @@ class Reflector(Generic[V]):
             machine.distrust_reason = f"the server's history is another: {proof.reason}"
         else:
             self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
-        return steps.Proved(proof.verdict)
+        return steps.Proved(proof.verdict, await self._lists_work(proof.verdict))
+
+    async def _lists_work(self, verdict: HistoryVerdict) -> bool:
+        """Return whether a list is answered, where versions without an order prove nothing."""
+        if verdict is not HistoryVerdict.UNDECIDED or self._guard.order == "global":
+            return False
+        try:
+            await read_live(self.list_watch, own_connection=True, metadata_only=True)
+        except InformerError as error:
+            self.journal.note(f"a list was not answered: {error}")
+            return False
+        return True
 
     def _end_outage(self) -> None:
         """The history is intact: list everything if the contact was lost for long."""

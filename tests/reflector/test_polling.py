@@ -149,6 +149,20 @@ def test_a_refused_watch_is_proven_by_a_list_of_the_same_resource() -> None:
     assert not bench.machine.proves_alone
 
 
+def test_a_list_that_proves_nothing_counts_as_one_that_is_answered() -> None:
+    """Versions without an order prove nothing, and the cache must not stand still for that."""
+    bench = Bench(use_watch_list=False).watching()
+    undecided, command = 0, None
+    while command != PAGED:
+        refused(bench, status(405))
+        command = bench.step(Woke())
+        if command == Prove():
+            undecided += 1
+            command = bench.step(Proved(HistoryVerdict.UNDECIDED, lists_work=True))
+    assert undecided == 3
+    assert bench.state() is ReflectorState.POLLING
+
+
 def test_lists_that_fail_while_polling_are_repeated_as_other_lists() -> None:
     bench = polling(status(403))
     for _ in range(3):
@@ -168,11 +182,14 @@ def test_lists_that_fail_while_polling_are_repeated_as_other_lists() -> None:
         pytest.param(Fault(verb="watch", cut_after_bytes=0, times=None), id="accepted-and-reset"),
     ],
 )
-@pytest.mark.parametrize("use_watch_list", [False, True])
+@pytest.mark.parametrize(
+    ("use_watch_list", "order"),
+    [(False, "global"), (True, "global"), (False, "per_object"), (False, "opaque")],
+)
 async def test_a_cache_without_watches_holds_what_the_lists_show(
-    server: APIServer, fault: Fault, use_watch_list: bool
+    server: APIServer, fault: Fault, use_watch_list: bool, order: str
 ) -> None:
-    chosen = options(use_watch_list=use_watch_list)
+    chosen = options(use_watch_list=use_watch_list, order=order)
     async with reflecting(server, with_options=chosen) as running:
         await running.until_watching()
         server.faults.add(fault)
@@ -194,6 +211,23 @@ async def test_a_cache_without_watches_holds_what_the_lists_show(
         await running.until_equal()
         await until(lambda: running.reflector.status().attempts == 0)
         assert running.reflector.status().reason == ""
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+async def test_a_server_without_watches_and_without_lists_at_a_version_is_polled(
+    server: APIServer, status: int
+) -> None:
+    """A plain list proves as much as one that may not be older than a version."""
+    server.faults.add(Fault(verb="watch", status=405, times=None))
+    at_a_version = Fault(
+        verb="list", status=status, times=None, match=lambda one: "resourceVersion" in one.query
+    )
+    server.faults.add(at_a_version)
+    async with reflecting(server, with_options=options()) as running:
+        await running.until_equal()
+        put(server, "b")
+        await running.until_equal()
+        assert running.reflector.state is ReflectorState.POLLING
 
 
 async def test_a_program_that_starts_without_watches_polls(server: APIServer) -> None:

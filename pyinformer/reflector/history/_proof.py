@@ -26,10 +26,13 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.errors import (
     APIStatusError,
+    BadRequestError,
     InformerError,
+    InvalidError,
     ProtocolError,
     RequestTimeoutError,
     ResourceVersionTooLargeError,
+    ServerError,
 )
 from pyinformer.reflector.history._groups import has_comparable_position
 from pyinformer.tasks import TimeBudget, spread
@@ -224,18 +227,24 @@ async def prove(members: Iterable[HistoryMember]) -> Proof:
 
 
 async def _probe(list_watch: ListWatch, position: str) -> Proof:
+    reached = HistoryVerdict.LAGGING, f"a server behind {position} answered first"
     try:
         found = await read_live(list_watch, resource_version=position, own_connection=True)
         if _reaches(found, position):
             return Proof(HistoryVerdict.INTACT, f"the server has reached {position}")
     except ResourceVersionTooLargeError:
         pass  # behind, or another history: only a quorum knows
+    except (BadRequestError, InvalidError, ServerError) as error:
+        if error.status in _NOT_NOW:
+            raise
+        # A server may know no lists at a version; one without says as much.
+        reached = HistoryVerdict.INTACT, f"the server is at {position}, or later"
     versions: list[str] = []
     for wait_seconds in (0.0, _APART_SECONDS):
         await anyio.sleep(wait_seconds)
         found = await read_live(list_watch, own_connection=True)
         if _reaches(found, position):
-            return Proof(HistoryVerdict.LAGGING, f"a server behind {position} answered first")
+            return Proof(*reached)
         versions.append(found.resource_version)
     shown = " and ".join(dict.fromkeys(version[:40] for version in versions))
     return Proof(

@@ -355,15 +355,15 @@ class ReflectorMachine:
         now: float,
     ) -> steps.Command:
         match happened:
-            case steps.Proved(verdict):
-                return self._on_proved(verdict, now)
+            case steps.Proved(verdict, lists_work):
+                return self._on_proved(verdict, now, lists_work=lists_work)
             case steps.ProofFailed(error):
                 if self._repeats_proof(error):
                     self._proof_error = error
                     command = self._wait(error, now, self._next)
                     self.reason = self.error_text
                     return command
-                return self._on_proved(HistoryVerdict.UNDECIDED, now)
+                return self._on_proved(HistoryVerdict.UNDECIDED, now, lists_work=False)
             case steps.Verified(error):
                 return self._on_verified(error, now)
             case steps.WatchStill(is_certain):
@@ -371,7 +371,7 @@ class ReflectorMachine:
         self.lost_at, self.proves_alone = now, True
         return self._perform(steps.Watch())
 
-    def _on_proved(self, verdict: HistoryVerdict, now: float) -> steps.Command:
+    def _on_proved(self, verdict: HistoryVerdict, now: float, *, lists_work: bool) -> steps.Command:
         planned, self._next = self._next, steps.Watch()
         self._early.proven(now, is_intact=verdict is HistoryVerdict.INTACT)
         match verdict:
@@ -384,14 +384,19 @@ class ReflectorMachine:
             case HistoryVerdict.UNDECIDED:
                 self._touch(now)
                 self.lost_at = now  # it is proven again before the next watch
+                planned = self._instead_of_refused(planned, now) if lists_work else planned
                 return self._begin(self._due(planned))
         self._touch(now)
         self.lost_at = None
+        return self._perform(self._instead_of_refused(planned, now))
+
+    def _instead_of_refused(self, planned: steps.Command, now: float) -> steps.Command:
+        """Return a load instead of a watch if many were refused: a list was answered just now."""
         self._refusals.listed()
-        if self._refusals.are_many and isinstance(planned, steps.Watch):
-            self._report_polling(self.last_error)
-            planned = self._load(now)
-        return self._perform(planned)
+        if not (self._refusals.are_many and isinstance(planned, steps.Watch)):
+            return planned
+        self._report_polling(self.last_error)
+        return self._load(now)
 
     def _repeats_proof(self, error: InformerError) -> bool:
         """Return whether a failed proof is repeated before the next watch."""

@@ -223,6 +223,8 @@ class Proved(Struct, frozen=True):
     """Input: the proof of the history has a verdict."""
 
     verdict: HistoryVerdict
+    lists_work: bool = False
+    """Whether a list was answered though nothing could be decided."""
 
 
 @final
