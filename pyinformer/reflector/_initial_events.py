@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 _END_SECONDS: Final = 2.0  # after a live event; the first servers sent the bookmark within 1.25 s
 _LONG_LINE_SECONDS: Final = 60.0  # one object of etcd's limit, at 25 KiB/s
-_NO_LISTS: Final = frozenset({403, 404, 405})
+NO_LISTS: Final = frozenset({403, 404, 405})
+"""The refusals of lists to a client that may watch."""
 
 
 @final
@@ -197,7 +198,7 @@ async def check_is_empty(list_watch: ListWatch, resource_version: str) -> None:
     try:
         found = await read_live(list_watch)
     except APIStatusError as error:
-        if error.status in _NO_LISTS:
+        if error.status in NO_LISTS:
             return
         raise
     if not (found.uid or found.version):

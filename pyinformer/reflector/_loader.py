@@ -16,8 +16,8 @@ import anyio
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
-from pyinformer.errors import InformerError, ProtocolError
-from pyinformer.reflector._initial_events import InitialEvents, check_is_empty
+from pyinformer.errors import APIStatusError, InformerError, ProtocolError
+from pyinformer.reflector._initial_events import NO_LISTS, InitialEvents, check_is_empty
 from pyinformer.reflector._mass_delete import MANY, is_mass_delete
 from pyinformer.reflector._object_kind import kind_of, wrong_kind_of
 from pyinformer.reflector._paging import Paging
@@ -262,6 +262,14 @@ class Loader(Generic[V]):
         Cancellation:
             Safe; the sink receives nothing before the end bookmark.
         """
+        snapshot, splitter = await self._initial_events(body)
+        if await self._needs_confirmation(snapshot):
+            await self._apply(await self._confirm(snapshot, LoadMode.WATCH_LIST))
+            return None
+        await self._apply(snapshot)
+        return splitter, snapshot.rest
+
+    async def _initial_events(self, body: Body) -> tuple[Snapshot[V], LineSplitter]:
         snapshot = self._snapshot()
         splitter = LineSplitter(
             snapshot.on_line,
@@ -276,11 +284,7 @@ class Loader(Generic[V]):
         except InformerError:
             await spread(snapshot.release())
             raise
-        if await self._needs_confirmation(snapshot):
-            await self._apply(await self._confirm(snapshot, LoadMode.PAGED))
-            return None
-        await self._apply(snapshot)
-        return splitter, snapshot.rest
+        return snapshot, splitter
 
     async def _read_initial_events(
         self, body: Body, snapshot: Snapshot[V], splitter: LineSplitter
@@ -364,7 +368,7 @@ class Loader(Generic[V]):
         seconds = self.options.initial_events_total_seconds
         await spread(held.release())  # so that the two are not in memory together
         try:
-            found = await self._list(mode, seconds)
+            found = await self._again(mode, seconds)
         except InformerError as error:
             facts = self._facts(held, error=str(error))
             self._guard.counts.add("mass_deletes", "unconfirmed")
@@ -391,6 +395,21 @@ class Loader(Generic[V]):
             extra=facts,
         )
         return found
+
+    async def _again(self, mode: LoadMode, seconds: float) -> Snapshot[V]:
+        """List everything on new connections; where lists are refused, open a watch-list again."""
+        if mode is not LoadMode.WATCH_LIST:
+            return await self._list(mode, seconds)
+        try:
+            return await self._list(LoadMode.PAGED, seconds)
+        except APIStatusError as error:
+            if error.status not in NO_LISTS:
+                raise
+        watch_list = self._list_watch.watch(
+            resource_version="", timeout_seconds=seconds, send_initial_events=True
+        )
+        async with watch_list as body:
+            return (await self._initial_events(body))[0]
 
     def _facts(self, snapshot: Snapshot[V], **more: object) -> dict[str, object]:
         return {

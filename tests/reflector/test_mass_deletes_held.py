@@ -11,7 +11,8 @@ from msgspec import json
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.reflector._mass_delete import MassDeletePolicy
-from pyinformer.testing import APIServer, Fault, RequestRecord
+from pyinformer.testing import APIServer, Fault, RequestRecord, Token
+from pyinformer.transport import StaticCredentials
 from tests.reflector.running import (
     Running,
     is_load,
@@ -218,6 +219,29 @@ async def test_a_watch_list_of_nothing_gives_way_to_a_list(server: APIServer) ->
         assert actions(running) == {}  # a list was loaded before any deletion was considered
         assert {len(history) for history in running.sink.history.values()} == {1}
     assert asked(server) == ["watch-list", "watch", "watch-list", "list", "watch"]
+
+
+async def test_where_lists_are_refused_a_second_watch_list_confirms_a_mass_deletion() -> None:
+    """A role with `watch` alone; the load was refused for good, and nothing was followed."""
+    may_watch = Token(value="t", verbs=("watch",))
+    with APIServer(tokens=[may_watch]) as server:
+        put(server, *NAMES)
+        async with reflecting(
+            server,
+            credentials=StaticCredentials.bearer("t"),
+            with_options=options(use_watch_list=True),
+        ) as running:
+            await running.until_watching()
+            await running.until_equal()
+            server.faults.add(Fault(verb="watch", status=503, times=None))
+            server.end_watches()
+            remove(server, *NAMES)
+            server.faults.clear()
+            relist(server)
+            await running.until_equal()
+            assert actions(running) == {"held": 1, "confirmed": 1}
+            put(server, "new")
+            await running.until_equal()
 
 
 async def test_few_objects_and_small_losses_are_believed_at_once(server: APIServer) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.errors import ForbiddenError
+from pyinformer.transport import ListWatch
 from pyinformer.transport._rbac_hint import needed_rule
 from tests.transport.serving import always, connected, response, serving
 
@@ -128,6 +130,21 @@ async def test_a_refusal_names_the_missing_rule_and_survives_a_pickle() -> None:
     assert error.message == "not you"
     assert error.needed.startswith('"list" is missing; needs: apiGroups: [""]')
     assert str(error) == f"list pods.v1: 403 Forbidden: not you; {error.needed}"
+
+
+async def test_a_list_with_a_connection_of_its_own_lacks_the_right_to_list() -> None:
+    body = b'{"kind":"Status","reason":"Forbidden","message":"not you"}'
+    async with (
+        serving(always(response(body, status=403))) as server,
+        connected(server.url) as connection,
+    ):
+        pods = ListWatch(connection, GroupVersionResource("", "v1", "pods"))
+        with pytest.raises(ForbiddenError, match='"list" is missing'):
+            async with pods.list(own_connection_seconds=10.0):
+                pass
+        with pytest.raises(ForbiddenError, match='"watch" is missing'):
+            async with pods.watch(resource_version="1", timeout_seconds=10.0):
+                pass
 
 
 @pytest.mark.parametrize(

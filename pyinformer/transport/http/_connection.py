@@ -475,7 +475,7 @@ class Connection:
             lambda refused: self._read_error(refused, request.url),
             method=request.method,
             path=path,
-            watch=request.watch,
+            query=request.query,
             what=request.what,
         )
 

@@ -17,7 +17,7 @@ from pyinformer.transport._status import status_error
 from pyinformer.transport.http._body import read_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from typing import TypeAlias
 
     import aiohttp
@@ -36,6 +36,7 @@ UNAUTHORIZED: Final = 401
 _MAX_BODY_BYTES = 64 << 20
 _MAX_ERROR_BYTES = 64 << 10
 _ERROR_BODY_SECONDS = 5.0  # the status is known: a retry should not wait long for its text
+_WATCH = ("watch", "true")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FIRST_SUCCESS, _FIRST_NO_SUCCESS = 200, 300
 
@@ -46,7 +47,7 @@ async def successful(
     *,
     method: str,
     path: str,
-    watch: bool,
+    query: Sequence[tuple[str, str]],
     what: str,
 ) -> R:
     """Return a response that is a success.
@@ -56,7 +57,7 @@ async def successful(
         read_error: reads the body of another one, and closes it.
         method: the method of the request.
         path: its path, from the server's root.
-        watch: whether it is a watch.
+        query: its query, which says whether it is a watch.
         what: the request as errors name it; empty for the method and the path.
 
     Raises:
@@ -75,7 +76,7 @@ async def successful(
     text = await read_error(response)
     if response.status in _REDIRECTS and not text.lstrip().startswith(b"{"):  # it is not a Status
         text = _redirection(response.headers.get("Location", "")) or text
-    needed = needed_rule(method, path, watch=watch, refusal=text)
+    needed = needed_rule(method, path, watch=_WATCH in query, refusal=text)
     raise status_error(
         response.status, response.headers, text, request=request, needed=needed, path=path
     )

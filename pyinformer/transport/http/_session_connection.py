@@ -234,7 +234,7 @@ class SessionConnection:
             waited = self._waited(error, watch=watch)
             raise translate(error, self._url(path), waited_seconds=waited) from safe_cause(error)
         return await successful(
-            response, self._read_error, method=method, path=path, watch=watch, what=what
+            response, self._read_error, method=method, path=path, query=query, what=what
         )
 
     async def _send(
