@@ -71,7 +71,7 @@ class Currency:
 
     @property
     def is_blind_for_good(self) -> bool:
-        """Whether no list of one object was ever answered."""
+        """Whether no list of one object was ever answered, or the server knows none."""
         return self.is_blind and self._refusals_until_blind == 1
 
     def watch_began(self) -> None:
@@ -79,9 +79,15 @@ class Currency:
         if not self.is_blind_for_good:
             self._refusals = 0
 
-    def list_refused(self) -> None:
-        """Record that a list of one object was refused."""
+    def list_refused(self, *, is_forbidden: bool) -> None:
+        """Record that a list of one object was refused.
+
+        Args:
+            is_forbidden: for want of rights, which may come; else the server knows no such list.
+        """
         self._refusals += 1
+        if not is_forbidden:
+            self._refusals_until_blind = 1
 
     def list_answered(self) -> None:
         """Record that a list of one object was answered."""

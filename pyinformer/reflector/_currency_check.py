@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
 
-from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooLargeError
+from pyinformer.errors import (
+    APIStatusError,
+    ForbiddenError,
+    InformerError,
+    ResourceVersionTooLargeError,
+)
 from pyinformer.reflector._currency import DOUBT_SECONDS, reaches
 from pyinformer.reflector._silence import Look, SilenceFinding, look_at
 from pyinformer.reflector.history import SelectorIgnoredError
@@ -49,7 +54,7 @@ _REMINDERS: Final = 40.0  # in a minute for a connection, of overdue watches who
 _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what watches know
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
 _BLIND_SECONDS: Final = 300.0  # between lists of one object that were always refused
-_REFUSALS: Final = frozenset({403, 405, 406})  # not 401 and 404, after which nothing is known
+_NO_LISTS: Final = frozenset({405, 406})  # not 401 and 404, after which nothing is known
 
 
 class Arrivals(Protocol):
@@ -254,9 +259,10 @@ class CurrencyCheck:
         try:
             trip = await trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
         except InformerError as error:
-            is_refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
-            if is_refused or isinstance(error, SelectorIgnoredError):
-                currency.list_refused()
+            if isinstance(error, ForbiddenError):
+                currency.list_refused(is_forbidden=True)
+            elif isinstance(error, SelectorIgnoredError) or _knows_no_lists(error):
+                currency.list_refused(is_forbidden=False)
             return None
         if trip.path == self._list_watch.path:
             self._sent_at = trip.sent_at
@@ -377,6 +383,10 @@ class CurrencyCheck:
         again = self._currency.has_stalled and not progress.events
         self._currency.has_stalled = True
         return SilenceFinding.STILL if again else SilenceFinding.STALLED
+
+
+def _knows_no_lists(error: InformerError) -> bool:
+    return isinstance(error, APIStatusError) and error.status in _NO_LISTS
 
 
 async def _has_cached(list_watch: ListWatch, version: str) -> bool | None:

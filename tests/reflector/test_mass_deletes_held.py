@@ -233,11 +233,13 @@ async def test_where_lists_are_refused_a_second_watch_list_confirms_a_mass_delet
         ) as running:
             await running.until_watching()
             await running.until_equal()
-            server.faults.add(Fault(verb="watch", status=503, times=None))
+            server.faults.add(Fault(verb="watch", hang=True))
             server.end_watches()
+            await until_held(server)
             remove(server, *NAMES)
+            server.compact()
             server.faults.clear()
-            relist(server)
+            server.drop_connections()
             await running.until_equal()
             assert actions(running) == {"held": 1, "confirmed": 1}
             put(server, "new")
