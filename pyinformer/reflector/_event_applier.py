@@ -253,6 +253,9 @@ class EventApplier(Generic[V]):
         else:
             self._guard.applied(gone.metadata.resource_version)
             self.deleted += 1
+        if old is None and self._guard.position == gone.metadata.resource_version:
+            # Readers may still see what this process has written of it.
+            self._sink.bookmark_nowait(gone.metadata.resource_version)
         self._check_suspicion(gone)
 
     def _bookmark(self, body: bytes | bytearray, first: int, last: int) -> None:

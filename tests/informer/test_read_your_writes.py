@@ -518,3 +518,22 @@ async def test_a_wait_for_nothing_is_refused(
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         with pytest.raises(pyinformer.errors.InvalidArgumentError):
             await pods.wait_until(version, **arguments)
+
+
+@pytest.mark.parametrize("queue", _KINDS)
+async def test_a_deletion_ends_a_write_whose_own_event_was_lost(
+    apiserver: APIServer, queue: str
+) -> None:
+    """The cache does not know the object that goes, and readers see it by the write alone."""
+    async with (
+        cluster_of(apiserver) as cluster,
+        SharedInformer(cluster, "v1", "pods", options=_LIST_FIRST, queue=queue) as pods,
+    ):
+        await pods.wait_for_cache_sync(timeout_seconds=100)
+        apiserver.faults.add(Fault(verb="watch", edit="drop-event"))
+        apiserver.end_watches()
+        await until(lambda: apiserver.faults.struck)
+        created = await cluster.create(pod("a"))
+        assert pods.lister["default/a"] == created
+        apiserver.delete("v1", "pods", "a", "default")
+        await until(lambda: "default/a" not in pods.lister)
