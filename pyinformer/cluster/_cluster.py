@@ -30,8 +30,9 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 from pyinformer.cluster._bodies import Body, body_of, encode_body, is_model
+from pyinformer.cluster._conditions import StatusChange
 from pyinformer.cluster._discovery import Discovery
-from pyinformer.cluster._edits import patch_of, status_patch_of
+from pyinformer.cluster._edits import patch_of, status_change_of
 from pyinformer.cluster._field_manager import (
     apply_manager_of,
     checked_field_manager,
@@ -63,6 +64,7 @@ from pyinformer.cluster._unstored import (
     is_status_stored,
     unstored_fields,
 )
+from pyinformer.cluster._write_context import current_identity
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import (
     FieldValidation,
@@ -71,6 +73,7 @@ from pyinformer.cluster._write_path import (
     delete_options,
     query_of,
 )
+from pyinformer.cluster._written_statuses import StatusAt
 from pyinformer.errors import (
     ConflictError,
     ForbiddenError,
@@ -114,6 +117,7 @@ _is_media_type: Final = re.compile(r"[ -~]+").fullmatch
 _PODS: Final = GroupVersionResource("", "v1", "pods")
 _ALONE: Final = PARTIAL_OBJECT_METADATA.kind.encode()
 _SHOWN_FIELDS: Final = 5
+_STATUS_ATTEMPTS: Final = 5  # as client-go's DefaultRetry; each but the first has read the newest
 _MOST_FINALIZERS: Final = 64  # a program has a few; names made on the fly must not add up
 
 
@@ -768,8 +772,16 @@ class Cluster(Closable):
     ) -> KubeObject:
         """Send what is new in an object's status, and nothing else.
 
-        A second call with the same `obj` is compared with what the first has written, too, unless
-        more than 1,024 other objects' statuses, or 8 MiB of them, were written in between.
+        A list is sent as a whole, but a list `conditions`, in which each has a `type` of its own,
+        is merged: a condition that is new in `status`, or another one than in `obj`, is set, one
+        that `status` lacks is removed, and all others stay as they are on the server, including
+        those that other writers have set since `obj`. If the server has a newer version than this
+        process knows, the object is read, and the status is merged and sent again, up to 4 times.
+
+        A second call with the same `obj`, in the same reconcile or in the next one of that key, is
+        compared with what the first has written, too, unless more than 1,024 other objects'
+        statuses, or 8 MiB of them, were written in between. What other reconciles have written
+        since `obj` is kept, as that of other clients is.
 
         Fields that the server does not store beside others are named in the log, once for each
         resource, and in `write_statistics().unstored_fields`.
@@ -777,9 +789,10 @@ class Cluster(Closable):
         Args:
             obj: the object as it was.
             status: the whole new status. What a dict leaves out is removed; what a model does
-                not know is kept.
+                not know is kept. If an informer's transform has cut the conditions of `obj`, do not
+                edit them: they would be written as short as they are; `get()` has all of them.
             check_uid: fail if the name belongs to another object by now.
-            check_version: fail if the object has changed since `obj`.
+            check_version: fail if the object has changed since `obj`; conditions are not merged.
             field_manager: the owner of the fields; None for the cluster's `field_manager`, else the
                 name of the Operator in whose function this is called.
             dry_run: the server checks the write and stores nothing.
@@ -791,13 +804,15 @@ class Cluster(Closable):
             The object as the server stored it; `obj` if nothing is new, and nothing is sent.
 
         Raises:
-            ConflictError: it is another object by now, or with `check_version` another version.
+            ConflictError: it is another object by now, or with `check_version` another version; or
+                with conditions it was another version at each of 5 attempts.
             NotFoundError: it does not exist.
             InvalidArgumentError: `status` is a whole object, or that of the dict `obj` itself; or
                 elements of a list cannot be distinguished; or the server stored none of the fields
                 that were sent, since the resource has no status subresource, or its schema does not
                 have these fields.
             InvalidTypeError: `obj` is a model: it may not know all fields.
+            ForbiddenError: the object must be read to merge conditions, and may not be.
             APIStatusError: the server refused.
             TransportError: no response arrived; it may have been written or not.
 
@@ -808,35 +823,35 @@ class Cluster(Closable):
         refuse_metadata_alone(before.to_dict())
         if isinstance(obj, Mapping):
             _check_is_copy("status", status, obj.get("status"), "the status of `obj`")
-        known = self._writes.statuses.seen_in(before)
-        patch = status_patch_of(before, status, known=known)
+        known = self._writes.statuses.seen_in(before, current_identity())
+        change = status_change_of(before, status, known=known)
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
 
-        async def send(target: Target) -> KubeObject:
+        async def send(target: Target) -> tuple[JSONObject, KubeObject]:
             """Write the status where the kind has it."""
-            return await self._patch(
-                target.of_status,
+            return await self._send_status(
+                target,
                 before,
-                patch,
+                change,
                 query=query,
                 check_uid=check_uid,
                 check_version=check_version,
             )
 
         try:
-            found = await send(target)
+            patch, found = await send(target)
         except NotFoundError:
             now = self.discovery.known(target.resource)  # the 404 made the write path read it again
             if now is None or now.has_status or not target.api.has_status:
                 raise
             target = replace(target, api=now)
-            found = await send(target)
+            patch, found = await send(target)
         if not patch:
             return found
         if not (target.api.has_status or is_status_stored(patch, found)):
             target = replace(target, api=await self.discovery.read_again(target.resource))
             if target.api.has_status:  # it has one by now: nothing was stored without it
-                found = await send(target)
+                patch, found = await send(target)
         missing = unstored_fields(patch, found, has_status=target.api.has_status)
         if missing:
             raise _not_stored(target, missing)
@@ -1231,8 +1246,13 @@ class Cluster(Closable):
         query: Query,
         check_uid: bool,
         check_version: bool,
+        at_version: str = "",
+        written: JSONObject | None = None,
     ) -> KubeObject:
-        """Send a merge patch with preconditions, unless it is empty."""
+        """Send a merge patch with preconditions, unless it is empty.
+
+        It may require another version than that of `before`, and have more than was `written`.
+        """
         metadata = before.metadata
         if not patch:
             return self._unsent(target, before)
@@ -1240,26 +1260,74 @@ class Cluster(Closable):
             raise InvalidArgumentError("check_version", f"{target.key!r} has no resourceVersion")
         wanted = {
             "uid": check_uid and metadata.uid,
-            "resourceVersion": check_version and metadata.resource_version,
+            "resourceVersion": at_version or (check_version and metadata.resource_version),
         }
         checks = {name: value for name, value in wanted.items() if value}
         body = patch
         if checks:
             body = {**patch, "metadata": {**(patch.get("metadata") or {}), **checks}}
         try:
-            written = await self._writes.write(
+            answer = await self._writes.write(
                 "PATCH",
                 target,
                 body,
                 query=query,
                 content_type=_MERGE_PATCH,
                 version=metadata.resource_version,
+                written=written,
             )
         except InvalidError as error:
             if "uid" in checks and "metadata.uid" in error.message:
                 raise _is_another(target, error) from error
             raise
-        return written.object
+        return answer.object
+
+    async def _send_status(
+        self,
+        target: Target,
+        before: KubeObject[View | None],
+        change: StatusChange,
+        *,
+        query: Query,
+        check_uid: bool,
+        check_version: bool,
+    ) -> tuple[JSONObject, KubeObject]:
+        """Send the patch of a status, its conditions merged into the newest; return both.
+
+        The newest is what this process knows, and after a conflict what the server has.
+        """
+        send = partial(
+            self._patch,
+            target.of_status,
+            before,
+            query=query,
+            check_uid=check_uid,
+            check_version=check_version,
+            written=change.written,
+        )
+        if check_version or not change.has_conditions:
+            return change.patch, await send(change.patch)
+        newest = self._writes.statuses.newest(before)
+        left = _STATUS_ATTEMPTS
+        while True:
+            if not newest.version:  # of a dict without one
+                newest = (await self._read_status(target))[0]
+            patch = change.onto({"status": newest.status})
+            try:
+                return patch, await send(patch, at_version=newest.version)
+            except ConflictError as error:
+                left -= 1
+                if not left:
+                    raise
+                newest, uid = await self._read_status(target)
+                if check_uid and before.metadata.uid not in ("", uid):
+                    raise _is_another(target, error) from error
+
+    async def _read_status(self, target: Target) -> tuple[StatusAt, str]:
+        """Return the status that the server has, and the uid of its object."""
+        found = self._read(target, await self._requests.read(target.path))
+        version = found.metadata.resource_version
+        return StatusAt(version, found.at("status", default=None)), found.metadata.uid
 
     def _report_ignored_status(self, target: Target, body: JSONObject, found: KubeObject) -> None:
         """Report the fields of a status that the write of an object has dropped."""
@@ -1457,7 +1525,7 @@ def _owned(body: JSONObject, target: Target) -> JSONObject:
     return {name: value for name, value in body.items() if name != ignored}
 
 
-def _is_another(target: Target, error: InvalidError) -> ConflictError:
+def _is_another(target: Target, error: InvalidError | ConflictError) -> ConflictError:
     # To a server the uid in a patch is not a precondition but a change to an immutable field.
     message = f"{target.resource} {target.key!r} is another object of that name by now"
     return ConflictError(status=409, reason="Conflict", message=message, request=error.request)

@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from pyinformer.apimachinery import JSONObject, KubeObject, View
 from pyinformer.cluster._bodies import TOO_DEEP, Body, body_of, encode_body, is_model, whole_body_of
+from pyinformer.cluster._conditions import StatusChange
 from pyinformer.cluster._patches import carry_over, joined_patch, merge_patch, object_patch
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 
@@ -63,15 +64,15 @@ def patch_of(before: KubeObject[View | None], edited: Body) -> JSONObject:
         return object_patch(whole, after)
 
 
-def status_patch_of(
+def status_change_of(
     before: KubeObject[View | None], status: Body, *, known: JSONObject | None = None
-) -> JSONObject:
-    """Return the patch for a new status, whether or not the current one fits the model.
+) -> StatusChange:
+    """Return what is new in a status, whether or not the current one fits the model.
 
     Args:
         before: the object as its caller knows it.
         status: the new status: all of it as a dict, or what a model knows of it.
-        known: the status of `before` with what this process has written since; None if that is
+        known: the status of `before` with what the caller has written since; None if that is
             nothing. What is new beside either is sent.
 
     Raises:
@@ -92,7 +93,8 @@ def status_patch_of(
         patch = merge_patch(whole, after)
         if known is not None:
             patch = joined_patch(merge_patch(seen, after), patch)
-    return {"status": patch} if patch else {}
+        whole_patch: JSONObject = {"status": patch} if patch else {}
+        return StatusChange.of(whole_patch, {"status": seen}, {"status": whole})
 
 
 def _edited(

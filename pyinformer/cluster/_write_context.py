@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from pyinformer.apimachinery import GroupVersionResource
 
@@ -29,6 +29,11 @@ class Writer(Protocol):
         """Its name in statistics; few writers have different names."""
         ...
 
+    @property
+    def identity(self) -> Hashable:
+        """Equal for the reconciles of one key by one controller, of which no two run at once."""
+        ...
+
     def wrote(self, *, changed: bool) -> None:
         """Record a write that the server has carried out.
 
@@ -39,6 +44,12 @@ class Writer(Protocol):
 
 
 CURRENT_WRITER: Final = ContextVar[Writer | None]("pyinformer writer", default=None)
+
+
+def current_identity() -> Hashable:
+    """Return the identity of the present writer; None outside of any reconcile."""
+    writer = CURRENT_WRITER.get()
+    return None if writer is None else writer.identity
 
 
 @final

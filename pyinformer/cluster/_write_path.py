@@ -23,7 +23,7 @@ from pyinformer.cluster._responses import ResponseReader, deleted_uid, is_gone, 
 from pyinformer.cluster._targets import Target, check_scope, object_path, resource_of
 from pyinformer.cluster._throttled_requests import ThrottledRequests, WriteStatistics
 from pyinformer.cluster._unstored import UnstoredFields
-from pyinformer.cluster._write_context import WriteOutcomes
+from pyinformer.cluster._write_context import WriteOutcomes, current_identity
 from pyinformer.cluster._write_observer import WriteObservers
 from pyinformer.cluster._written_statuses import WrittenStatuses
 from pyinformer.errors import (
@@ -89,6 +89,7 @@ class WritePath:
         content_type: str = _JSON,
         version: str | None = None,
         is_due: bool = False,
+        written: JSONObject | None = None,
     ) -> WriteResponse:
         """Send a write that leaves an object, and return the response.
 
@@ -100,6 +101,7 @@ class WritePath:
             content_type: the format of the body.
             version: the resource version that the caller knows, if any.
             is_due: the caller cannot know whether the write changes anything.
+            written: what `body` changes, if it has foreign conditions, too; None for all of it.
 
         Raises:
             WriteAnswerError: the write was carried out, and its response cannot be read.
@@ -131,10 +133,11 @@ class WritePath:
                 self._record(
                     target, found, raw, is_create=is_create, version=version, is_due=is_due
                 )
+                changed = body if written is None else written
                 if target.takes_status and method == "PUT":
-                    self.statuses.replaced(found)
-                elif target.takes_status and method == "PATCH" and "status" in body:
-                    self.statuses.patched(found, body["status"])
+                    self.statuses.replaced(found, current_identity())
+                elif target.takes_status and method == "PATCH" and "status" in changed:
+                    self.statuses.patched(found, changed["status"], current_identity())
             return WriteResponse(found, raw)
 
     def _read(self, target: Target, raw: bytes, *, is_create: bool) -> KubeObject:

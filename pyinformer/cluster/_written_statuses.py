@@ -1,13 +1,15 @@
 """The statuses that this process wrote last, so that a second write of one does not miss the first.
 
 A status is compared with the object that the caller has, which may be older than this process's own
-last write. Only the fields that were written are taken from the response to it, so that a new
-status neither removes nor restores what other clients have changed in the meantime.
+last write. Only the fields that the same writer wrote are taken from the response, so that a new
+status neither removes nor restores what others have changed in the meantime: other clients, and
+other reconciles of this process.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias, final
 
@@ -21,19 +23,38 @@ from pyinformer.apimachinery import (
     older,
     resource_version_is_well_formed,
 )
+from pyinformer.cluster._conditions import CONDITIONS, by_type, with_changed
 from pyinformer.errors import InvalidObjectError
 
 _MAX_REMEMBERED: Final = 1_024  # as many as are written while a cache is behind
 _MAX_BYTES: Final = 8_388_608
+_MAX_WRITERS: Final = 16  # of one object
 _MAX_FIELD_BYTES: Final = 65_536  # names in maps, which may be others each time, must not add up
 
 _Fields: TypeAlias = "dict[str, _Fields] | None"
-"""Which fields were written: by name, with those in them; None for a value as a whole."""
+"""Which fields were written: by name, with those in them; None for a value as a whole.
+
+Those in a list of conditions are its types.
+"""
+
+
+class StatusAt(NamedTuple):
+    """The status of an object in one resource version."""
+
+    version: str
+    status: JSONValue
+
+
+class _Fieldset(NamedTuple):
+    version: str
+    """The newest in the responses to their writer."""
+    fields: _Fields
 
 
 class _Written(NamedTuple):
     version: str
-    fields: _Fields
+    writers: Mapping[Hashable, _Fieldset]
+    """What each wrote, the last one last."""
     status: JSONValue
     """The whole status in the newest response."""
     size: int
@@ -54,49 +75,69 @@ class WrittenStatuses:
         self._written: OrderedDict[str, _Written] = OrderedDict()  # by uid
         self._bytes = 0
 
-    def patched(self, found: KubeObject, status: JSONValue) -> None:
+    def patched(self, found: KubeObject, status: JSONValue, writer: Hashable = None) -> None:
         """Record the response to a merge patch or an apply.
 
         Args:
             found: the object in the response.
-            status: what was sent for its status.
+            status: what was written of its status; of conditions, only those that were changed.
+            writer: which reconcile wrote it; None outside of any.
         """
         with suppress(InvalidObjectError, RecursionError):  # too deep: the write itself is done
-            self._record(found, _fields_of(status))
+            self._record(found, _fields_of(status), writer)
 
-    def replaced(self, found: KubeObject) -> None:
+    def replaced(self, found: KubeObject, writer: Hashable = None) -> None:
         """Record the response to a write of the whole status."""
         with suppress(InvalidObjectError, RecursionError):
-            self._record(found, None)
+            self._record(found, None, writer)
 
-    def seen_in(self, obj: KubeObject[View | None]) -> JSONObject | None:
-        """Return an object's status with what this process has written since; None if nothing.
+    def seen_in(self, obj: KubeObject[View | None], writer: Hashable = None) -> JSONObject | None:
+        """Return an object's status with what a writer has written since; None if nothing.
 
         Args:
             obj: the object as its caller knows it.
+            writer: which reconcile reads it; None outside of any.
         """
         written = self._written.get(obj.metadata.uid)
-        if written is None or not _is_older(obj.metadata.resource_version, written.version):
+        if written is None or writer not in written.writers:
+            return None
+        mine = written.writers[writer]
+        if not _is_older(obj.metadata.resource_version, mine.version):
             return None
         with suppress(RecursionError):
-            status = _overlaid(obj.to_dict().get("status"), written.status, written.fields)
+            status = _overlaid(obj.to_dict().get("status"), written.status, mine.fields)
             return status if isinstance(status, dict) else {}
         return None
 
-    def _record(self, found: KubeObject, fields: _Fields) -> None:
+    def newest(self, obj: KubeObject[View | None]) -> StatusAt:
+        """Return the newest status of an object that this process knows, of any writer."""
+        written, version = self._written.get(obj.metadata.uid), obj.metadata.resource_version
+        if written is None or not _is_older(version, written.version):
+            return StatusAt(version, obj.to_dict().get("status"))
+        return StatusAt(written.version, written.status)
+
+    def _record(self, found: KubeObject, fields: _Fields, writer: Hashable) -> None:
         meta, status = found.metadata, found.at("status", default=None)
         known, version = self._written.pop(meta.uid, None), meta.resource_version
+        mine, writers = _Fieldset(version, fields), dict[Hashable, _Fieldset]()
         if known is not None:
             self._bytes -= known.size
-            joined = _joined(known.fields, fields)
+            writers.update(known.writers)
+            earlier = writers.pop(writer, mine)
+            joined = _joined(earlier.fields, fields)
             if len(msgspec.json.encode(joined)) <= _MAX_FIELD_BYTES:
                 fields = joined
-            if _is_older(version, known.version):  # the responses arrived in the other order
+            is_late = _is_older(version, earlier.version)  # the responses arrived in another order
+            mine = _Fieldset(earlier.version if is_late else version, fields)
+            if _is_older(version, known.version):
                 version, status = known.version, known.status
-        size = len(msgspec.json.encode((fields, status)))
+        writers[writer] = mine
+        while len(writers) > _MAX_WRITERS:
+            del writers[next(iter(writers))]
+        size = len(msgspec.json.encode((*(one.fields for one in writers.values()), status)))
         if not meta.uid or size > self._limit_bytes:
             return
-        self._written[meta.uid] = _Written(version, fields, status, size)
+        self._written[meta.uid] = _Written(version, writers, status, size)
         self._bytes += size
         while len(self._written) > self._limit or self._bytes > self._limit_bytes:
             self._bytes -= self._written.popitem(last=False)[1].size
@@ -110,7 +151,12 @@ def _is_older(version: str, than: str) -> bool:
 def _fields_of(patch: JSONValue) -> _Fields:
     if not isinstance(patch, dict) or not patch:  # {} is a value: it may replace a text
         return None
-    return {name: _fields_of(value) for name, value in patch.items()}
+    return {
+        name: dict.fromkeys(types)
+        if name == CONDITIONS and isinstance(value, list) and (types := by_type(value))
+        else _fields_of(value)
+        for name, value in patch.items()
+    }
 
 
 def _joined(first: _Fields, second: _Fields) -> _Fields:
@@ -126,7 +172,12 @@ def _overlaid(before: JSONValue, stored: JSONValue, fields: _Fields) -> JSONValu
         return stored
     found = dict(before) if isinstance(before, dict) else {}
     for name, inner in fields.items():
-        value = _overlaid(found.get(name), stored.get(name), inner)
+        old, new = found.get(name), stored.get(name)
+        types = by_type(new) if name == CONDITIONS and by_type(old) is not None else None
+        if types is not None and inner is not None:
+            value = with_changed(old, {one: types.get(one) for one in inner}) or new
+        else:
+            value = _overlaid(old, new, inner)
         if value is None:
             found.pop(name, None)
         else:

@@ -18,7 +18,7 @@ from pyinformer.controller._storm_breaker import StormBreaker
 from pyinformer.sources import request_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from pyinformer.controller._options import ControllerOptions
     from pyinformer.sources import Reason, RequestId
@@ -51,6 +51,11 @@ class ReconcileWrites:
     def name(self) -> str:
         """The controller's name."""
         return self._detector.name
+
+    @property
+    def identity(self) -> Hashable:
+        """The controller and the request: those of two operators may have one name."""
+        return id(self._detector), self._request_id
 
     def wrote(self, *, changed: bool) -> None:
         """Count a write, on the event loop."""

@@ -52,6 +52,9 @@ def set_condition(
         )
         await cluster.status(database, {"conditions": conditions})
 
+    `cluster.status()` keeps the conditions that others have set since `database` was read; a status
+    that is written otherwise, with `cluster.patch()` for example, needs `check_version=True`.
+
     Args:
         conditions: the present conditions; None for none. They are not changed.
         condition_type: such as `Ready`; each type has one condition.

@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 
 from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec
 from pyinformer.cluster._bodies import body_of, whole_body_of
-from pyinformer.cluster._edits import patch_of, status_patch_of
+from pyinformer.cluster._edits import patch_of, status_change_of
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def test_a_dump_of_a_model_is_not_an_edit() -> None:
 def test_a_whole_object_is_not_a_status(whole: Any) -> None:
     given = whole() if callable(whole) else whole
     with pytest.raises(InvalidArgumentError, match="status: must be the new status"):
-        status_patch_of(deployment(), given)
+        status_change_of(deployment(), given)
 
 
 def test_an_object_that_does_not_fit_the_model_raises() -> None:
@@ -250,7 +250,7 @@ def test_an_object_that_does_not_fit_the_model_raises() -> None:
 def test_a_status_in_a_model_keeps_unknown_fields() -> None:
     status = Status(2, [Condition("Ready", "True"), Condition("New", "True")], "New")
 
-    assert status_patch_of(deployment(), status) == {
+    assert status_change_of(deployment(), status).patch == {
         "status": {
             "observedGeneration": 2,
             "conditions": [
@@ -264,8 +264,8 @@ def test_a_status_in_a_model_keeps_unknown_fields() -> None:
 def test_a_status_in_a_dict_is_the_whole_status() -> None:
     status = {"phase": "New", "conditions": DEPLOYMENT["status"]["conditions"]}
 
-    assert status_patch_of(deployment(), status) == {"status": {"observedGeneration": None}}
-    assert status_patch_of(deployment(), DEPLOYMENT["status"]) == {}
+    assert status_change_of(deployment(), status).patch == {"status": {"observedGeneration": None}}
+    assert status_change_of(deployment(), DEPLOYMENT["status"]).patch == {}
 
 
 def test_a_first_status_may_have_required_fields() -> None:
@@ -273,7 +273,7 @@ def test_a_first_status_may_have_required_fields() -> None:
     codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
     raw = msgspec.json.encode(body)
 
-    found = status_patch_of(codec.decode(raw, 0, len(raw)), Status(2))
+    found = status_change_of(codec.decode(raw, 0, len(raw)), Status(2)).patch
 
     assert found == {"status": {"observedGeneration": 2, "conditions": []}}
 
@@ -481,7 +481,7 @@ def test_no_status_and_an_empty_one_are_the_same() -> None:
     codec: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("apps/v1", "deployments"))
     raw = msgspec.json.encode(body)
 
-    assert status_patch_of(codec.decode(raw, 0, len(raw)), {}) == {}
+    assert status_change_of(codec.decode(raw, 0, len(raw)), {}).patch == {}
 
 
 def test_an_object_within_a_dict_is_taken_whole() -> None:

@@ -340,6 +340,96 @@ async def test_without_a_limit_writes_are_sent_at_once() -> None:
         assert len(heard.events) == 5
 
 
+def with_status(version: str, status: JSONObject) -> JSONObject:
+    return {**BODY, "metadata": {**BODY["metadata"], "resourceVersion": version}, "status": status}
+
+
+def with_conditions(version: str, *names: str) -> JSONObject:
+    return with_status(version, {"conditions": [{"type": one, "status": "True"} for one in names]})
+
+
+def answered(body: JSONObject, status: int = 200) -> bytes:
+    return response(msgspec.json.encode(body), status=status)
+
+
+CONFLICT = answered({"kind": "Status", "reason": "Conflict", "code": 409}, 409)
+
+
+def patched(server: Server) -> list[JSONObject]:
+    """Return the bodies of the patches that were sent."""
+    return [msgspec.json.decode(one.body) for one in server.requests if one.method == "PATCH"]
+
+
+async def test_a_status_without_conditions_is_one_patch_without_a_version() -> None:
+    async with scripted(Script()) as (server, cluster, _):
+        await cluster.status(
+            with_conditions("1", "A"), {**with_conditions("1", "A")["status"], "ready": True}
+        )
+
+        assert asked(server) == ["PATCH"]
+        assert patched(server) == [{"metadata": {"uid": "u"}, "status": {"ready": True}}]
+
+
+async def test_conditions_are_merged_at_first_into_the_newest_that_this_process_knows() -> None:
+    """Then nothing has to be read, even if the caller's object is older."""
+    known = with_status("5", {**with_conditions("5", "A", "B")["status"], "ready": True})
+    script = Script([answered(known), answered(known)])
+    async with scripted(script) as (server, cluster, _):
+        first = with_conditions("1", "A")
+        await cluster.status(first, {**first["status"], "ready": True})
+        wanted = with_conditions("1", "A", "C")["status"]
+        await cluster.status(first, {**wanted, "ready": True})
+
+        assert asked(server) == ["PATCH"] * 2
+        assert patched(server)[1] == {
+            "metadata": {"uid": "u", "resourceVersion": "5"},
+            "status": {**with_conditions("", "A", "B", "C")["status"], "ready": True},
+        }
+
+
+async def test_conditions_are_merged_after_each_conflict_into_what_the_server_has() -> None:
+    reads = [with_conditions("2", "A"), with_conditions("3", "A", "B")]
+    script = Script([CONFLICT, answered(reads[0]), CONFLICT, answered(reads[1])])
+    script.answers.append(answered(with_conditions("4", "A", "B", "C")))
+    async with scripted(script) as (server, cluster, _):
+        found = await cluster.status(BODY, with_conditions("1", "C")["status"])
+
+        assert asked(server) == ["PATCH", "GET", "PATCH", "GET", "PATCH"]
+        assert found.metadata.resource_version == "4"
+        sent = [one["metadata"]["resourceVersion"] for one in patched(server)]
+        assert sent == ["1", "2", "3"]
+        assert patched(server)[-1]["status"] == with_conditions("4", "A", "B", "C")["status"]
+
+
+async def test_conditions_that_always_conflict_end_with_the_conflict() -> None:
+    script = Script([CONFLICT, answered(with_conditions("2", "A"))] * 5)
+    async with scripted(script) as (server, cluster, _):
+        with pytest.raises(pyinformer.ConflictError):
+            await cluster.status(BODY, with_conditions("1", "C")["status"])
+
+        assert asked(server) == ["PATCH", *["GET", "PATCH"] * 4]
+
+
+async def test_a_status_that_is_cancelled_while_it_reads_sends_nothing_more() -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.method == "PATCH":
+            writer.write(CONFLICT)
+        elif request.target == "/api/v1":
+            writer.write(SERVED)
+        else:
+            await asyncio.Event().wait()
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        wanted = with_conditions("1", "C")["status"]
+        task = asyncio.ensure_future(cluster.status(BODY, wanted))
+        await until(lambda: asked(server)[-1:] == ["GET"])
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert asked(server) == ["PATCH", "GET"]
+
+
 async def test_an_apply_whose_outcome_is_unknown_is_made_again() -> None:
     script = Script()
     async with scripted(script) as (server, cluster, _):

@@ -24,6 +24,7 @@ class Recorder:
     """A writer that records its calls."""
 
     name = "recorder"
+    identity = "recorder"
 
     def __init__(self) -> None:
         self.writes: list[bool] = []

@@ -118,6 +118,74 @@ def test_a_status_that_is_too_large_to_be_kept_leaves_no_older_one() -> None:
     assert written.seen_in(widget(OLD, "9")) is None
 
 
+def conditions(**states: str) -> JSONObject:
+    return {"conditions": [{"type": name, "status": state} for name, state in states.items()]}
+
+
+def test_only_the_conditions_that_were_written_are_seen_in_an_older_object() -> None:
+    written = WrittenStatuses()
+    stored = conditions(A="New", B="Theirs", C="Theirs")
+    written.patched(widget(stored, "10"), {"conditions": {"A": None, "D": None}})
+
+    assert written.seen_in(widget(conditions(D="Old", B="Old", A="Old"), "9")) == conditions(
+        B="Old", A="New"
+    )
+    assert written.seen_in(widget({}, "9")) == conditions(A="New")
+    assert written.newest(widget({}, "9")) == ("10", stored)
+    assert written.newest(widget({}, "11")) == ("11", {})
+
+
+def test_a_list_of_conditions_that_was_written_whole_is_known_by_its_types() -> None:
+    """An apply has those of its manager alone."""
+    written = WrittenStatuses()
+    written.patched(widget(conditions(A="New", B="Theirs"), "10"), conditions(A="New"))
+
+    assert written.seen_in(widget(conditions(B="Old"), "9")) == conditions(B="Old", A="New")
+
+
+@pytest.mark.parametrize(
+    ("old", "stored"),
+    [
+        pytest.param([{"type": "A"}], None, id="removed"),
+        pytest.param(None, None, id="never-stored"),
+        pytest.param([{"type": "A"}], [{"type": "A"}, {"type": "A"}], id="no-longer-by-type"),
+        pytest.param(["text"], [{"type": "A"}], id="texts-before"),
+        pytest.param({"A": 1}, {"A": 2}, id="an-object"),
+    ],
+)
+def test_what_is_not_a_list_of_conditions_is_seen_as_it_is_stored(
+    old: JSONValue, stored: JSONValue
+) -> None:
+    written = WrittenStatuses()
+    written.patched(widget({"conditions": stored}, "10"), {"conditions": {"A": None}})
+
+    seen = written.seen_in(widget({"conditions": old}, "9"))
+
+    assert seen == ({} if stored is None else {"conditions": stored})
+
+
+def test_what_another_writer_wrote_is_not_seen() -> None:
+    """It is another client's, as far as this one knows; but both have the newest state."""
+    written = WrittenStatuses()
+    written.patched(widget({"phase": "New"}, "10"), {"phase": "New"}, "first")
+    written.patched(widget({"phase": "New", "parts": 1}, "11"), {"parts": 1}, "second")
+
+    assert written.seen_in(widget(OLD, "9"), "first") == {**OLD, "phase": "New"}
+    assert written.seen_in(widget(OLD, "9"), "second") == {**OLD, "parts": 1}
+    assert written.seen_in(widget(OLD, "10"), "first") is None
+    assert written.seen_in(widget(OLD, "9")) is None
+    assert written.newest(widget(OLD, "9")) == ("11", {"phase": "New", "parts": 1})
+
+
+def test_the_writers_of_one_object_are_bounded() -> None:
+    written = WrittenStatuses()
+    for number in range(20):
+        written.replaced(widget({"phase": "New"}, str(number + 10)), number)
+
+    known = [one for one in range(20) if written.seen_in(widget(OLD, "9"), one) is not None]
+    assert known == list(range(4, 20))
+
+
 @pytest.mark.parametrize("levels", [300, 510, 100_000])
 def test_a_status_that_is_too_deep_to_be_compared_fails_no_write(levels: int) -> None:
     deep: JSONObject = {}
