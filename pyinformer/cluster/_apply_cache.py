@@ -4,9 +4,10 @@ Only the paths in what was applied are compared, with their values in the server
 server's defaults, its spelling of numbers and other managers' fields make no difference. A list or
 a map that the server tracks as one field, such as a selector, is owned as a whole. {} and [] are
 values: an empty selector selects everything, and an absent one nothing.
-A path that the server does not return (a write-only field, for example) cannot be compared, and so
-cannot an object of which only the metadata is known: such an object counts as changed whenever its
-resource version is another one.
+An object in the version of the response is unchanged, whatever a transform has cut from it. Three
+things cannot be compared: fields that were cut, an object of which only the metadata is known, and
+a path that the server does not return (a write-only field, for example). Such an object counts as
+changed whenever its resource version is another one.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
 So is what was applied before a term of leader election began: another leader may have added fields
 under the same field manager meanwhile, which no comparison of these paths shows.
@@ -33,7 +34,6 @@ from pyinformer.apimachinery import (
     null_as_absent,
 )
 from pyinformer.cluster._patches import identity_field, same
-from pyinformer.cluster._targets import is_metadata_alone
 from pyinformer.errors import InvalidObjectError
 
 _MAX_REMEMBERED = 65_536  # about 30 MB; the least recently used are dropped first
@@ -189,16 +189,14 @@ class ApplyCache:
         own = _own(desired, identity.resource)
         if last.uid != current.metadata.uid or last.desired != _digest(own):
             return False
-        is_same_version = last.version == current.metadata.resource_version
-        if not (last.is_shown or is_same_version):
+        if last.version == current.metadata.resource_version:
+            return True
+        if not last.is_shown:
             return False
         # However old `current` may be: an apply too many changes nothing, and after a restore of
         # the server's data an old version is the newest there is.
         try:
-            body = current.to_dict()
-            if is_metadata_alone(body):
-                return is_same_version
-            image = _image(body, own, last.whole, ())
+            image = _image(current.to_dict(), own, last.whole, ())
             return last.owned == (last.desired if same(image, own) else _digest(image))
         except (InvalidObjectError, RecursionError):  # a tenant must not prevent a repair
             return False

@@ -936,8 +936,9 @@ class Cluster(Closable):
         another program adds meanwhile under the same field manager are not seen: use leader
         election, where two versions of a program run during a rolling update. The `stringData` of a
         Secret is compared with its `data`. Other fields that the server does not return cannot be
-        compared, and nothing but the version of an object from a cache with `memory="metadata"`:
-        such an object is applied again after any change of it.
+        compared, as well as fields that an informer's transform has cut, and nothing but the
+        version of an object from a cache with `memory="metadata"`: such an object is applied again
+        after any change of it, and not while it has the version of the last response.
 
         Args:
             desired: as for `apply`.

@@ -18,6 +18,7 @@ from pyinformer.cluster import create_or_update, retry_on_conflict
 from pyinformer.errors import InvalidArgumentError
 from tests.cluster.observing import RecordedWrites
 from tests.integration.objects import CONFIG_MAPS, NODES, PODS, SECRETS, pod_on, unique
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject
@@ -471,6 +472,50 @@ async def test_an_empty_selector_is_not_an_absent_one(server: Server, *, before:
         assert is_open(changed) is before
         third = await cluster.apply_if_changed(desired, changed, field_manager="suite", force=True)
         assert is_open(third) is not before
+
+
+async def test_an_object_that_a_transform_has_cut_is_applied_again_only_after_a_change(
+    server: Server,
+) -> None:
+    """The rest cannot be compared, but the version of the last response stands for all of it."""
+
+    def cut(body: JSONObject) -> JSONObject:
+        return {**body, "data": {}}
+
+    namespace = server.namespace()
+    desired = labelless("a", namespace, mine="1")
+    async with server.connect() as cluster:
+        informer = pyinformer.SharedInformer(
+            cluster, "v1", "configmaps", namespaces=namespace, transform=cut
+        )
+        async with informer:
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+
+            async def applied_at(version: str) -> str:
+                """Apply once the cache has a version, and return the version in the response."""
+                await until(lambda: cached_version() == version)
+                current = informer.lister[f"{namespace}/a"]
+                assert current.at("data", dict) == {}
+                found = await cluster.apply_if_changed(desired, current, field_manager="suite")
+                return found.metadata.resource_version
+
+            def cached_version() -> str | None:
+                found = informer.lister.get(f"{namespace}/a")
+                return None if found is None else found.metadata.resource_version
+
+            made = await cluster.apply_if_changed(desired, None, field_manager="suite")
+            version = made.metadata.resource_version
+            sent = cluster.write_statistics().sent
+            for _ in range(3):
+                assert await applied_at(version) == version
+            assert cluster.write_statistics().sent == sent
+
+            changed = {"metadata": {"labels": {"by": "others"}}}
+            theirs = server.api.patch("v1", "configmaps", "a", changed, namespace)
+            version = theirs["metadata"]["resourceVersion"]
+            for _ in range(3):
+                assert await applied_at(version) == version
+            assert cluster.write_statistics().sent == sent + 1
 
 
 async def test_after_a_restart_everything_is_applied_once(server: Server) -> None:
