@@ -82,7 +82,9 @@ class Watches(Generic[V]):
     """The resource's plural name, as in its URL."""
     mapping: MappingFunction[V] | Callable[[KubeObject[V], Listers], Keys]
     """Returns the keys that an object concerns: `mapping(obj)`, or `mapping(obj, listers)`, which
-    can read the operator's caches. It must be quick and must not wait."""
+    can read the operator's caches. It must be quick and must not wait. The reconcile gets None for
+    the key of an object outside of its selectors, as for one that is gone: if it has selectors, the
+    mapping must not return such a key."""
     _: KW_ONLY
     label_selector: Selector = None
     """Only the objects with these labels."""

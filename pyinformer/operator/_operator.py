@@ -176,12 +176,13 @@ class Operator:
     ) -> Register[M]:
         """Register a function of (request, object, cluster), async or plain: a decorator.
 
-        The object is None if it is gone. What the function returns and raises counts as for a
-        Controller: None or a `Result` is success, an error is retried with backoff, `RetryAfter` at
-        its time, `TerminalError` not until something changes. Two calls for one object never run at
-        once. A plain function is called in a thread, with a `BlockingCluster` in place of the
-        Cluster: the same methods, which block. If the reconcile is cancelled, because of its
-        deadline or at the end, its blocking call raises LifecycleError.
+        The object is None if it is gone, or outside the selectors. What the function returns and
+        raises counts as for a Controller: None or a `Result` is success, an error is retried with
+        backoff, `RetryAfter` at its time, `TerminalError` not until something changes. Two calls
+        for one object never run at once. A plain function is called in a thread, with a
+        `BlockingCluster` in place of the Cluster: the same methods, which block. If the reconcile
+        is cancelled, because of its deadline or at the end, its blocking call raises
+        LifecycleError.
 
         While the operator runs, a new registration starts beside the others, and is not removed
         before the end: see `wait_started`.
@@ -199,7 +200,8 @@ class Operator:
             watches: other resources on which the object depends, each with a function that returns
                 the keys that one of them concerns, as `("v1", "secrets", users_of)` or as
                 `operator.Watches`. A function of two arguments, `users_of(secret, listers)`, gets
-                the `operator.Listers` of the caches, too.
+                the `operator.Listers` of the caches, too. With a selector, it must not return the
+                key of an object outside of it, for which the reconcile would get None.
             label_selector: only the objects with these labels.
             field_selector: only the objects with these fields.
             predicate: drops changes that do not matter, `generation_changed` for one.
