@@ -17,6 +17,7 @@ import msgspec
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import check_choice, did_you_mean, near_names
 from pyinformer.errors import NotFoundError, ProtocolError
+from pyinformer.reflector._discovery_failures import DiscoveryFailures
 from pyinformer.transport import (
     decode_groups,
     decode_resources,
@@ -40,6 +41,7 @@ _ASKED_PER_LOAD = 6
 _FIRST_RETRY_SECONDS = 1.0  # a program often starts a moment before its definitions are served
 _DEADLINE_SECONDS = 30.0
 _MAX_ANSWER_BYTES = 2 << 20  # one version, or the names of all groups; normal ones have 10 KiB
+_GROUPS = "/apis"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _log = get_logger(__name__)
@@ -148,7 +150,10 @@ class Availability:
         self.is_absent = True
 
     def unanswered(self) -> None:
-        """Record that discovery did not answer: the 404 is all that is known."""
+        """Record that discovery did not answer: the 404 is all that is known.
+
+        A load is tried next, after a delay that grows as after every other refusal.
+        """
         self._log_absence()
 
     def answered(self, answer: DiscoveryAnswer, asked_at: float) -> DiscoveryOutcome:
@@ -242,7 +247,9 @@ class DiscoveryAnswer(NamedTuple):
     """It is served without namespaces, and was requested in one."""
 
 
-async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
+async def ask_discovery(
+    list_watch: ListWatch, *, failures: DiscoveryFailures | None = None
+) -> DiscoveryAnswer:
     """Ask the server whether it serves a resource, on a new connection.
 
     A 404 does not count as an answer, since a load balancer that has lost its servers sends it for
@@ -250,6 +257,8 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
 
     Args:
         list_watch: the resource, and the server.
+        failures: of the connection, to use those of other reflectors. An answer is always the
+            server's own to this question.
 
     Returns:
         Whether it is served, and if not, what is served under a similar name.
@@ -262,11 +271,22 @@ async def ask_discovery(list_watch: ListWatch) -> DiscoveryAnswer:
     Cancellation:
         Safe; the connection is closed.
     """
+    failures = failures or DiscoveryFailures()
+
+    async def ask() -> DiscoveryAnswer:
+        """Send the requests."""
+        return await _ask(list_watch, failures)
+
+    return await failures.ask(list_watch.resource.path, ask, by=list_watch)
+
+
+async def _ask(list_watch: ListWatch, failures: DiscoveryFailures) -> DiscoveryAnswer:
     resource = list_watch.resource
     try:
         table = await served_beside(list_watch)
     except NotFoundError:
-        return DiscoveryAnswer(is_served=False, near=await _near_versions(list_watch))
+        near = await _near_versions(list_watch, failures)
+        return DiscoveryAnswer(is_served=False, near=near)
     found = next((one for one in table if one.resource == resource), None)
     if found is not None:
         is_misplaced = bool(list_watch.namespace) and not found.namespaced
@@ -322,21 +342,26 @@ async def served_beside(list_watch: ListWatch) -> list[APIResource]:
     return table
 
 
-async def _near_versions(list_watch: ListWatch) -> tuple[str, ...]:
+async def _near_versions(list_watch: ListWatch, failures: DiscoveryFailures) -> tuple[str, ...]:
     """Check that a version is gone with its group, and return versions of similar names."""
     version = list_watch.resource.api_version
     if "/" not in version:
         raise _invalid_answer(list_watch.resource.path, "every server has its core resources")
+
+    async def ask() -> bytes:
+        """Send the request."""
+        return await _read(list_watch, _GROUPS)
+
     try:
-        found = decode_groups(await _read(list_watch, "/apis"))
+        found = decode_groups(await failures.ask(_GROUPS, ask, by=list_watch))
     except _UNREADABLE as error:
-        raise _invalid_answer("/apis", f"it is not a list of groups: {error}") from error
+        raise _invalid_answer(_GROUPS, f"it is not a list of groups: {error}") from error
     if found.kind != "APIGroupList":
-        raise _invalid_answer("/apis", f"it is a {found.kind}, not a list of groups")
+        raise _invalid_answer(_GROUPS, f"it is a {found.kind}, not a list of groups")
     groups = found.groups or ()
     served = {f"{group.name}/{one.version}" for group in groups for one in group.versions}
     if version in served:
-        raise _invalid_answer("/apis", f"it names {version}, which was not found a moment ago")
+        raise _invalid_answer(_GROUPS, f"it names {version}, which was not found a moment ago")
     return near_names(version, {one.lower(): one for one in served})
 
 

@@ -748,21 +748,24 @@ class Reflector(Generic[V]):
         availability.not_found()
         self._reporter.changed()
         try:
-            answer = await ask_discovery(self.list_watch)
+            failures = self._request_budget.discovery
+            answer = await ask_discovery(self.list_watch, failures=failures)
             if availability.deletes_objects(answer, asked_at):
                 answer = await ask_all_servers(self.list_watch, answer)
             outcome = availability.answered(answer, asked_at)
             if outcome is DiscoveryOutcome.EMPTY:
                 self.journal.note("discovery lacks the resource: the cache is emptied")
                 await self._loader.apply_absence()
-            is_served, tries_load = (outcome is DiscoveryOutcome.SERVED, availability.tries_load)
         except Exception as error:  # noqa: BLE001 - the loop continues
-            self.journal.note(f"discovery failed: {self._as_informer_error(error)}")
+            failure = self._as_informer_error(error)
+            self.journal.note(f"discovery failed: {failure}")
             availability.unanswered()
-            is_served, tries_load = False, True
+            return steps.DiscoveryFailed(failure)
         spread = 1.0 + self._options.rng.uniform(0.0, 0.5)  # many may miss one definition
         return steps.Discovered(
-            is_served, availability.retry_seconds * spread, tries_load=tries_load
+            outcome is DiscoveryOutcome.SERVED,
+            availability.retry_seconds * spread,
+            tries_load=availability.tries_load,
         )
 
     def _as_informer_error(self, error: Exception) -> InformerError:

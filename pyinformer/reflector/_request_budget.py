@@ -19,6 +19,7 @@ import anyio
 
 from pyinformer.apimachinery import check_integer, check_seconds, check_type
 from pyinformer.errors import InternalError
+from pyinformer.reflector._discovery_failures import DiscoveryFailures
 from pyinformer.reflector._outage import Outage
 from pyinformer.reflector._rights import Rights
 from pyinformer.reflector._silence import SilenceMonitor
@@ -201,6 +202,8 @@ class RequestBudget:
         """Lets reflectors wait for a server that they did not reach."""
         self.rights: Rights = Rights()
         """Lets reflectors wait for missing rights."""
+        self.discovery: DiscoveryFailures = DiscoveryFailures()
+        """Lets reflectors share failures of discovery."""
         self.silence: SilenceMonitor = SilenceMonitor(self._options.silence_check_seconds)
         """The silent streams of the connection."""
         self._throttle = Throttle(

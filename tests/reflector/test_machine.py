@@ -17,6 +17,7 @@ from pyinformer.reflector.machine.steps import (
     Command,
     Discover,
     Discovered,
+    DiscoveryFailed,
     Follow,
     Halt,
     Input,
@@ -602,6 +603,8 @@ def answers(data: st.DataObject, command: Command) -> Input:
         )
         return data.draw(st.one_of(failed, st.just(Loaded(command.mode))))
     if isinstance(command, Discover):
+        if data.draw(st.booleans()):
+            return DiscoveryFailed(data.draw(st.sampled_from([status(404), status(503), LOST])))
         return Discovered(is_served=data.draw(st.booleans()), retry_seconds=10.0)
     if isinstance(command, Prove):
         proved = st.builds(Proved, st.sampled_from(HistoryVerdict))

@@ -7,13 +7,14 @@ import math
 
 import pytest
 
-from pyinformer.errors import TransportError
+from pyinformer.errors import InformerError, TransportError
 from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
 from pyinformer.reflector.machine.steps import (
     Breach,
     Discover,
     Discovered,
+    DiscoveryFailed,
     ListBehindError,
     ListUnorderedError,
     Loaded,
@@ -25,6 +26,7 @@ from pyinformer.reflector.machine.steps import (
     Sleep,
     Verified,
     Verify,
+    WakeCause,
     Watch,
     WatchBroken,
     WatchEnded,
@@ -292,7 +294,7 @@ def test_an_absent_resource_is_looked_for_by_discovery_and_not_by_lists() -> Non
     assert bench.step(Woke()) == PAGED
 
 
-def test_inconclusive_discovery_is_followed_by_a_list() -> None:
+def test_discovery_that_may_be_incomplete_is_followed_by_a_list() -> None:
     bench = Bench(use_watch_list=False)
     bench.start()
     assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
@@ -302,6 +304,33 @@ def test_inconclusive_discovery_is_followed_by_a_list() -> None:
         assert bench.step(Woke()) == PAGED
         assert bench.state() is ReflectorState.ABSENT
         assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(status(404), id="404"),
+        pytest.param(status(403), id="403"),
+        pytest.param(status(503), id="503"),
+        pytest.param(LOST, id="lost"),
+    ],
+)
+def test_discovery_that_fails_is_followed_by_lists_with_delays_that_grow(
+    refusal: InformerError,
+) -> None:
+    bench, slept = Bench(use_watch_list=False), list[float]()
+    bench.start()
+    for _ in range(50):
+        assert bench.step(LoadFailed(LoadMode.PAGED, status(404))) == Discover()
+        command = bench.step(DiscoveryFailed(refusal))
+        assert isinstance(command, Sleep)
+        assert command.wake_on is WakeCause.TIME
+        slept.append(command.seconds)
+        assert bench.state() is ReflectorState.ABSENT
+        assert bench.step(Woke()) == PAGED
+    assert slept[0] <= 0.8
+    assert 10.0 < sum(slept[-20:]) / 20 < 20.0
+    assert max(slept) <= 30.0
 
 
 def test_a_resource_refused_for_half_a_minute_is_retried_once_a_minute() -> None:

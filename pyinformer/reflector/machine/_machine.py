@@ -33,7 +33,7 @@ from pyinformer.reflector.machine._anomalies import (
     UnreadableFrames,
 )
 from pyinformer.reflector.machine._load_modes import LoadModes
-from pyinformer.reflector.machine._retry_delay import RetryDelay
+from pyinformer.reflector.machine._retry_delay import RetryDelay, requested_seconds
 from pyinformer.reflector.machine.steps import ReflectorState
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class ReflectorMachine:
                 return self._on_watch_failed(happened, now)
             case steps.WatchBroken():
                 return self._on_watch_broken(happened, now)
-            case steps.Discovered():
+            case steps.Discovered() | steps.DiscoveryFailed():
                 return self._on_discovered(happened, now)
             case (
                 steps.WatchSilent()
@@ -428,8 +428,13 @@ class ReflectorMachine:
             return steps.Discover()
         return self._wait(error, now, self._load(now))
 
-    def _on_discovered(self, happened: steps.Discovered, now: float) -> steps.Command:
-        if happened.is_served:  # the 404 came from a lagging replica, or the resource is back
+    def _on_discovered(
+        self, happened: steps.Discovered | steps.DiscoveryFailed, now: float
+    ) -> steps.Command:
+        command: steps.Command
+        if isinstance(happened, steps.DiscoveryFailed):
+            command = self._pause_unconfirmed(happened.error, now)
+        elif happened.is_served:  # the 404 came from a lagging replica, or the resource is back
             command = self._pause(now, self._load(now), self.reason)
         else:
             self.attempts += 1
@@ -437,6 +442,11 @@ class ReflectorMachine:
             command = steps.Sleep(happened.retry_seconds)
         self.state = ReflectorState.ABSENT
         return command
+
+    def _pause_unconfirmed(self, error: InformerError, now: float) -> steps.Command:
+        """Back off as after every other refusal: the 404 may be a gateway's, for every path."""
+        sleep = self._pause(now, self._load(now), self.reason, self.last_error)
+        return steps.Sleep(max(sleep.seconds, requested_seconds(error)))
 
     def _on_watch_ended(self, happened: steps.WatchEnded, now: float) -> steps.Command:
         self._watches_since_load += 1
@@ -663,7 +673,7 @@ class ReflectorMachine:
         *,
         was_useful: bool = False,
         lasted: bool = False,
-    ) -> steps.Command:
+    ) -> steps.Sleep:
         self.attempts += 1
         self.state = ReflectorState.WAITING
         self.reason = reason

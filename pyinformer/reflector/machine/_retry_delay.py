@@ -63,7 +63,7 @@ class RetryDelay:
         Lists are answered, so neither missing rights to watch nor the time since the last list make
         it longer: it grows to 30 s, as client-go's, for as long as no watch is accepted.
         """
-        return max(self._polls.next(now), _requested_seconds(error))
+        return max(self._polls.next(now), requested_seconds(error))
 
     def answered(self, *, was_away: bool) -> None:
         """Record that the server answers a probe: the delays of the outage are over.
@@ -128,7 +128,7 @@ class RetryDelay:
         delay = max(delay, self._forbidden_seconds(error, now))
         if self.limit is not None and error is not None:
             delay = min(delay, self.limit(failures, error))
-        return max(delay, _requested_seconds(error))
+        return max(delay, requested_seconds(error))
 
     def _relist_seconds(self, served_seconds: float, now: float) -> float:
         self._loaded_at = None  # a load that fails counts as a failure, until one succeeds
@@ -145,6 +145,7 @@ class RetryDelay:
         return 0.0 if is_fresh else _FORBIDDEN_SECONDS
 
 
-def _requested_seconds(error: InformerError | None) -> float:
+def requested_seconds(error: InformerError | None) -> float:
+    """Return how long the server asks to wait after an error; 0 if it does not."""
     requested = error.retry_after_seconds if isinstance(error, APIStatusError) else None
     return requested or 0.0

@@ -251,13 +251,19 @@ class Woke(Struct, frozen=True):
 
 @final
 class Discovered(Struct, frozen=True):
-    """Input: discovery answered, or failed."""
+    """Input: discovery answered."""
 
     is_served: bool
-    """False also if discovery failed."""
     retry_seconds: float = 0.0
     tries_load: bool = False
     """Whether a load is tried next whatever discovery said, since it may be incomplete."""
+
+
+@final
+class DiscoveryFailed(Struct, frozen=True):
+    """Input: discovery did not answer, so nothing confirms the 404."""
+
+    error: InformerError
 
 
 Input: TypeAlias = (
@@ -272,5 +278,6 @@ Input: TypeAlias = (
     | ProofFailed
     | Verified
     | Discovered
+    | DiscoveryFailed
     | Woke
 )
