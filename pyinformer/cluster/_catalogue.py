@@ -13,7 +13,7 @@ from typing import Final, final
 from msgspec import Struct, field
 
 from pyinformer.apimachinery import GroupVersionResource, near_names, null_as_absent
-from pyinformer.transport import APIResource, Group, check_resource_count
+from pyinformer.transport import APIResource, Group, check_resource_count, readable_first
 
 _AGGREGATED: Final = "APIGroupDiscoveryList"
 _STALE: Final = "Stale"
@@ -39,7 +39,8 @@ class Catalogue:
     """What a server serves, in the server's order of preference."""
 
     tables: dict[str, list[APIResource]]
-    """By `v1` or `group/version`, the preferred version of each group before its others."""
+    """By `v1` or `group/version`, the preferred version of each group before its others; in each,
+    the resources without reads come last."""
     unavailable: tuple[str, ...] = ()
     """The groups and versions that are listed, and whose resources could not be read."""
 
@@ -179,10 +180,10 @@ def _aggregated(items: list[_GroupResources]) -> Catalogue:
         group = item.metadata.name
         for one in item.versions or []:
             api_version = f"{group}/{one.version}" if group else one.version
-            tables[api_version] = [
+            tables[api_version] = readable_first(
                 _described(GroupVersionResource(group, one.version, each.resource), each)
                 for each in one.resources or []
-            ]
+            )
             if one.freshness == _STALE:  # the server could not reach it just now
                 unavailable.append(api_version)
     return Catalogue(tables, tuple(unavailable))

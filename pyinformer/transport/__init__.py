@@ -12,6 +12,7 @@ from pyinformer.transport._discovery import (
     decode_resources,
     near_kinds,
     near_resources,
+    readable_first,
     table_of,
 )
 from pyinformer.transport._frames import (
@@ -123,6 +124,7 @@ __all__ = [
     "read_frame",
     "read_frame_head",
     "read_frame_slowly",
+    "readable_first",
     "record_write",
     "status_error",
     "status_error_from_object",

@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
 )
 
 _MAX_ENTRIES: Final = 20_000  # large clusters have 3,000; each costs some 20 us
+_READS: Final = frozenset({"get", "list"})
 
 
 @final
@@ -77,8 +78,21 @@ class APIResource:
 
 
 def near_resources(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
-    """Return resources of one version with similar names, such as `v1/pods`."""
-    return near_names(name, {word: one.full_name for one in table for word in one.words})
+    """Return resources of one version with similar names, such as `v1/pods`.
+
+    Of two with the same word the first of the table counts, as where a name is looked up.
+    """
+    known = {word: one.full_name for one in reversed(list(table)) for word in one.words}
+    return near_names(name, known)
+
+
+def readable_first(resources: Iterable[APIResource]) -> list[APIResource]:
+    """Return the resources of one version in the server's order, those without reads last.
+
+    Where two have one kind, the first stands for it. OpenShift lists `processedtemplates`, which
+    only has `create` and stores nothing, before `templates`.
+    """
+    return sorted(resources, key=lambda one: bool(one.verbs) and not one.verbs & _READS)
 
 
 def near_kinds(name: str, table: Iterable[APIResource]) -> tuple[str, ...]:
@@ -129,7 +143,7 @@ decode_groups: Final[Callable[[bytes], GroupList]] = null_as_absent(GroupList)
 
 
 def table_of(api_version: str, found: ResourceList) -> list[APIResource]:
-    """Return the resources of one group and version.
+    """Return the resources of one group and version, those without reads last.
 
     Raises:
         msgspec.DecodeError: there are too many.
@@ -141,7 +155,7 @@ def table_of(api_version: str, found: ResourceList) -> list[APIResource]:
     for entry in entries:
         plural, _, subresource = entry.name.partition("/")
         subresources.setdefault(plural, set()).update({subresource} - {""})
-    return [
+    return readable_first(
         APIResource(
             resource=GroupVersionResource(group, version, entry.name),
             kind=entry.kind,
@@ -153,7 +167,7 @@ def table_of(api_version: str, found: ResourceList) -> list[APIResource]:
         )
         for entry in entries
         if "/" not in entry.name
-    ]
+    )
 
 
 def check_resource_count(entries: int) -> None:

@@ -13,7 +13,13 @@ import pytest
 import pyinformer
 from pyinformer.apimachinery import JSONObject
 from pyinformer.cluster import APIResource, Discovery
-from pyinformer.errors import ForbiddenError, ProtocolError, ServerError, UnknownResourceError
+from pyinformer.errors import (
+    ForbiddenError,
+    NotFoundError,
+    ProtocolError,
+    ServerError,
+    UnknownResourceError,
+)
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -152,6 +158,80 @@ async def test_concurrent_lookups_share_the_requests(server: _Server) -> None:
             group.start_soon(discovery.find, name)
 
     assert server.asked.count("/api") == 1
+
+
+# As on OpenShift: the first one processes a template, answers 201 with it, and stores nothing.
+_TEMPLATES = {
+    "processedtemplates": ["create"],
+    "templates": ["create", "delete", "get", "list", "patch", "update", "watch"],
+}
+_TEMPLATES_VERSION = "template.example.com/v1"
+
+
+def _templates_one_by_one() -> dict[str, JSONObject]:
+    entries = [
+        _listed(plural, "Template", "tpl") | {"singularName": "template", "verbs": verbs}
+        for plural, verbs in _TEMPLATES.items()
+    ]
+    return {
+        "/api": {"kind": "APIVersions", "versions": []},
+        "/apis": _groups(template_example_com=["v1"]),
+        f"/apis/{_TEMPLATES_VERSION}": _resources(*entries),
+    }
+
+
+def _templates_aggregated() -> dict[str, JSONObject]:
+    entries: list[JSONObject] = [
+        {
+            "resource": plural,
+            "responseKind": {"kind": "Template"},
+            "scope": "Namespaced",
+            "singularResource": "template",
+            "shortNames": ["tpl"],
+            "verbs": verbs,
+        }
+        for plural, verbs in _TEMPLATES.items()
+    ]
+    group: JSONObject = {
+        "metadata": {"name": "template.example.com"},
+        "versions": [{"version": "v1", "freshness": "Current", "resources": entries}],
+    }
+    root: JSONObject = {"kind": "APIGroupDiscoveryList"}
+    return {"/api": {**root, "items": []}, "/apis": {**root, "items": [group]}}
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        pytest.param(_templates_one_by_one(), id="one-by-one"),
+        pytest.param(_templates_aggregated(), id="aggregated"),
+    ],
+)
+async def test_of_two_resources_with_one_kind_the_one_that_can_be_read_is_found(
+    documents: dict[str, JSONObject],
+) -> None:
+    discovery = Discovery(_Server(documents).read)
+    for name in ("template", "Template", "tpl", "template.template.example.com"):
+        assert _named(await discovery.find(name)) == [f"{_TEMPLATES_VERSION}/templates"]
+    found = await discovery.kind(_TEMPLATES_VERSION, "Template")
+    assert found.resource.resource == "templates"
+
+    (other,) = await discovery.find("processedtemplates")
+    assert other.verbs == {"create"}
+
+
+async def test_of_two_resources_with_one_kind_the_one_that_can_be_read_is_suggested() -> None:
+    discovery = Discovery(_Server(_templates_one_by_one()).read)
+    with pytest.raises(NotFoundError, match=r"did you mean template\.example\.com/v1/templates\?"):
+        await discovery.find(f"{_TEMPLATES_VERSION}/template")
+
+
+async def test_of_two_resources_with_one_kind_and_no_verbs_the_first_is_found() -> None:
+    documents = _templates_one_by_one()
+    entries = [_listed(plural, "Template") | {"verbs": None} for plural in _TEMPLATES]
+    documents[f"/apis/{_TEMPLATES_VERSION}"] = _resources(*entries)
+    found = await Discovery(_Server(documents).read).kind(_TEMPLATES_VERSION, "Template")
+    assert found.resource.resource == "processedtemplates"
 
 
 async def test_an_unknown_name_has_similar_names_and_unavailable_groups_in_its_error(
