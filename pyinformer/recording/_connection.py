@@ -207,7 +207,10 @@ class RecordedBody:
         self._is_released = False
 
     def release(self) -> None:
-        """Record only the end from now on: the reader of the body records its lines itself."""
+        """Record only failures from now on: the reader of the body records its lines, and its end.
+
+        A last line without a line end is read after the end of the body.
+        """
         self._is_released = True
 
     @property
@@ -243,7 +246,8 @@ class RecordedBody:
     def _end(self) -> None:
         if not self.has_ended:
             self.has_ended = True
-            self._recorder.end(self.number, "ended")
+            if not self._is_released:
+                self._recorder.end(self.number, "ended")
 
     def _fail(self, error: Exception) -> None:
         if not self.has_ended:

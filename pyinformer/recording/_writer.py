@@ -544,7 +544,9 @@ class _Splitter:
     def finish(self, at: float, out: _Block) -> None:
         """Process the end of a complete body."""
         self._at, self._out = at, out
-        if self._shape == "list":
+        if self._shape == "watch":
+            self._lines.finish()
+        elif self._shape == "list":
             self._finish_list()
         elif self._shape == "body":
             text = self._mask.body(b"".join(self._whole))

@@ -118,6 +118,8 @@ class InitialEvents(Generic[V]):
         try:
             spacing_seconds = self._options.load_spacing_seconds
             await read_body(body, self._splitter, on_turn, spacing_seconds=spacing_seconds)
+            if snapshot.resource_version is None:  # so it was read to its end
+                self._splitter.finish()
         finally:
             idle.cancel()
             if end is not None:

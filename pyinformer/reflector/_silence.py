@@ -247,8 +247,8 @@ async def look_at(
     """Return what a second watch at a position shows: what it begins with is sent at once.
 
     Silence shows nothing: without a watch cache a server is silent, too, while its etcd is. Only
-    a bookmark proves that there was no event before it. An event whose line end has not come is
-    one: a server may put line ends between events.
+    a bookmark proves that there was no event before it. An event without a line end is one, whole
+    or cut off: a server may put line ends between events.
 
     Args:
         list_watch: the resource and the scope.
@@ -289,7 +289,7 @@ async def look_at(
                 scope.deadline = anyio.current_time() + seconds + _END_SECONDS
                 while not found and (chunk := await body.read()):
                     splitter.feed(chunk)
-                if splitter.unfinished_bytes:
+                if not found and splitter.finish():
                     found.append(Look.NEWS)
     except APIStatusError:
         look = Look.UNKNOWN

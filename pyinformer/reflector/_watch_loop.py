@@ -17,7 +17,7 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from pyinformer.apimachinery import KubeObject, V
-from pyinformer.errors import InformerError, InternalError, RequestTimeoutError
+from pyinformer.errors import InformerError, InternalError, RequestTimeoutError, TransportError
 from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._currency_check import CurrencyCheck
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
@@ -329,12 +329,10 @@ class WatchLoop(Generic[V]):
             if stream.can_be_compared:
                 group.start_soon(stream.cancel_when_still, self._currency_check)
             try:
-                await read_body(
-                    body,
-                    splitter,
-                    self._on_turn(applier, stream.idle),
-                    spacing_seconds=self.options.read_spacing_seconds,
-                )
+                on_turn = self._on_turn(applier, stream.idle)
+                spacing_seconds = self.options.read_spacing_seconds
+                await read_body(body, splitter, on_turn, spacing_seconds=spacing_seconds)
+                self._finish(splitter, on_turn)
                 stream.has_ended = True
             except Exception as error:  # noqa: BLE001 - the group would wrap it
                 failure = error
@@ -344,6 +342,17 @@ class WatchLoop(Generic[V]):
         if failure is not None:
             raise failure
         return stream.silent_seconds()
+
+    def _finish(self, splitter: LineSplitter, on_turn: Callable[[], bool]) -> None:
+        """Apply the last line of a body that has ended, which may lack its line end."""
+        if not splitter.unfinished_bytes:
+            return
+        left = splitter.finish()
+        on_turn()
+        if left:
+            list_watch = self._list_watch
+            url = list_watch.connection.config.server + list_watch.path
+            raise TransportError(url, f"the watch ended within a line, after {left} bytes of it")
 
     def _on_followed(self) -> None:
         if self._machine.followed():

@@ -108,6 +108,9 @@ def read_frame_slowly(data: bytes | bytearray, start: int, end: int) -> Frame:
     if envelope.kind == "Status" and not envelope.type:
         return ERROR, line, 0, len(line)
     body = bytes(envelope.object)
+    if envelope.kind and not envelope.type:
+        reason = f"the server sent a {envelope.kind[:100]} in place of an event"
+        raise ProtocolError("watch", reason)
     if not envelope.type or not body.startswith(b"{"):
         raise ProtocolError("watch", "a line has no type or no object")
     return envelope.type, body, 0, len(body)

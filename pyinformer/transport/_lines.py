@@ -1,9 +1,11 @@
 r"""Split the body of a watch into lines.
 
 Lines end with `\n` only. A line is passed on as a buffer and two offsets, so a line that arrives as
-one chunk, the common case, is not copied. The bytes after the last line end stay here; at the end
-of the body they are a line that was cut off, and are dropped. Of a line over the limit only the
-metadata of its object is kept, so one huge object costs neither the memory nor the connection.
+one chunk, the common case, is not copied. The bytes after the last line end stay here. At the end
+of the body they are the last line if they are one whole object, since encoders of other languages
+put line ends between values; else they are a line that was cut off, and are dropped. Of a line over
+the limit only the metadata of its object is kept, so one huge object costs neither the memory nor
+the connection.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from pyinformer.apimachinery import MetadataReader
+import msgspec
+
+from pyinformer.apimachinery import MetadataReader, fields_of
 from pyinformer.errors import line_too_long
 
 OnLine = Callable[[bytes | bytearray, int, int], None]
@@ -115,6 +119,32 @@ class LineSplitter:
                 return
         self._split(bytes(memoryview(data)[start:stop]))
 
+    def finish(self) -> int:
+        """Process the end of a body that is complete; its last line may lack the line end.
+
+        Returns:
+            How many bytes of a line that was cut off are left; 0 if the body ended between lines.
+
+        Source:
+            apimachinery pkg/util/framer, which reads JSON values, whatever is between them.
+        """
+        if not self._pending or self._pending.isspace():
+            return 0
+        if not self._is_whole():
+            return self.unfinished_bytes
+        self._end_line()
+        return 0
+
+    def _is_whole(self) -> bool:
+        """Return whether the unfinished line is one whole object."""
+        if self._skips:
+            return self._reader is not None and self._reader.head() != b""
+        try:
+            fields_of(bytes(self._pending))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return True
+
     def _split(self, chunk: bytes) -> None:
         start = 0
         end = chunk.find(b"\n")
@@ -134,6 +164,9 @@ class LineSplitter:
 
     def _finish_pending(self, rest: bytes) -> None:
         self._hold(rest)
+        self._end_line()
+
+    def _end_line(self) -> None:
         line = bytes(self._pending)
         self._pending = bytearray()  # release the memory of a long line
         if self._skips:

@@ -146,10 +146,15 @@ async def test_secrets_do_not_reach_the_file(tmp_path: Path) -> None:
     }
 
 
-async def test_a_message_about_a_redacted_kind_does_not_reach_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "end", [pytest.param(b"\n", id="line-end"), pytest.param(b"", id="no-line-end")]
+)
+async def test_a_message_about_a_redacted_kind_does_not_reach_the_file(
+    tmp_path: Path, end: bytes
+) -> None:
     path = tmp_path / "incident.jsonl"
     status = {"kind": "Status", "code": 500, "message": "cannot decode hunter2hunter2"}
-    event = msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n"
+    event = msgspec.json.encode({"type": "ERROR", "object": status}) + end
     with APIServer() as server:
         async with _following(server) as maps, maps.record(path, redact=["ConfigMap"]):
             server.faults.add(Fault(verb="watch", body=event, times=1))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.reflector import ReflectorOptions, ReflectorState
-from tests.reflector.samples import bookmark, line, pod_bytes
+from tests.reflector.samples import bookmark, line, pod_bytes, status_bytes
 from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedServer, following, silence
 from tests.virtual_time import elapse
 from tests.waiting import until
@@ -54,6 +54,11 @@ async def without_line_end() -> Pieces:
     """Send the event, and the line end only before the next one."""
     yield line("MODIFIED", "a", "101")
     await elapse(1.0)
+
+
+async def refused_without_line_end() -> Pieces:
+    """Refuse the watch in its body, as some proxies do."""
+    yield b'{"type":"ERROR","object":%s}' % status_bytes(429, "TooManyRequests")
 
 
 @dataclass
@@ -115,6 +120,15 @@ async def test_a_second_watch_that_does_not_show_everything_proves_no_age(
                 break
             assert (reflector.last_proof_at or 0.0) <= changed_at
         assert len(server.watches) > 1
+
+
+async def test_a_second_watch_that_is_refused_in_its_body_shows_no_event() -> None:
+    server = stalling(refused_without_line_end)
+    async with following(server, options=OPTIONS) as (reflector, _):
+        await until(lambda: reflector.state is ReflectorState.WATCHING)
+        await elapse(70.0)  # less than the silence that ends a watch
+        assert len(server.watches) > 1
+        assert reflector.status().takeovers == 0
 
 
 async def test_a_list_proves_the_age_where_second_watches_bring_no_bookmark() -> None:

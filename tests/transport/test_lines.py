@@ -115,6 +115,54 @@ def test_an_error_of_the_callback_leaves_no_half_line_behind() -> None:
     assert splitter.pending_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("rest", "left"),
+    [
+        pytest.param(b"", 0, id="nothing"),
+        pytest.param(b" \r\t", 0, id="blank"),
+        pytest.param(b'{"a":"}"}', 0, id="an-object"),
+        pytest.param(b'{"a":1} \r', 0, id="an-object-and-blanks"),
+        pytest.param(b'{"a":%s1%s}' % (b"[" * 5000, b"]" * 5000), 0, id="a-deep-object"),
+        pytest.param(b'{"a":1', 6, id="cut-off"),
+        pytest.param(b'{"a":"}', 7, id="cut-off-within-a-text"),
+        pytest.param(b'{"a":1}{', 8, id="one-and-a-half"),
+        pytest.param(b"[1]", 3, id="a-list"),
+        pytest.param(b"1", 1, id="a-number"),
+        pytest.param(b'{"a":%s' % (b"[" * 5000), 5005, id="cut-off-and-deep"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 10_000])
+def test_the_end_of_a_body_ends_a_line_that_is_a_whole_object(
+    rest: bytes, left: int, size: int
+) -> None:
+    body = b'{"b":2}\n' + rest
+    lines, splitter = split([body[at : at + size] for at in range(0, len(body), size)])
+    assert lines == [b'{"b":2}']
+
+    assert splitter.finish() == left
+    assert lines[1:] == ([rest] if rest.strip() and not left else [])
+    if not left:
+        assert splitter.finish() == 0
+        assert len(lines) == 1 + bool(rest.strip())
+
+
+@pytest.mark.parametrize("max_line_bytes", [1_000, 400_000, 4_000_000])
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_the_end_of_a_body_ends_a_long_line(max_line_bytes: int, is_cut_off: bool) -> None:
+    body = event(name="x", annotations={"a": "b" * 600_000})
+    body = body[:-1] if is_cut_off else body
+    arrived: list[str] = []
+    splitter = LineSplitter(
+        lambda b, s, e: arrived.append(json.loads(b[s:e])["object"]["metadata"]["name"]),
+        max_line_bytes=max_line_bytes,
+        on_oversized=lambda head, _: arrived.append(json.loads(head)["object"]["metadata"]["name"]),
+    )
+    for start in range(0, len(body), 100_000):
+        splitter.feed(body[start : start + 100_000])
+    assert splitter.finish() == (len(body) if is_cut_off else 0)
+    assert arrived == ([] if is_cut_off else ["x"])
+
+
 def event(**metadata: object) -> bytes:
     """Return an event of a watch with a long body behind its object's metadata."""
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"a": ["}{" * 20]}}

@@ -255,6 +255,8 @@ async def _bookmark_after(
     async with watch as body:
         while not found and (chunk := await body.read()):
             splitter.feed(chunk)
+        if not found:
+            splitter.finish()
     return anyio.current_time() - began_at if found else None
 
 
