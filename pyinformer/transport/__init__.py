@@ -61,6 +61,7 @@ from pyinformer.transport.http import (
     SessionSource,
     SessionTimeouts,
     as_retry,
+    failure_reason,
     network_errors,
     read_bounded,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "config_from_client",
     "decode_groups",
     "decode_resources",
+    "failure_reason",
     "find_config",
     "in_cluster_config",
     "near_kinds",

@@ -355,6 +355,114 @@ def test_clocks_that_differ_and_refused_credentials_are_found(tmp_path: Path) ->
     assert _bad(report) == [("clock", "trouble"), ("requests", "trouble")]
 
 
+def _http(status: str, body: bytes, *headers: str) -> bytes:
+    """Return a response that closes its connection."""
+    length = f"Content-Length: {len(body)}"
+    lines = (f"HTTP/1.1 {status}", *headers, length, "Connection: close", "", "")
+    return "\r\n".join(lines).encode() + body
+
+
+def _status(code: int, reason: str) -> bytes:
+    return json.dumps({"kind": "Status", "code": code, "reason": reason}).encode()
+
+
+def _findings(report: dict[str, Any], code: str) -> dict[str, Any]:
+    """Return the one finding of a code about the server."""
+    (found,) = (one for one in report["parts"][0]["findings"] if one["code"] == code)
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        pytest.param(
+            _http("404 Not Found", b"default backend - 404"), "default backend - 404", id="404-page"
+        ),
+        pytest.param(_http("403 Forbidden", b"<html>no</html>"), "403", id="403-page"),
+        pytest.param(_http("200 OK", b"{}"), "names no version", id="empty-object"),
+        pytest.param(_http("200 OK", b'{"a":[1]}'), "names no version", id="other-object"),
+        pytest.param(_http("200 OK", b"1"), "names no version", id="no-object"),
+    ],
+)
+def test_an_address_where_no_api_server_answers_is_in_trouble(answer: bytes, words: str) -> None:
+    with _listening(None, answer) as port:
+        status, report = _doctor("pods", "--server", f"http://127.0.0.1:{port}/k8s/clusters/c-x")
+
+    assert (status, _bad(report)) == (1, [("requests", "trouble")])
+    found = _findings(report, "requests")
+    assert words in found["evidence"]
+    assert "the path" in found["cure"]
+    assert report["parts"][1]["error"] == "the server was not reached: see the findings above"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(_http("404 Not Found", _status(404, "NotFound")), id="404"),
+        pytest.param(_http("403 Forbidden", _status(403, "Forbidden")), id="403"),
+        pytest.param(_http("200 OK", b'{"kind":"APIGroupList","groups":[]}'), id="groups"),
+    ],
+)
+def test_an_api_server_that_shows_no_version_is_well(answer: bytes) -> None:
+    with _listening(None, answer) as port:
+        status, report = _doctor("--server", f"http://127.0.0.1:{port}")
+    assert (status, _bad(report)) == (0, [])
+    assert "version" not in _codes(report, 0)
+
+
+_ALERT: Final = b"\x15\x03\x01\x00\x02\x02"  # a fatal one; its number follows
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        pytest.param(b"", "ended the handshake", id="end-of-file"),
+        pytest.param(_ALERT + b"\x46", "TLS 1.2", id="protocol-version"),
+        pytest.param(_ALERT + b"\x28", "refused the handshake", id="handshake-failure"),
+        pytest.param(_ALERT + b"\x74", "client certificate", id="certificate-required"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS", id="plain-http"),
+    ],
+)
+def test_a_failed_handshake_has_the_cure_of_its_cause(
+    tmp_path: Path, answer: bytes, words: str
+) -> None:
+    with _listening(None, answer) as port:
+        path = _kubeconfig(tmp_path / "kubeconfig", f"https://127.0.0.1:{port}", trustme.CA())
+        status, report = _doctor("--kubeconfig", path)
+
+    assert (status, _bad(report)) == (1, [("network_tls", "trouble")])
+    found = _findings(report, "network_tls")
+    assert words in found["cure"]
+    assert "certificate-authority-data" not in found["cure"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "status", "words"),
+    [
+        pytest.param("https", "407 Proxy Authentication Required", "user and password", id="tls"),
+        pytest.param("http", "407 Proxy Authentication Required", "user and password", id="plain"),
+        pytest.param("https", "403 Forbidden", "the proxy refuses", id="forbidden"),
+        pytest.param("https", "502 Bad Gateway", "the proxy refuses", id="no-server"),
+    ],
+)
+def test_a_proxy_that_refuses_is_blamed_for_it(
+    tmp_path: Path, scheme: str, status: str, words: str
+) -> None:
+    with _listening(None, _http(status, b"")) as port:
+        path = tmp_path / "kubeconfig"
+        _kubeconfig(path, f"{scheme}://api.example.com:6443", trustme.CA(), {"username": "u"})
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document["clusters"][0]["cluster"]["proxy-url"] = f"http://127.0.0.1:{port}"
+        document["users"][0]["user"] = {}
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        code, report = _doctor("--kubeconfig", str(path))
+
+    assert (code, _bad(report)) == (1, [("requests", "trouble")])
+    found = _findings(report, "requests")
+    assert status.partition(" ")[0] in found["evidence"]
+    assert words in found["cure"]
+
+
 _CERTIFICATE = Certificate(subject="CN=a", begins_at=_NOW - _DAY, expires_at=_NOW + 300 * _DAY)
 _NETWORK = NetworkFacts(host="a", port=443)
 _SERVER = ServerFacts(

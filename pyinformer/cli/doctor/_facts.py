@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
+
+RequestFailure: TypeAlias = Literal["credentials", "certificate", "proxy_login", "proxy"]
+"""Refused are the credentials, the server's certificate, the login of the proxy, or the tunnel."""
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import GroupVersionResource
@@ -47,7 +50,8 @@ class ServerFacts:
     """The median time of a small request on an open connection."""
     error: str = ""
     """Why a request with the credentials failed."""
-    is_unauthorized: bool = False
+    failure: RequestFailure | None = None
+    """What kind of failure that is, if its cure depends on it."""
 
 
 @final

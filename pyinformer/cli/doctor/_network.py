@@ -24,8 +24,25 @@ from pyinformer.tasks import run_in_daemon
 from pyinformer.transport import ClusterConfig
 
 Step: TypeAlias = Literal["lookup", "connect", "tls", "request"]
+TLSFailure: TypeAlias = Literal[
+    "untrusted", "ended", "version", "not_tls", "client_certificate", "refused"
+]
+"""Why a handshake failed: each has a cure of its own."""
 
 _PORTS: Final = {"http": 80, "https": 443}
+_EARLY_ENDS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
+# Words in OpenSSL's reasons, the first that fits counts: an alert has the name of what it is about.
+_TLS_REASONS: Final[tuple[tuple[str, TLSFailure], ...]] = (
+    ("UNEXPECTED_EOF", "ended"),
+    ("PROTOCOL_VERSION", "version"),
+    ("UNSUPPORTED_PROTOCOL", "version"),
+    ("WRONG_VERSION_NUMBER", "not_tls"),  # of a record: it is not one of TLS
+    ("HTTP_REQUEST", "not_tls"),
+    ("RECORD_LAYER_FAILURE", "not_tls"),
+    ("PACKET_LENGTH_TOO_LONG", "not_tls"),
+    ("CERTIFICATE", "client_certificate"),
+    ("UNKNOWN_CA", "client_certificate"),
+)
 
 
 @final
@@ -48,6 +65,8 @@ class NetworkFacts:
     error: str = ""
     is_timeout: bool = False
     """Whether the step failed because no answer came in time."""
+    tls_failure: TLSFailure | None = None
+    """Why TLS failed, if that is the error."""
     clock_ahead_seconds: float | None = None
     """By how much this host's clock is ahead of the server's; 0 within the precision of the
     server's Date header, a second; None if it sent none."""
@@ -113,10 +132,15 @@ class _Probe:
                     self._ask(plain)
         except ssl.SSLCertVerificationError as error:
             self._facts.error = error.verify_message or str(error)
+            self._facts.tls_failure = "untrusted"
             self._read_refused_certificate()
         except (OSError, http.client.HTTPException) as error:
             self._facts.error = getattr(error, "strerror", None) or str(error) or repr(error)
             self._facts.is_timeout = isinstance(error, TimeoutError)
+            # With TLS 1.3 a server refuses a client certificate when the request is answered.
+            is_tls = self._facts.step == "tls" or isinstance(error, ssl.SSLError)
+            if is_tls and not self._facts.is_timeout:
+                self._facts.tls_failure = tls_failure(error)
 
     @contextmanager
     def _timed(self, step: Step) -> Iterator[None]:
@@ -177,6 +201,16 @@ class _Probe:
     @property
     def _name(self) -> str:
         return (self._config.tls_server_name or self._facts.host).removesuffix(".")  # as requests
+
+
+def tls_failure(error: Exception) -> TLSFailure:
+    """Return why TLS failed, by the error of the handshake."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "untrusted"
+    if isinstance(error, _EARLY_ENDS):
+        return "ended"
+    reason = str(getattr(error, "reason", None) or "")
+    return next((failure for word, failure in _TLS_REASONS if word in reason), "refused")
 
 
 def clock_ahead(date: str, asked_at: float, answered_at: float) -> float | None:

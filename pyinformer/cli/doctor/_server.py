@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 import statistics
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,17 +21,26 @@ from pyinformer.cli.doctor._resources import ResourceChecks
 from pyinformer.cli.doctor._server_findings import resource_findings, server_findings
 from pyinformer.cluster import Cluster
 from pyinformer.errors import (
+    APIStatusError,
     ConfigurationError,
     ForbiddenError,
     InformerError,
     NotFoundError,
+    ProtocolError,
+    TLSVerificationError,
     UnauthorizedError,
 )
-from pyinformer.transport import RenewingCredentials, StaticCredentials, TokenFileCredentials
+from pyinformer.transport import (
+    RenewingCredentials,
+    StaticCredentials,
+    TokenFileCredentials,
+    failure_reason,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyinformer.cli.doctor._facts import RequestFailure
     from pyinformer.cli.objects import ServerAccess
     from pyinformer.transport import ClusterConfig
 
@@ -41,11 +49,19 @@ _SAMPLES: Final = 3
 _UNREACHED: Final = "the server was not reached: see the findings above"
 
 
+_PROXY_LOGIN: Final = 407
+
+
 class _Version(msgspec.Struct, rename="camel"):
     git_version: str = ""
 
 
+class _Root(msgspec.Struct):
+    kind: str = ""
+
+
 _decode = null_as_absent(_Version, skims=False)
+_decode_root = null_as_absent(_Root)
 
 
 async def examine_server(
@@ -127,12 +143,13 @@ async def _server_facts(cluster: Cluster, timeout_seconds: float) -> ServerFacts
     config = cluster.config
     login, context = await _login_facts(config)
     network = await measure_network(config, context, timeout_seconds=timeout_seconds)
-    version, seconds, error, is_unauthorized = "", None, "", False
+    version, seconds, error = "", None, ""
+    failure: RequestFailure | None = None
     if not (network.error or login.error):
         try:
             version, seconds = await _version(cluster, timeout_seconds)
-        except InformerError as failure:
-            error, is_unauthorized = str(failure), isinstance(failure, UnauthorizedError)
+        except InformerError as refusal:
+            error, failure = str(refusal), _kind_of_failure(refusal)
     return ServerFacts(
         source=config.source,
         server=config.server,
@@ -141,25 +158,69 @@ async def _server_facts(cluster: Cluster, timeout_seconds: float) -> ServerFacts
         version=version,
         request_seconds=seconds,
         error=error,
-        is_unauthorized=is_unauthorized,
+        failure=failure,
     )
 
 
 async def _version(cluster: Cluster, timeout_seconds: float) -> tuple[str, float]:
-    """Return the version, empty where it is not served to this user, and the time of a request."""
+    """Return the version, empty where it is not served to this user, and the time of a request.
+
+    Raises:
+        InformerError: a request failed, or what answers is not an API server.
+    """
     answer, taken = b"{}", list[float]()
+    refusal: APIStatusError | None = None
     for _ in range(_SAMPLES):
         began_at = anyio.current_time()
-        with suppress(ForbiddenError, NotFoundError):  # answers as well
-            answer = await cluster.connection.request(
-                "GET", "/version", timeout_seconds=timeout_seconds
-            )
+        try:
+            answer = await _get(cluster, "/version", timeout_seconds)
+        except (ForbiddenError, NotFoundError) as error:  # answers as well
+            refusal = error
         taken.append(anyio.current_time() - began_at)
     try:
         version = _decode(answer).git_version
     except (msgspec.DecodeError, UnicodeDecodeError):
         version = ""
+    if not version:
+        await _check_api_server(cluster, refusal, timeout_seconds)
     return version, statistics.median(taken)
+
+
+async def _check_api_server(
+    cluster: Cluster, refusal: APIStatusError | None, timeout_seconds: float
+) -> None:
+    """Refuse what answers `/version` without a version, unless it answers as API servers do.
+
+    Gateways and ingresses answer any path with a 404 page, or with a success.
+    """
+    if refusal is not None and refusal.reason:  # of a Status
+        return
+    try:
+        kind = _decode_root(await _get(cluster, "/apis", timeout_seconds)).kind
+    except APIStatusError as error:
+        is_api_server = bool(error.reason)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        is_api_server = False
+    else:
+        is_api_server = kind.startswith("APIGroup")
+    if not is_api_server:
+        reason = "the answer names no version, and /apis is not answered as by an API server"
+        raise refusal or ProtocolError("GET /version", reason)
+
+
+async def _get(cluster: Cluster, path: str, timeout_seconds: float) -> bytes:
+    return await cluster.connection.request("GET", path, timeout_seconds=timeout_seconds)
+
+
+def _kind_of_failure(error: InformerError) -> RequestFailure | None:
+    if isinstance(error, UnauthorizedError):
+        return "credentials"
+    if isinstance(error, TLSVerificationError):
+        return "certificate"
+    if failure_reason(error) == "proxy":
+        return "proxy_login" if f"refused: {_PROXY_LOGIN}" in str(error) else "proxy"
+    is_login = isinstance(error, APIStatusError) and error.status == _PROXY_LOGIN
+    return "proxy_login" if is_login else None
 
 
 async def _login_facts(config: ClusterConfig) -> tuple[LoginFacts, ssl.SSLContext | None]:

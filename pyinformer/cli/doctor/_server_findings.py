@@ -20,8 +20,13 @@ from pyinformer.operator.diagnosis import (
 
 if TYPE_CHECKING:
     from pyinformer.cli.doctor._certificates import Certificate
-    from pyinformer.cli.doctor._facts import LoginFacts, ResourceFacts, ServerFacts
-    from pyinformer.cli.doctor._network import NetworkFacts, Step
+    from pyinformer.cli.doctor._facts import (
+        LoginFacts,
+        RequestFailure,
+        ResourceFacts,
+        ServerFacts,
+    )
+    from pyinformer.cli.doctor._network import NetworkFacts, Step, TLSFailure
 
 Found: TypeAlias = Iterator[Diagnosis]
 
@@ -37,7 +42,34 @@ _CURES: Final[dict[Step, str]] = {
     "lookup": "correct the server of the kubeconfig, or the DNS of this host",
     "connect": "check that the server runs, and that firewalls and proxies let this host reach it",
     "tls": "correct certificate-authority-data, or tls-server-name, in the kubeconfig",
-    "request": "check what answers at this address: an API server has /version",
+    "request": "check what answers at this address, and the path in it: an API server has /version",
+}
+_TLS_CURES: Final[dict[TLSFailure, str]] = {
+    "untrusted": _CURES["tls"],
+    "ended": (
+        "check what listens there: it ended the handshake, as a load balancer without a server, a"
+        " port without TLS, or a firewall that filters names does"
+    ),
+    "version": "let the server, or what is in front of it, offer TLS 1.2 or later",
+    "not_tls": "check the scheme and the port of the server: what listens there does not speak TLS",
+    "client_certificate": "correct or renew the client certificate of the kubeconfig",
+    "refused": (
+        "look at the log of the server, which refused the handshake: names, ciphers and client"
+        " certificates can be the reason"
+    ),
+}
+_REFUSED: Final[dict[RequestFailure | None, tuple[str, str]]] = {
+    None: ("fail", _CURES["request"]),
+    "credentials": ("are refused", "log in again, or correct the user of the kubeconfig"),
+    "certificate": ("fail", _CURES["tls"]),
+    "proxy_login": (
+        "are refused by the proxy",
+        "put the user and password of the proxy into its URL",
+    ),
+    "proxy": (
+        "are refused by the proxy",
+        "check why the proxy refuses the way to this server: its rules, and what it reaches",
+    ),
 }
 _NOT_ANSWERED: Final = (
     "look at the API server, and at what is in front of it: the connection is made, and nothing"
@@ -145,6 +177,8 @@ def _network(network: NetworkFacts, now: float) -> Found:
         evidence = f"{where}: {network.error}"
         hangs = network.is_timeout and network.step in {"tls", "request"}
         cure = _NOT_ANSWERED if hangs else _CURES[network.step]
+        if network.tls_failure is not None and not hangs:
+            cure = _TLS_CURES[network.tls_failure]
         yield trouble(f"network_{network.step}", subject, fact, evidence, cure)
     yield from _clock(network.clock_ahead_seconds)
 
@@ -175,9 +209,7 @@ def _clock(ahead: float | None) -> Found:
 
 def _requests(facts: ServerFacts) -> Found:
     if facts.error:
-        fact, cure = "are refused", "log in again, or correct the user of the kubeconfig"
-        if not facts.is_unauthorized:
-            fact, cure = "fail", _CURES["request"]
+        fact, cure = _REFUSED[facts.failure]
         yield trouble("requests", "requests with the credentials", fact, facts.error, cure)
     if facts.request_seconds is not None:
         is_slow = facts.request_seconds >= LIMITS.slow_step_seconds

@@ -2,7 +2,7 @@
 
 from pyinformer.transport.http._body import LEAST_BYTES_PER_SECOND, Body, PushBody, read_bounded
 from pyinformer.transport.http._connection import Connection, Query
-from pyinformer.transport.http._errors import network_errors
+from pyinformer.transport.http._errors import failure_reason, network_errors
 from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._request_metrics import RequestMetrics, as_retry
 from pyinformer.transport.http._server_warnings import OnWarning
@@ -25,6 +25,7 @@ __all__ = [
     "SessionSource",
     "SessionTimeouts",
     "as_retry",
+    "failure_reason",
     "network_errors",
     "read_bounded",
 ]
