@@ -62,8 +62,11 @@ from pyinformer.transport.http import (
     SessionTimeouts,
     as_retry,
     failure_reason,
+    name_for_tls,
     network_errors,
     read_bounded,
+    request_url,
+    with_zone_index,
 )
 from pyinformer.transport.list_parser import ListMetadata, ListSplitter
 
@@ -117,6 +120,7 @@ __all__ = [
     "failure_reason",
     "find_config",
     "in_cluster_config",
+    "name_for_tls",
     "near_kinds",
     "near_resources",
     "network_errors",
@@ -128,7 +132,9 @@ __all__ = [
     "read_frame_slowly",
     "readable_first",
     "record_write",
+    "request_url",
     "status_error",
     "status_error_from_object",
     "table_of",
+    "with_zone_index",
 ]

@@ -679,6 +679,33 @@ async def test_a_name_with_a_dot_at_its_end_is_checked_as_requests_do() -> None:
     assert (network.error, network.step) == ("", "request")
 
 
+@pytest.mark.parametrize("zone", ["", "%25lo", "%251"])
+async def test_an_address_with_a_zone_is_measured(zone: str) -> None:
+    heard: list[bytes] = []
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this host has no IPv6")
+    if zone == "%25lo" and "lo" not in {name for _, name in socket.if_nameindex()}:
+        pytest.skip("this host's loopback interface has another name")
+
+    def serve() -> None:
+        stream, _ = listener.accept()
+        with stream:
+            heard.append(stream.recv(65536))
+            stream.sendall(_http("404 Not Found", b""))
+
+    with listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = listener.getsockname()[1]
+        config = ClusterConfig(server=f"http://[::1{zone}]:{port}")
+        network = await measure_network(config, None, timeout_seconds=100)
+        thread.join()
+    assert (network.error, network.step) == ("", "request")
+    assert f"Host: [::1]:{port}".encode() in heard[0]
+
+
 async def test_a_name_lookup_that_hangs_does_not_delay_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -85,7 +85,9 @@ async def _answer_all(
 
 
 @asynccontextmanager
-async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+async def serving(
+    answer: Answer, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[Server]:
     """Run a server that hands every request to `answer`, until the block is left."""
     server = Server()
     tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -104,8 +106,9 @@ async def serving(answer: Answer, *, tls: ssl.SSLContext | None = None) -> Async
     def connected_to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks[asyncio.create_task(serve(reader, writer))] = writer
 
-    listener = await asyncio.start_server(connected_to, "127.0.0.1", 0, ssl=tls)
-    host, port = listener.sockets[0].getsockname()[:2]
+    listener = await asyncio.start_server(connected_to, host, 0, ssl=tls)
+    port = listener.sockets[0].getsockname()[1]
+    host = f"[{host}]" if ":" in host else host
     server.url = f"{'https' if tls else 'http'}://{host}:{port}"
     try:
         yield server

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trustme
 
-from pyinformer.errors import ConfigurationError
-from pyinformer.transport import ClusterConfig
+from pyinformer.errors import ConfigurationError, TransportError
+from pyinformer.transport import ClusterConfig, NoCredentials
 from tests.transport.serving import always, connected, response, serving
 
 CA = trustme.CA()
@@ -85,6 +85,63 @@ async def test_reads_and_watches_understand_a_url_alike(
 
     for request in server.requests[:3]:
         assert (request.target, request.headers["host"].lower()) == (target, f"{host}:{port}")
+
+
+LOOPBACK = next((pair for pair in socket.if_nameindex() if pair[1].startswith("lo")), (1, "lo"))
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this host has no IPv6")
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        pytest.param("", id="none"),
+        pytest.param(f"%25{LOOPBACK[1]}", id="name"),
+        pytest.param(f"%{LOOPBACK[1]}", id="name-as-shells-write-it"),
+        pytest.param(f"%25{LOOPBACK[0]}", id="index"),
+    ],
+)
+async def test_an_address_with_a_zone_is_reached_and_is_not_sent(
+    zone: str, http_client: str, is_encrypted: bool
+) -> None:
+    """RFC 6874; a zone means nothing to another host, and no certificate has one."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if is_encrypted else None
+    if tls is not None:
+        CA.issue_cert("::1").configure_cert(tls)
+    async with serving(always(response()), tls=tls, host="::1") as server:
+        config = ClusterConfig(
+            server=server.url.replace("::1", f"::1{zone}"),
+            ca_data=CA.cert_pem.bytes().decode() if is_encrypted else None,
+            credentials=NoCredentials(),
+        )
+        async with connected("", config=config, http_client=http_client) as connection:
+            assert await connection.request("GET", "/x") == b"{}"
+            for watch in (True, False):
+                async with connection.stream("/x", watch=watch) as body:
+                    assert await body.read() == b"{}"
+            assert await connection.probe(100)
+
+    port = server.url.rpartition(":")[2]
+    assert {one.headers["host"] for one in server.requests} == {f"[::1]:{port}"}
+
+
+@pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
+async def test_a_zone_that_this_host_does_not_have_is_named(http_client: str) -> None:
+    config = ClusterConfig(server="http://[fe80::1%25nope7]:1", credentials=NoCredentials())
+    async with connected("", config=config, http_client=http_client) as connection:
+        for watch in (True, False):
+            with pytest.raises(TransportError, match="fe80::1%nope7"):
+                async with connection.stream("/x", watch=watch):
+                    pass
 
 
 async def test_a_name_with_a_dot_at_its_end_is_looked_up_as_it_is(names: list[str]) -> None:

@@ -21,7 +21,7 @@ import anyio
 from pyinformer._clock import monotonic, wall_time
 from pyinformer.cli.doctor._certificates import Certificate, certificate_of
 from pyinformer.tasks import run_in_daemon
-from pyinformer.transport import ClusterConfig
+from pyinformer.transport import ClusterConfig, name_for_tls, request_url, with_zone_index
 
 Step: TypeAlias = Literal["lookup", "connect", "tls", "request"]
 TLSFailure: TypeAlias = Literal[
@@ -90,7 +90,7 @@ async def measure_network(
     Cancellation:
         Safe; a thread that waits for the network ends by itself, and does not delay the exit.
     """
-    parts = urlsplit(config.proxy_url or config.server)
+    parts = urlsplit(request_url(config.proxy_url or config.server))
     facts = NetworkFacts(
         host=parts.hostname or "",
         port=parts.port or _PORTS.get(parts.scheme, 443),
@@ -152,12 +152,13 @@ class _Probe:
     def _look_up(self) -> None:
         facts = self._facts
         with self._timed("lookup"):
-            found = socket.getaddrinfo(facts.host, facts.port, type=socket.SOCK_STREAM)
+            host = with_zone_index(facts.host)
+            found = socket.getaddrinfo(host, facts.port, type=socket.SOCK_STREAM)
         facts.addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
     def _connect(self) -> socket.socket:
         with self._timed("connect"):
-            address = (self._facts.host, self._facts.port)
+            address = (with_zone_index(self._facts.host), self._facts.port)
             return socket.create_connection(address, timeout=self._timeout_seconds)
 
     def _ask(self, plain: socket.socket) -> None:
@@ -174,7 +175,7 @@ class _Probe:
     def _request(self, stream: socket.socket) -> None:
         """Read the server's version without credentials: even a refusal has a date."""
         facts = self._facts
-        connection = http.client.HTTPConnection(facts.host, facts.port)
+        connection = http.client.HTTPConnection(name_for_tls(facts.host), facts.port)
         connection.sock = stream
         asked_at = self._wall_clock()
         with self._timed("request"):
@@ -188,7 +189,7 @@ class _Probe:
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        address = (self._facts.host, self._facts.port)
+        address = (with_zone_index(self._facts.host), self._facts.port)
         try:
             with (
                 closing(socket.create_connection(address, self._timeout_seconds)) as plain,
@@ -200,7 +201,7 @@ class _Probe:
 
     @property
     def _name(self) -> str:
-        return (self._config.tls_server_name or self._facts.host).removesuffix(".")  # as requests
+        return name_for_tls(self._config.tls_server_name or self._facts.host)
 
 
 def tls_failure(error: Exception) -> TLSFailure:

@@ -63,7 +63,7 @@ from pyinformer.transport.http._server_warnings import (
     ServerWarnings,
 )
 from pyinformer.transport.http._session import common_headers, new_session, proxy_login, send_once
-from pyinformer.transport.http._url import name_for_tls, request_url
+from pyinformer.transport.http._url import host_header, name_for_tls, request_url, without_zone
 from pyinformer.transport.http._watch_request import open_watch, request_message, send_again
 from pyinformer.transport.http._watch_response import WatchResponse
 from pyinformer.transport.http._watch_transport import RECEIVE_BYTES
@@ -157,6 +157,9 @@ class Connection:
             *common_headers(config.headers).items(),
             *impersonation_headers(config),
         )
+        host = host_header(urlsplit(self._server))
+        has_zone = without_zone(self._server) != self._server
+        self._host = (("Host", host),) if has_zone else ()  # aiohttp would send the zone
         # Proxies, and passwords in the URL, are left to aiohttp.
         parts = urlsplit(self._server)
         self._reads_itself = (
@@ -689,5 +692,5 @@ class Connection:
             self._dialer,
             limit=0 if watch else self._options.max_request_connections,
             buffer_bytes=_WATCH_BUFFER_BYTES if watch else _REQUEST_BUFFER_BYTES,
-            headers=self._headers,
+            headers=(*self._headers, *self._host),
         )

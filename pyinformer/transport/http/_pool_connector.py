@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, final
 import aiohttp
 import anyio
 
+from pyinformer.transport.http._resolver import with_zone_index
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiohttp.abc import ResolveResult
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
@@ -55,6 +60,19 @@ class PoolConnector(aiohttp.TCPConnector):
         """
         with anyio.fail_after(self._connect_seconds):
             return await super().connect(req, traces, timeout)
+
+    async def _resolve_host(
+        self, host: str, port: int, traces: Sequence[Trace] | None = None
+    ) -> list[ResolveResult]:
+        """Return the addresses of a host; an IPv6 address may have a zone.
+
+        Raises:
+            OSError: the name is unknown, or the lookup failed.
+
+        Cancellation:
+            Safe; see `Resolver.addresses`.
+        """
+        return await super()._resolve_host(with_zone_index(host), port, traces)
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         """Return an idle connection on which nothing waits to be read, or None.

@@ -48,6 +48,7 @@ class Resolver:
         Cancellation:
             Safe; the lookup continues for other callers, and is abandoned if there are none.
         """
+        host = with_zone_index(host)
         found = _numeric(host, port)
         if found:
             return found
@@ -98,6 +99,20 @@ class Resolver:
                 """Do nothing: there is nothing to close."""
 
         return _AiohttpResolver()
+
+
+def with_zone_index(host: str) -> str:
+    """Return an IPv6 address with the index of its zone in place of the name; others as they are.
+
+    glibc reads names of interfaces in link-local addresses alone.
+    """
+    address, percent, zone = host.partition("%")
+    if not percent or ":" not in address:
+        return host
+    try:
+        return f"{address}%{socket.if_nametoindex(zone)}"
+    except (OSError, ValueError):  # an index already, or no interface of this host
+        return host
 
 
 def _numeric(host: str, port: int) -> _Addresses:
