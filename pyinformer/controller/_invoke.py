@@ -132,7 +132,7 @@ class Invoker(Generic[V]):
                     self._found_key = key
                     return found
                 is_watched = True
-        if not is_watched and not any(core_of(one).caches.is_gone(namespace) for one in informers):
+        if not is_watched and not any(core_of(one).is_gone(namespace) for one in informers):
             self._on_unwatched(request)  # None would mean that the object is gone
             raise TerminalError(f"no primary informer watches the namespace of {request}")
         self._check_shape(key)

@@ -198,6 +198,10 @@ class InformerCore(Generic[V]):
         """Call a function for each namespace that is announced or gone; see `NamespaceCaches`."""
         return self.caches.on_namespace_settled(callback)
 
+    def is_gone(self, namespace: str) -> bool:
+        """Return whether a namespace is known not to exist; see `NamespaceCaches`."""
+        return self.caches.is_gone(namespace)
+
     def explainer(self, key: str) -> Explainer[V]:
         """Return the explainer of a key; see `SharedInformer.explain`."""
         cache = self.caches.of(key) if isinstance(key, str) else None

@@ -19,9 +19,11 @@ from pyinformer.apimachinery import (
     object_key,
     split_api_version,
 )
-from pyinformer.errors import InvalidArgumentError, LifecycleError
+from pyinformer.errors import InvalidArgumentError, LifecycleError, NotCachedError
+from pyinformer.informer import core_of
 from pyinformer.sources._informer_source import InformerSource, check_source_informer
 from pyinformer.sources._request import Request, request_for
+from pyinformer.store import NamespaceLister
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -134,6 +136,9 @@ class OwnedSource(InformerSource[V], Generic[V]):
     def owned_by(self, owner: str | Request | KubeObject[View | None]) -> list[KubeObject[V]]:
         """Return what an owner owns now, in no particular order; from any thread.
 
+        Of a namespaced owner, only its own namespace has to have synced: what it owns is there.
+        Nothing is owned in a namespace that the informer's `namespace_selector` knows to be gone.
+
         Args:
             owner: its key, a request for it, or the object itself. With the object, references
                 must have its uid: any tenant can write a reference with its name. A request of
@@ -141,19 +146,33 @@ class OwnedSource(InformerSource[V], Generic[V]):
 
         Raises:
             CacheNotSyncedError: the informer's first sync is not done.
+            NotCachedError: the informer does not watch the owner's namespace.
             LifecycleError: the kind of the owners is not known yet.
         """
-        index = self._index_of(self._known_owner())
+        kind = self._known_owner()
         if isinstance(owner, Request) and owner.cluster != self.cluster:
             return []
-        key = owner if isinstance(owner, str) else owner.key
-        found = self.informer.lister.by_index(index, str.__str__(key))
+        key = str.__str__(owner if isinstance(owner, str) else owner.key)
+        found = self._read_owned(kind, key)
         uid = owner.metadata.uid if isinstance(owner, KubeObject) else ""
         if not uid:
             return found
         return [
             obj for obj in found if any(one.uid == uid for one in obj.metadata.owner_references)
         ]
+
+    def _read_owned(self, kind: OwnerKind, key: str) -> list[KubeObject[V]]:
+        lister, index = self.informer.lister, self._index_of(kind)
+        namespace = key.rpartition("/")[0] if kind.namespaced else ""
+        if not namespace:
+            return lister.by_index(index, key)
+        try:
+            return NamespaceLister(lister, namespace).by_index(index, key)
+        except NotCachedError:
+            # The reconcile of an object that was deleted with its namespace has to end.
+            if core_of(self.informer).is_gone(namespace):
+                return []
+            raise
 
     def _index_of(self, owner: OwnerKind) -> str:
         scope = "" if owner.namespaced else "cluster-scoped "

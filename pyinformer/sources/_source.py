@@ -48,6 +48,10 @@ class SourceCore(Protocol[V]):
         """Call a function with each namespace that is complete in the cache, or gone."""
         ...
 
+    def is_gone(self, namespace: str) -> bool:
+        """Return whether a namespace is known not to exist."""
+        ...
+
 
 class SourceInformer(Protocol[V]):
     """What a source needs of an informer; every SharedInformer has it."""

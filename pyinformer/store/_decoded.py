@@ -239,17 +239,30 @@ class DecodedLister(Generic[V]):
         return readable
 
     def by_index(
-        self, name: str, value: IndexValue, *, allow_unsynced: bool = False
+        self,
+        name: str,
+        value: IndexValue,
+        *,
+        namespace: str | None = None,
+        allow_unsynced: bool = False,
     ) -> builtins.list[SharedObject]:
         """Return the objects that an index has under a value; otherwise as `Lister.by_index`.
 
         An object whose body cannot be decoded is left out, as by `list`.
 
+        Args:
+            name: the name of the index.
+            value: the value.
+            namespace: only objects of this namespace, which alone has to have synced; None for all.
+            allow_unsynced: return what is cached, even if it is incomplete.
+
         Raises:
             CacheNotSyncedError: the first sync is not done.
             LifecycleError: the informer is closed, or has crashed.
+            NotCachedError: the namespace is not watched.
             IndexNotFoundError: there is no such index.
             CacheMutatedError: in `debug` mode, a dict was changed.
         """
-        found = self._lister.by_index(name, value, allow_unsynced=allow_unsynced)
+        lister = self._lister if namespace is None else self._lister.namespace(namespace)
+        found = lister.by_index(name, value, allow_unsynced=allow_unsynced)
         return self._readable(found)

@@ -255,7 +255,8 @@ class Lister(Generic[V]):
     ) -> builtins.list[KubeObject[V]]:
         """Return the objects that an index has under a value, without looking at any other.
 
-        Each read is one moment of the cache; two reads are two moments.
+        Each read is one moment of the cache; two reads are two moments. All namespaces have to have
+        synced; `namespace("shop").by_index(...)` reads one of them, and needs no other.
 
         Raises:
             CacheNotSyncedError: the first sync is not done.
@@ -424,6 +425,24 @@ class NamespaceLister(Generic[V]):
                 NAMESPACE_INDEX, namespace, allow_unsynced, namespace
             )
         return lister._matching(selector, allow_unsynced, namespace)  # noqa: SLF001 - as above
+
+    def by_index(
+        self, name: str, value: IndexValue, *, allow_unsynced: bool = False
+    ) -> builtins.list[KubeObject[V]]:
+        """Return the namespace's objects that an index has under a value.
+
+        Only this namespace has to have synced; otherwise as `Lister.by_index`.
+
+        Raises:
+            CacheNotSyncedError: the first sync of the namespace is not done.
+            LifecycleError: the informer is closed, or has crashed.
+            NotCachedError: the namespace is not watched.
+            IndexNotFoundError: there is no such index.
+        """
+        found = self._lister._by_index(  # noqa: SLF001 - as above
+            name, value, allow_unsynced, self._namespace
+        )
+        return [obj for obj in found if obj.metadata.namespace == self._namespace]
 
 
 async def _walk(

@@ -126,18 +126,31 @@ class TypedLister(Generic[M]):
         return self._read(found)[0]
 
     def by_index(
-        self, name: str, value: IndexValue, *, allow_unsynced: bool = False
+        self,
+        name: str,
+        value: IndexValue,
+        *,
+        namespace: str | None = None,
+        allow_unsynced: bool = False,
     ) -> builtins.list[M]:
         """Return the objects that an index has under a value, as models.
 
         An object that does not fit the model is left out, as by `list`.
 
+        Args:
+            name: the name of the index.
+            value: the value.
+            namespace: only objects of this namespace, which alone has to have synced; None for all.
+            allow_unsynced: return what is cached, even if it is incomplete.
+
         Raises:
             CacheNotSyncedError: the first sync is not done.
             LifecycleError: the informer is closed, or has crashed.
+            NotCachedError: the namespace is not watched.
             IndexNotFoundError: there is no such index.
         """
-        return self._read(self.objects.by_index(name, value, allow_unsynced=allow_unsynced))[0]
+        lister = self.objects if namespace is None else self.objects.namespace(namespace)
+        return self._read(lister.by_index(name, value, allow_unsynced=allow_unsynced))[0]
 
     def mismatches(self, *, allow_unsynced: bool = False) -> builtins.list[ModelMismatchError]:
         """Return an error for each cached object that does not fit the model, with its key.

@@ -7,10 +7,12 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import pyinformer
 from pyinformer import Added, Deleted, SharedInformer, SharedInformerFactory
+from pyinformer.cache import TypedInformer
 from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
@@ -58,6 +60,12 @@ def keys(informer: SharedInformer[Any]) -> list[str]:
     return sorted(obj.key for obj in informer.lister.list())
 
 
+class Named(msgspec.Struct):
+    """A model that any object fits."""
+
+    kind: str = ""
+
+
 def put(server: APIServer, *wanted: str) -> None:
     """Create pods by key."""
     for key in wanted:
@@ -92,6 +100,8 @@ async def test_every_read_goes_over_all_namespaces(apiserver: APIServer) -> None
         assert sorted(lister.index_values("node")) == ["on-x", "on-y"]
         assert sorted(obj.key for obj in lister.list(label_selector="app=x")) == ["a/x", "b/x"]
         assert [obj.key for obj in lister.namespace("b").list()] == ["b/x"]
+        assert [obj.key for obj in lister.namespace("b").by_index("node", "on-x")] == ["b/x"]
+        assert lister.namespace("b").by_index("node", "on-y") == []
         assert "a/y" in lister
         assert lister.get("b/y") is None
         assert lister["b/x"].key == "b/x"
@@ -125,6 +135,8 @@ async def test_reading_a_namespace_that_is_not_followed_raises(apiserver: APISer
     async with following(apiserver, "a", "b") as pods:
         with pytest.raises(NotCachedError, match=r"pods.v1 in a, b does not watch namespace 'c'"):
             pods.lister.namespace("c").list()
+        with pytest.raises(NotCachedError):
+            pods.lister.namespace("c").by_index("node", "n1")
         with pytest.raises(NotCachedError):
             pods.lister.get("c/x")
         assert pods.lister.get("c/x", allow_unsynced=True) is None
@@ -177,6 +189,32 @@ async def test_a_forbidden_namespace_stops_no_other(
         await until(lambda: sorted(notes.mirror) == ["a/x", "b/x", "c/x"])
         await registration.wait_synced(timeout_seconds=100)
         assert notes.faults == []
+
+
+async def test_an_index_is_read_in_one_namespace_while_another_is_forbidden(
+    apiserver: APIServer,
+) -> None:
+    put(apiserver, "a/x", "a/y", "b/x")
+    forbid(apiserver, "b")
+
+    async with cluster_of(apiserver) as cluster:
+        pods: SharedInformer[None] = SharedInformer(
+            cluster, "v1", "pods", namespaces=["a", "b"], sharing="decoded"
+        )
+        pods.add_index("node", "spec.nodeName")
+        async with pods:
+            await until(lambda: pods.status().namespaces[0].has_synced)
+            plain, typed = pods.lister, TypedInformer(pods, Named).lister
+            for namespace, read in (
+                ("a", lambda name: plain.namespace(name).by_index("node", "on-x")),
+                ("a", lambda name: plain.decoded.by_index("node", "on-x", namespace=name)),
+                ("a", lambda name: typed.by_index("node", "on-x", namespace=name)),
+            ):
+                assert len(read(namespace)) == 1
+                with pytest.raises(CacheNotSyncedError, match=r"pods\.v1 in b"):
+                    read("b")
+            with pytest.raises(CacheNotSyncedError):
+                plain.by_index("node", "on-x")
 
 
 async def test_a_handler_that_joins_gets_what_is_there_and_then_the_rest(

@@ -350,6 +350,11 @@ async def test_a_namespace_can_be_read_while_another_one_is_refused(server: APIS
     registry = registry_of(server, Events())
     found = captured(registry)
     arguments: dict[str, Any] = {"clusterwide": False, "namespaces": ["default", "other"]}
+
+    @kopf.on.startup(registry=registry)
+    async def start(**_: Any) -> None:
+        pyinformer.kopf.lister("v1", "pods", indexes={"name": "metadata.name"})
+
     async with operating(registry, **arguments):
         await until(lambda: found and sum(one.has_listed for one in found[0].streams) == 3)
         await until(lambda: "pods" in known_of(found[0]) and len(found[0].streams) == 4)
@@ -357,6 +362,11 @@ async def test_a_namespace_can_be_read_while_another_one_is_refused(server: APIS
         listed = lister.namespace("default").list()
         assert sorted(one.metadata.name for one in listed) == ["a", "b"]
         assert lister.get("default/a") is not None
+        (found_by_index,) = lister.namespace("default").by_index("name", "a")
+        assert found_by_index.key == "default/a"
+        for named in (lister, lister.namespace("other")):
+            with pytest.raises(CacheNotSyncedError, match=r"pods\.v1 in namespace other"):
+                named.by_index("name", "a")
         for read in (lister.list, lister.namespace("other").list):
             with pytest.raises(CacheNotSyncedError, match=r"pods\.v1 in namespace other"):
                 read()

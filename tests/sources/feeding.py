@@ -109,6 +109,10 @@ class FedInformer:
         self.settled.append(callback)
         return lambda: self.settled.remove(callback)
 
+    def is_gone(self, namespace: str) -> bool:
+        """Know of no namespace that is gone."""
+        return False
+
     def add_index(self, name: str, by: IndexFunction) -> None:
         """Add an index, as an informer does."""
         self._indexer.add_index(name, by)

@@ -147,6 +147,16 @@ def test_indexes_are_read_through_the_lister(lister: Lister[Any]) -> None:
         lister.by_index("nope", "x")
 
 
+def test_an_index_is_read_in_one_namespace(lister: Lister[Any]) -> None:
+    default, other = lister.namespace("default"), lister.namespace("other")
+    assert names(default.by_index("node", "n1")) == ["a"]
+    assert names(other.by_index("node", "n1")) == ["c"]
+    assert other.by_index("node", "n2") == []
+    assert lister.namespace("nowhere").by_index("node", "n1") == []
+    with pytest.raises(IndexNotFoundError):
+        default.by_index("nope", "x")
+
+
 @pytest.mark.covers("controller-runtime pkg/cache: TestReaderWaitsForCacheSync")
 def test_reading_an_unsynced_cache_raises(store: Indexer[Any]) -> None:
     lister = Lister(store, resource="pods", readiness=OneNamespace(synced=False))
@@ -163,6 +173,7 @@ def test_reading_an_unsynced_cache_raises(store: Indexer[Any]) -> None:
         lambda: here.get("a"),
         lambda: here["a"],
         lambda: lister.by_index("node", "n1"),
+        lambda: here.by_index("node", "n1"),
         lambda: lister.index_values("node"),
     ):
         with pytest.raises(CacheNotSyncedError):
@@ -176,6 +187,7 @@ async def test_a_reader_may_read_the_partial_cache_before_the_sync(store: Indexe
     assert lister.get("default/a", allow_unsynced=True) is here.get("a", allow_unsynced=True)
     assert names(here.list(allow_unsynced=True)) == ["a", "b"]
     assert names(lister.by_index("node", "n1", allow_unsynced=True)) == ["a", "c"]
+    assert names(here.by_index("node", "n1", allow_unsynced=True)) == ["a"]
     assert len(lister.index_values("node", allow_unsynced=True)) == 2
     assert len([obj async for obj in lister.iter_async(allow_unsynced=True)]) == 4
 
@@ -186,6 +198,7 @@ def test_reading_a_namespace_that_is_not_watched_raises(store: Indexer[Any]) -> 
     for read in (
         other.list,
         lambda: other.get("c"),
+        lambda: other.by_index("node", "n1"),
         lambda: other["c"],
         lambda: "c" in other,
         lambda: lister.get("other/c"),
