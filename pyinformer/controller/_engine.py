@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
 
@@ -41,7 +42,7 @@ from pyinformer.errors import (
     LifecycleError,
     ReconcileTimeoutError,
 )
-from pyinformer.informer import wait_for_cache_sync
+from pyinformer.informer import wait_until_controllers_can_begin
 from pyinformer.metrics import NO_METRICS, Metrics, MetricsScope, MetricsSource, Sample, fenced
 from pyinformer.sources import OwnedSource, Reason, request_text
 from pyinformer.tasks import UserTasks, place_of, repeats_text, trace_text
@@ -63,6 +64,7 @@ _log = get_logger(__name__)
 _LINES_AT_ONCE: Final = 1_000  # of failures: a tenant can create any number of failing keys
 _LINES_PER_SECOND: Final = 10.0
 _SHOWN_FAILING: Final = 20  # keys in the status: people read no more
+_KEYS_SECONDS: Final = 10.0  # for initial keys, if namespaces have used up the time of the start
 _RELEASED: Final = 64  # held requests that come back in one step of the loop
 _COUNTED: Final = ("success", "requeue", "error", "retry_after", "terminal", "timeout", "panic")
 _RETRY: Final = Reason(source="reconcile", event="retry")
@@ -227,8 +229,12 @@ class Engine(Generic[V]):
         self._measure()
         for prepare in self.before_attach:
             group.start_soon(_prepare_early, prepare)
-        await wait_for_cache_sync(*self.informers, timeout_seconds=timeout_seconds)
+        await wait_until_controllers_can_begin(*self.informers, timeout_seconds=timeout_seconds)
+        lacking = [one for one in self.informers if not one.has_synced]
         deadline = began_at + timeout_seconds
+        if lacking:
+            deadline = max(deadline, anyio.current_time() + _KEYS_SECONDS)
+            self._log_lacking(lacking)
         with anyio.CancelScope(deadline=deadline) as scope:  # move_on_at is of anyio 4.15
             for prepare in self.before_attach:
                 await prepare()
@@ -246,6 +252,14 @@ class Engine(Generic[V]):
         self.has_synced = self.is_running = True
         self._pool.start_nowait(self._workers)
         _log.info("controller %s has started; workers: %d", self.name, self._workers)
+
+    def _log_lacking(self, informers: list[SharedInformer[Any]]) -> None:
+        lines = chain.from_iterable(informer.status().pending() for informer in informers)
+        _log.warning(
+            "controller %s starts without these namespaces, which join when they have synced: %s",
+            self.name,
+            "; ".join(lines),
+        )
 
     def detach_nowait(self) -> None:
         """Detach the sources, so that no event makes a request any more."""

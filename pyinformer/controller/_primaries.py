@@ -182,14 +182,13 @@ async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) 
         if source.owner is None:  # the early call may have set it meanwhile
             source.set_owner(owner)
     # Discovery may have been read before the definition came back with another scope.
-    keys = primary.lister.keys() if primary.has_synced else []
+    keys = primary.lister.keys(allow_unsynced=True)
     if keys:
         source.correct_scope(namespaced="/" in keys[0])
 
 
 def _kind_of_cached(primary: SharedInformer[Any]) -> OwnerKind | None:
-    if primary.has_synced:
-        for obj in primary.lister.list():
-            gvk = obj.gvk
-            return OwnerKind(gvk.group, gvk.kind, bool(obj.metadata.namespace))
+    for obj in primary.lister.list(allow_unsynced=True):  # a namespace may be forbidden
+        gvk = obj.gvk
+        return OwnerKind(gvk.group, gvk.kind, bool(obj.metadata.namespace))
     return None

@@ -3,7 +3,10 @@
 from typing import TYPE_CHECKING
 
 from pyinformer._late_names import late_getattr
-from pyinformer.informer._cache_sync import wait_for_cache_sync
+from pyinformer.informer._cache_sync import (
+    wait_for_cache_sync,
+    wait_until_controllers_can_begin,
+)
 from pyinformer.informer._catch_up import catch_up
 from pyinformer.informer._core import core_of
 from pyinformer.informer._explain import Explanation
@@ -101,6 +104,7 @@ __all__ = [
     "in_thread",
     "status_in_steps",
     "wait_for_cache_sync",
+    "wait_until_controllers_can_begin",
 ]
 
 if not TYPE_CHECKING:  # or type checkers would accept any name

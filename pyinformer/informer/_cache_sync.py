@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
@@ -16,8 +16,11 @@ from pyinformer.informer._core import InformerCore, core_of
 from pyinformer.reflector import ReflectorState
 
 if TYPE_CHECKING:
+    from pyinformer.informer._namespace_caches import NamespaceCaches
     from pyinformer.informer._shared_informer import SharedInformer
     from pyinformer.informer._state_changes import StateChange
+
+_Test: TypeAlias = "Callable[[NamespaceCaches[Any]], bool]"
 
 
 async def wait_for_cache_sync(
@@ -46,16 +49,62 @@ async def wait_for_cache_sync(
     Source:
         client-go tools/cache/shared_informer.go, WaitForCacheSync, which has no timeout.
     """
-    check_seconds("timeout_seconds", timeout_seconds)
     check_flag("fail_fast", fail_fast)
+    await _wait_for(
+        informers,
+        timeout_seconds=timeout_seconds,
+        is_ready=lambda caches: caches.has_synced,
+        is_enough=lambda caches: caches.has_synced,
+        fail_fast=fail_fast,
+    )
+
+
+async def wait_until_controllers_can_begin(
+    *informers: SharedInformer[Any], timeout_seconds: float
+) -> None:
+    """Wait for caches as `wait_for_cache_sync`, but not for every namespace of a selector.
+
+    A namespace that a selector has found is not waited for while the server refuses it; and when
+    the time is over, the namespaces that have synced are enough. The others join when they sync.
+
+    Args:
+        informers: started informers.
+        timeout_seconds: how long to wait for all of them together.
+
+    Raises:
+        CacheSyncTimeoutError: some did not sync in time, or one gave up.
+        LifecycleError: one was not started, or was closed before it had synced.
+        InternalError: an informer crashed.
+
+    Cancellation:
+        Safe; the informers continue.
+    """
+    await _wait_for(
+        informers,
+        timeout_seconds=timeout_seconds,
+        is_ready=lambda caches: caches.can_begin,
+        is_enough=lambda caches: caches.can_begin_in_part,
+    )
+
+
+async def _wait_for(
+    informers: Sequence[SharedInformer[Any]],
+    *,
+    timeout_seconds: float,
+    is_ready: _Test,
+    is_enough: _Test,
+    fail_fast: bool = False,
+) -> None:
+    """Wait until all informers are ready; when the time is over, accept what is enough."""
+    check_seconds("timeout_seconds", timeout_seconds)
     for informer in informers:
         _check_informer(informer)
         _check_running(informer, "is not running: start it first; what was closed stays closed")
     began_at = anyio.current_time()
-    synced: list[SharedInformer[Any]] = []  # once: a namespace may have been added since
+    ready: list[SharedInformer[Any]] = []  # once: a namespace may have been added since
     with anyio.move_on_after(timeout_seconds):
-        await _all_settled(informers, synced, fail_fast=fail_fast)
-    pending = [one for one in informers if not (one.has_synced or one in synced)]
+        await _all_settled(informers, ready, is_ready=is_ready, fail_fast=fail_fast)
+    pending = [one for one in informers if not (one in ready or is_enough(core_of(one).caches))]
     for informer in pending:
         _check_running(informer, "was closed before it had synced")
     if pending:
@@ -66,22 +115,23 @@ async def wait_for_cache_sync(
 
 async def _all_settled(
     informers: Sequence[SharedInformer[Any]],
-    synced: list[SharedInformer[Any]],
+    ready: list[SharedInformer[Any]],
     *,
+    is_ready: _Test,
     fail_fast: bool,
 ) -> None:
-    """Wait for all of them, or for the first that will never sync, or is refused."""
+    """Wait for all of them, or for the first that will never be ready, or is refused."""
     with ExitStack() as stack:
         async with anyio.create_task_group() as group:
 
             async def wait(informer: SharedInformer[Any]) -> None:
-                while not informer.has_synced:
-                    settled = core_of(informer).settled
-                    await settled.wait()
-                    if not informer.has_synced and core_of(informer).settled is settled:
+                caches = core_of(informer).caches
+                while not is_ready(caches):
+                    if caches.settled.is_set():  # closed, or a namespace will never sync
                         group.cancel_scope.cancel()
-                        return  # otherwise a namespace was added, and there is another event
-                synced.append(informer)
+                        return
+                    await caches.rechecked.wait()
+                ready.append(informer)
 
             def end_if_refused(informer: SharedInformer[Any], _: StateChange | None = None) -> None:
                 if informer.state is ReflectorState.FORBIDDEN and not informer.has_synced:

@@ -198,6 +198,11 @@ class InformerCore(Generic[V]):
         """Call a function for each namespace that is announced or gone; see `NamespaceCaches`."""
         return self.caches.on_namespace_settled(callback)
 
+    @property
+    def is_chosen_by_labels(self) -> bool:
+        """Whether a selector chooses the namespaces."""
+        return self.caches.is_chosen_by_labels
+
     def is_gone(self, namespace: str) -> bool:
         """Return whether a namespace is known not to exist; see `NamespaceCaches`."""
         return self.caches.is_gone(namespace)

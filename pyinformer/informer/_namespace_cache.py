@@ -129,6 +129,11 @@ class NamespaceCache(Generic[V]):
         return self.reflector.state is ReflectorState.FAILED or self.reflector.fails_sync
 
     @property
+    def is_refused(self) -> bool:
+        """Whether it has not synced, because the server refuses its list for missing rights."""
+        return self.reflector.state is ReflectorState.FORBIDDEN and not self.has_synced
+
+    @property
     def state(self) -> ReflectorState:
         """The state of its reflector."""
         return self.reflector.state
@@ -161,7 +166,7 @@ class NamespaceCache(Generic[V]):
         self._states.report(
             reflector.state, reflector.state_reason, attempts=reflector.status().attempts
         )
-        if self.has_failed:
+        if self.has_failed or self.is_refused:
             self._caches.recheck_nowait()
 
     def _on_suspicion(self, reason: str) -> None:

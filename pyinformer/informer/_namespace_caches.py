@@ -84,6 +84,8 @@ class NamespaceCaches(Generic[V]):
         """Set when the wanted namespaces are known, or the informer is closed."""
         self.settled: anyio.Event = anyio.Event()
         """Set while all have synced or one never will; for good once the informer is closed."""
+        self.rechecked: anyio.Event = anyio.Event()
+        """Set, and replaced, whenever more may have synced, or is known never to sync."""
         self._context = context
         self._is_known_gone = is_known_gone
         self._observer: CachesObserver | None = None
@@ -98,8 +100,7 @@ class NamespaceCaches(Generic[V]):
         """Whether it has or had several, so that first lists arrive one after another."""
         self._group: TaskGroup | None = None
         self._has_begun = False
-        self._is_applying = False
-        self._is_closed = False
+        self._is_applying = self._is_closed = False
         self._applied = anyio.Event()
         self.by_namespace: Mapping[str | None, NamespaceCache[V]] = {}
         """Never changed, only replaced; the key is None if one cache holds all namespaces."""
@@ -146,6 +147,33 @@ class NamespaceCaches(Generic[V]):
         if self.is_everywhere:
             return None
         return cast("frozenset[str]", frozenset(self.by_namespace))
+
+    @property
+    def is_chosen_by_labels(self) -> bool:
+        """Whether a selector chooses the namespaces: then others than the program decide."""
+        return self._is_known_gone is not None
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether a controller can begin: nothing that it has to wait for is missing.
+
+        A namespace that a selector has found, and that the server refuses, joins later: a user who
+        may label one namespace must not be able to stop the controllers of all others.
+        """
+        return self.has_synced or (
+            self.is_chosen_by_labels
+            and self.is_known
+            and all(cache.has_synced or cache.is_refused for cache in self.all)
+        )
+
+    @property
+    def can_begin_in_part(self) -> bool:
+        """Whether a controller that has waited long enough can begin with some namespaces."""
+        return self.can_begin or (
+            self.is_chosen_by_labels
+            and self.is_known
+            and any(cache.has_synced for cache in self.all)
+        )
 
     def of(self, key: str) -> NamespaceCache[V] | None:
         """Return the cache of a key's namespace; None if that is not followed."""
@@ -277,6 +305,7 @@ class NamespaceCaches(Generic[V]):
         self._is_closed = True
         self.known.set()
         self.settled.set()
+        self.rechecked.set()
         self._applied.set()
         for cache in self.all:
             cache.freshness.close_nowait()
@@ -295,6 +324,9 @@ class NamespaceCaches(Generic[V]):
             self.settled.set()
         elif self.settled.is_set():
             self.settled = anyio.Event()
+        if not self._is_closed:
+            rechecked, self.rechecked = self.rechecked, anyio.Event()
+            rechecked.set()
         self._report_announced()
         if self._incomplete and self._has_announced_all():
             complete, self._incomplete = self._incomplete, []

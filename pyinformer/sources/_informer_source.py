@@ -130,12 +130,15 @@ class InformerSource(ABC, Generic[V]):
         self._check_ready()
         self._was_attached = True
         self._enqueue = enqueue
+        core = core_of(self.informer)
         try:
-            core_of(self.informer).attach_receiver(self)
+            core.attach_receiver(self)
         except LifecycleError:
             self._enqueue = None
             raise
-        self._stop_observing = core_of(self.informer).on_namespace_settled(self._namespace_settled)
+        self._stop_observing = core.on_namespace_settled(self._namespace_settled)
+        if core.is_chosen_by_labels:
+            self._list_complete.set()  # namespaces that have not synced join later, as new ones do
 
     def _check_ready(self) -> None:
         """Raise if a setting is missing that is needed before the first event."""

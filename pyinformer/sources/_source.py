@@ -48,6 +48,11 @@ class SourceCore(Protocol[V]):
         """Call a function with each namespace that is complete in the cache, or gone."""
         ...
 
+    @property
+    def is_chosen_by_labels(self) -> bool:
+        """Whether a selector chooses its namespaces, each of which joins when it has synced."""
+        ...
+
     def is_gone(self, namespace: str) -> bool:
         """Return whether a namespace is known not to exist."""
         ...

@@ -83,6 +83,7 @@ class FedInformer:
 
     def __init__(self, scope: str = "configmaps.v1") -> None:
         self.scope = scope
+        self.is_chosen_by_labels = False
         self.settled: list[Callable[[str], None]] = []
         """Called with the name of a namespace that is complete, or gone."""
         self._indexer: Indexer[None] = Indexer()
