@@ -72,7 +72,7 @@ async def report(cluster: Cluster, backup: KubeObject, message: str, *, is_ready
     old = conditions_of(backup)
     new = set_condition(old, "Ready", is_ready, reason=reason, message=message)
     if new != old:
-        await cluster.status(backup, {"conditions": new})
+        await cluster.status(backup, BackupStatus(conditions=new))
         app.event_recorder().event(
             backup, reason, message, type="Normal" if is_ready else "Warning"
         )

@@ -50,7 +50,11 @@ def set_condition(
             database.at("status.conditions", default=None), "Ready", True, reason="AllReplicasUp",
             observed_generation=database.metadata.generation,
         )
-        await cluster.status(database, {"conditions": conditions})
+        status = database.at("status", dict, default={})
+        await cluster.status(database, {**status, "conditions": conditions})
+
+    The dict has the whole status: `cluster.status` removes what a dict leaves out. What a model
+    does not know is kept: `cluster.status(database, DatabaseStatus(conditions=conditions))`.
 
     `cluster.status()` keeps the conditions that others have set since `database` was read; a status
     that is written otherwise, with `cluster.patch()` for example, needs `check_version=True`.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyinformer import Controller, KubeObject, Request
 from pyinformer.controllerutil import find_condition, is_condition_true, set_condition
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.testing import World
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
@@ -174,3 +177,34 @@ def test_a_condition_is_found_as_a_copy() -> None:
 
     assert is_condition_true(conditions, "Ready")
     assert find_condition(conditions, "Synced") is None
+
+
+@pytest.mark.parametrize("stored", [{}, {"ready": 3, "endpoint": "db.shop:5432"}])
+def test_the_example_of_the_docstring_leaves_the_rest_of_the_status(
+    stored: dict[str, Any],
+) -> None:
+    """Programs copy it: a status has other fields, and a dict that leaves them out removes them."""
+    described = inspect.getdoc(set_condition) or ""
+    lines = [line for line in described.partition("Args:")[0].splitlines() if line.startswith("  ")]
+    program: dict[str, Any] = {"set_condition": set_condition}
+    exec(  # noqa: S102 - the example
+        "async def example(database, cluster):\n" + "\n".join(lines), program
+    )
+    database: JSONObject = {
+        "apiVersion": "acme.io/v1",
+        "kind": "Database",
+        "metadata": {"name": "a", "namespace": "default"},
+        **({"status": stored} if stored else {}),
+    }
+
+    async def reconcile(_: Request, obj: KubeObject | None) -> None:
+        await program["example"](obj, world.cluster)
+
+    with World([database]) as world:
+        databases = world.factory.informer("acme.io/v1", "databases")
+        outcome = world.reconcile(Controller("c", reconcile, databases), "default/a")
+        status: Any = world.get("acme.io/v1", "databases", "a")["status"]
+
+    assert outcome.error is None
+    assert {name: value for name, value in status.items() if name != "conditions"} == stored
+    assert [one["type"] for one in status["conditions"]] == ["Ready"]

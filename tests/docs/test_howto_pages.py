@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from docs.examples import backup_operator
 
 import pyinformer
-from pyinformer.testing import APIServer
+from pyinformer import JSONObject
+from pyinformer.testing import APIServer, World
 
 _PAGES = Path(__file__).parents[2] / "docs/howto"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -41,6 +43,43 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> di
 )
 def test_the_tests_of_the_page_on_cleaning_up_pass(shown: dict[str, Any], name: str) -> None:
     shown[name]()
+
+
+@pytest.mark.parametrize("shown", ["finalizers-and-events.md"], indirect=True)
+@pytest.mark.parametrize("region", ["us", 5])
+def test_the_condition_of_the_page_leaves_the_rest_of_the_status(
+    shown: dict[str, Any], region: object
+) -> None:
+    """Also that of an object that the model cannot read: there, nothing restores the rest."""
+    make = shown["make_operator" if region == "us" else "make_careful_operator"]
+    bucket = {**shown["BUCKET"], "spec": {"region": region}, "status": {"endpoint": "s3:1"}}
+    with World([bucket]) as world:
+        (buckets,) = make(shown["Provider"]()).controllers(world.cluster, world.factory)
+        world.reconcile(buckets, "default/photos")
+        status: Any = world.get("acme.io/v1", "buckets", "photos")["status"]
+
+    assert status["endpoint"] == "s3:1"
+    assert [one["type"] for one in status["conditions"]] == ["Ready"]
+
+
+@pytest.mark.parametrize("spec", [{"database": "db"}, {"database": 5}], ids=["good", "unreadable"])
+def test_the_condition_of_the_example_of_backups_leaves_the_rest_of_the_status(
+    spec: dict[str, object],
+) -> None:
+    backup: JSONObject = {
+        "apiVersion": "acme.io/v1",
+        "kind": "Backup",
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": dict[str, Any](spec),
+        "status": {"lastBackup": "2026-11-01T00:00:00Z"},
+    }
+    with World([backup]) as world:
+        backups = backup_operator.app.controllers(world.cluster, world.factory)[0]
+        world.reconcile(backups, "default/one")
+        status: Any = world.get("acme.io/v1", "backups", "one")["status"]
+
+    assert status["lastBackup"] == "2026-11-01T00:00:00Z"
+    assert [one["type"] for one in status["conditions"]] == ["Ready"]
 
 
 @pytest.mark.parametrize("shown", ["work-queue.md"], indirect=True)
