@@ -32,6 +32,7 @@ from uuid import UUID
 import msgspec
 
 from pyinformer.apimachinery._object import KubeObject, converts_itself
+from pyinformer.apimachinery._undecodable import undecodable_field
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
     InvalidModelError,
@@ -68,7 +69,7 @@ def check_model(model: type[object]) -> None:
 
     Raises:
         InvalidTypeError: it is neither a msgspec Struct, a dataclass, a pydantic model nor a model
-            of a Kubernetes client.
+            of a Kubernetes client, or it has a field that can never be decoded.
     """
     if is_typeddict(model):
         reason = (
@@ -88,6 +89,8 @@ def check_model(model: type[object]) -> None:
         name = getattr(model, "__name__", repr(model))
         reason = f"an object cannot be decoded into {name}: use a msgspec.Struct or a dataclass"
         raise InvalidTypeError("model", reason)
+    if found := undecodable_field(cast("Hashable", model)):
+        raise InvalidModelError(getattr(model, "__name__", repr(model)), found.path, found.reason)
 
 
 def check_written_names(model: type[object]) -> None:

@@ -44,6 +44,7 @@ from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
 from pyinformer.apimachinery._paths import compile_path
 from pyinformer.apimachinery._redact import hides_content
+from pyinformer.apimachinery._undecodable import undecodable_field
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
     FieldNotFoundError,
@@ -362,6 +363,8 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
         return _bounded(model.model_validate_json)
     if hasattr(model, "openapi_types"):
         return _bounded(_client_decoder(model))
+    if found := undecodable_field(model):
+        raise TypeError(f"field {found.path}: {found.reason}" if found.path else found.reason)
     return decoder_of(model)
 
 

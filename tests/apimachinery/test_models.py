@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
+import numbers
+import pathlib
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypedDict
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypedDict
 
 import msgspec
 import pydantic
@@ -20,7 +24,12 @@ from pyinformer.apimachinery import (
     decode_model,
     why_mutable,
 )
-from pyinformer.errors import InvalidTypeError, ModelMismatchError, TerminalError
+from pyinformer.errors import (
+    InvalidModelError,
+    InvalidTypeError,
+    ModelMismatchError,
+    TerminalError,
+)
 
 
 class _Spec(msgspec.Struct):
@@ -159,6 +168,76 @@ class _Dict(TypedDict):
 def test_a_typed_dict_is_refused_since_a_patch_would_remove_what_it_does_not_know() -> None:
     with pytest.raises(InvalidTypeError, match=r"model: must not be a TypedDict such as _Dict"):
         check_model(_Dict)
+
+
+class _PydanticInStruct(msgspec.Struct):
+    spec: _PydanticSpec
+
+
+@dataclasses.dataclass
+class _PydanticInData:
+    spec: _PydanticSpec | None = None
+
+
+class _AddressSpec(msgspec.Struct):
+    hosts: dict[str, list[ipaddress.IPv4Address]] = {}
+    parent: _AddressSpec | None = None
+
+
+class _Address(msgspec.Struct):
+    spec: _AddressSpec
+
+
+class _PathSpec(msgspec.Struct, rename="camel"):
+    work_dir: pathlib.Path
+
+
+@dataclasses.dataclass
+class _Path:
+    spec: _PathSpec
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "reason"),
+    [
+        (_PydanticInStruct, "spec", "_PydanticSpec is a pydantic model"),
+        (_PydanticInData, "spec", "_PydanticSpec is a pydantic model"),
+        (_Address, r"spec\.hosts\[\]\[\]", "nothing of an object can be decoded into IPv4Address"),
+        (_Path, r"spec\.workDir", "nothing of an object can be decoded into Path"),
+    ],
+)
+def test_a_field_that_can_never_be_decoded_refuses_the_model(
+    model: Any, path: str, reason: str
+) -> None:
+    """Otherwise each object fails, and the error blames the object."""
+    with pytest.raises(InvalidModelError, match=f"field {path}: {reason}"):
+        check_model(model)
+    with pytest.raises(InvalidTypeError, match=f"field {path}: {reason}"):
+        make({"spec": {}}).as_type(model)
+
+
+class _Sized(Protocol):
+    size: int
+
+
+class _AnythingSpec(msgspec.Struct):
+    value: object
+    number: numbers.Number
+    quota: Decimal | None = None
+    parent: _AnythingSpec | None = None
+    sized: _Sized | None = None
+    known: ClassVar[pathlib.Path] = pathlib.Path()
+
+
+class _Anything(msgspec.Struct):
+    spec: _AnythingSpec
+
+
+def test_a_field_of_an_abstract_class_is_accepted_if_a_value_of_json_is_one() -> None:
+    check_model(_Anything)
+
+    found = make({"spec": {"value": {"a": 1}, "number": 2, "quota": "1.5"}}).as_type(_Anything)
+    assert (found.spec.value, found.spec.quota) == ({"a": 1}, Decimal("1.5"))
 
 
 class _FrozenSpec(msgspec.Struct, frozen=True):
