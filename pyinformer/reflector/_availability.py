@@ -13,6 +13,7 @@ import enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import check_choice, did_you_mean, near_names
@@ -27,7 +28,8 @@ from pyinformer.transport import (
 )
 
 if TYPE_CHECKING:
-    from pyinformer.transport import APIResource, ListWatch
+    from pyinformer.apimachinery import GroupVersionResource
+    from pyinformer.transport import APIResource, Group, ListWatch
 
 AbsencePolicy: TypeAlias = Literal["require", "wait", "optional"]
 """What to do while the server does not serve the resource. `require`: the first sync fails at once,
@@ -92,6 +94,7 @@ class Availability:
         self._near: tuple[str, ...] = ()
         self._is_near_logged = False
         self._is_misplaced = False
+        self._is_elsewhere = False
         self._lacked_at: float | None = None
         self._asked = 0
 
@@ -172,6 +175,10 @@ class Availability:
             self._lacked_at = None
             return DiscoveryOutcome.SERVED
         self._log_near()
+        if answer.elsewhere and not self._is_elsewhere:
+            self._is_elsewhere = True
+            text = "%s is not served any more, but %s is: its objects exist, and the cache is kept"
+            _log.warning(text, self._resource, answer.elsewhere, extra={"resource": self._resource})
         empties = self._may_empty(answer, asked_at)
         if self._lacked_at is None:
             self._lacked_at = asked_at
@@ -190,7 +197,7 @@ class Availability:
         return self._has_loaded and self._may_empty(answer, asked_at)
 
     def _may_empty(self, answer: DiscoveryAnswer, asked_at: float) -> bool:
-        if answer.is_served or self._is_empty or self.policy == "require":
+        if answer.is_served or answer.elsewhere or self._is_empty or self.policy == "require":
             return False
         if not self._has_loaded:  # nothing is cached, so there is nothing to lose
             return self.policy == "optional"
@@ -230,7 +237,8 @@ class Availability:
         if self._is_logged:
             facts = {"resource": self._resource}
             _log.info("%s is served again", self._resource, extra=facts)
-        self.is_absent = self._is_logged = self._is_empty = self._is_misplaced = False
+        self.is_absent = self._is_logged = self._is_empty = False
+        self._is_misplaced = self._is_elsewhere = False
         self._has_loaded = True
         self._near = ()
         self._lacked_at = None
@@ -245,6 +253,8 @@ class DiscoveryAnswer(NamedTuple):
     """What is served under a similar name: `v1/pods`, or a group and version, `apps/v1`."""
     is_misplaced: bool = False
     """It is served without namespaces, and was requested in one."""
+    elsewhere: str = ""
+    """Another version of its group that has the resource: its objects exist."""
 
 
 async def ask_discovery(
@@ -317,6 +327,30 @@ async def ask_all_servers(list_watch: ListWatch, answer: DiscoveryAnswer) -> Dis
     return answer
 
 
+async def with_other_versions(list_watch: ListWatch, answer: DiscoveryAnswer) -> DiscoveryAnswer:
+    """Complete an answer by the other version of its group that has the resource, if one has.
+
+    A definition whose version is not served any more has all its objects, in its other versions.
+
+    Raises:
+        InformerError: as for `ask_discovery`.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    resource = list_watch.resource
+    for group in await _groups(list_watch):
+        for one in group.versions if group.name == resource.group else ():
+            other = replace(resource, version=one.version)
+            if other != resource and any(
+                found.resource == other for found in await _table(list_watch, other)
+            ):
+                return DiscoveryAnswer(
+                    is_served=False, near=answer.near, elsewhere=other.api_version
+                )
+    return answer
+
+
 async def served_beside(list_watch: ListWatch) -> list[APIResource]:
     """Return the resources that the server serves in the group and version of a resource.
 
@@ -329,7 +363,10 @@ async def served_beside(list_watch: ListWatch) -> list[APIResource]:
     Cancellation:
         Safe; the connection is closed.
     """
-    resource = list_watch.resource
+    return await _table(list_watch, list_watch.resource)
+
+
+async def _table(list_watch: ListWatch, resource: GroupVersionResource) -> list[APIResource]:
     answer = await _read(list_watch, resource.path)
     try:
         found = decode_resources(answer)
@@ -348,21 +385,26 @@ async def _near_versions(list_watch: ListWatch, failures: DiscoveryFailures) -> 
     if "/" not in version:
         raise _invalid_answer(list_watch.resource.path, "every server has its core resources")
 
-    async def ask() -> bytes:
+    async def ask() -> list[Group]:
         """Send the request."""
-        return await _read(list_watch, _GROUPS)
+        return await _groups(list_watch)
 
-    try:
-        found = decode_groups(await failures.ask(_GROUPS, ask, by=list_watch))
-    except _UNREADABLE as error:
-        raise _invalid_answer(_GROUPS, f"it is not a list of groups: {error}") from error
-    if found.kind != "APIGroupList":
-        raise _invalid_answer(_GROUPS, f"it is a {found.kind}, not a list of groups")
-    groups = found.groups or ()
+    groups = await failures.ask(_GROUPS, ask, by=list_watch)
     served = {f"{group.name}/{one.version}" for group in groups for one in group.versions}
     if version in served:
         raise _invalid_answer(_GROUPS, f"it names {version}, which was not found a moment ago")
     return near_names(version, {one.lower(): one for one in served})
+
+
+async def _groups(list_watch: ListWatch) -> list[Group]:
+    answer = await _read(list_watch, _GROUPS)
+    try:
+        found = decode_groups(answer)
+    except _UNREADABLE as error:
+        raise _invalid_answer(_GROUPS, f"it is not a list of groups: {error}") from error
+    if found.kind != "APIGroupList":
+        raise _invalid_answer(_GROUPS, f"it is a {found.kind}, not a list of groups")
+    return found.groups or []
 
 
 async def _read(list_watch: ListWatch, path: str) -> bytes:

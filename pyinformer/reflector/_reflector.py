@@ -41,6 +41,7 @@ from pyinformer.reflector._availability import (
     DiscoveryOutcome,
     ask_all_servers,
     ask_discovery,
+    with_other_versions,
 )
 from pyinformer.reflector._currency import Currency
 from pyinformer.reflector._initial_events import open_watch_list
@@ -750,6 +751,8 @@ class Reflector(Generic[V]):
         try:
             failures = self._request_budget.discovery
             answer = await ask_discovery(self.list_watch, failures=failures)
+            if availability.deletes_objects(answer, asked_at):
+                answer = await with_other_versions(self.list_watch, answer)
             if availability.deletes_objects(answer, asked_at):
                 answer = await ask_all_servers(self.list_watch, answer)
             outcome = availability.answered(answer, asked_at)

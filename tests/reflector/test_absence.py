@@ -212,8 +212,9 @@ async def _check_second_answer(server: APIServer, running: Running, policy: Abse
 
 
 async def test_a_version_that_is_replaced_by_another_is_absent_and_its_successor_is_loaded(
-    server: APIServer,
+    server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Its objects exist in the other version, so no handler may be told that they are gone."""
     serve(server, "v1alpha1")
     make(server, "a", version="v1alpha1")
     old = GroupVersionResource.of(f"{GROUP}/v1alpha1", "widgets")
@@ -221,6 +222,7 @@ async def test_a_version_that_is_replaced_by_another_is_absent_and_its_successor
         following(server, resource=old) as before,
         following(server, "optional") as after,
     ):
+        hasten(before)
         await until(lambda: "default/a" in before.sink.objects)
         await until(lambda: after.sink.synced_at)
         server.unregister(f"{GROUP}/v1alpha1", "widgets")
@@ -228,7 +230,11 @@ async def test_a_version_that_is_replaced_by_another_is_absent_and_its_successor
         make(server, "a", "b")
         await until_absent(before)
         await after.until_equal(f"{GROUP}/v1", "widgets")
-        assert list(before.sink.objects) == ["default/a"]  # kept: the second answer is to come
+        asked = f"/apis/{GROUP}/v1alpha1"
+        await until(lambda: sum(one.path == asked for one in server.requests) > 3)
+        assert list(before.sink.objects) == ["default/a"]
+        (said,) = [one.message for one in caplog.records if "its objects exist" in one.message]
+        assert f"{GROUP}/v1 is" in said
 
 
 async def test_a_version_that_is_served_again_is_loaded_again(server: APIServer) -> None:
