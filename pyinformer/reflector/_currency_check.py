@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
 
+from pyinformer._logging import get_logger
 from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector.machine import ReflectorMachine
     from pyinformer.transport import ListWatch
 
+_log = get_logger(__name__)
 _TRIES: Final = 2  # an etcd that notifies of progress every five seconds is not still
 _CACHED_SECONDS: Final = 10.0
 _CONFIRM_SECONDS: Final = 1.5  # an event of this moment reaches both streams
@@ -274,8 +276,19 @@ class CurrencyCheck:
             # A newest version that is older than the position is of another storage or history.
             currency.shares_nothing = True
             return None
+        self._note("a list is at", trip)
         currency.expect(trip, self._progress().position)
         return trip
+
+    def _note(self, what: str, trip: RoundTrip) -> None:
+        _log.debug(
+            "%s: %s %s, requested %.3f s ago, the watch is at %s",
+            self._list_watch.resource,
+            what,
+            trip.version,
+            self._now() - trip.sent_at,
+            self._progress().position,
+        )
 
     def _doubt(self) -> _Doubt:
         """Decide whether the watch is compared with a list now."""
@@ -366,6 +379,7 @@ class CurrencyCheck:
         began_at, before = self._as_of, self._progress()
         look = await look_at(self._list_watch, before.position, trip.version, same_server=True)
         if look is Look.CURRENT:
+            self._note("a second watch has no event up to", trip)
             self._currency.proven(trip)
         elif look is Look.NEWS:
             await anyio.sleep(_CONFIRM_SECONDS)

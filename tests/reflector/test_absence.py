@@ -214,7 +214,7 @@ async def _check_second_answer(server: APIServer, running: Running, policy: Abse
 async def test_a_version_that_is_replaced_by_another_is_absent_and_its_successor_is_loaded(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its objects exist in the other version, so no handler may be told that they are gone."""
+    """Its objects exist in the other version, so no handler may get a deletion of them."""
     serve(server, "v1alpha1")
     make(server, "a", version="v1alpha1")
     old = GroupVersionResource.of(f"{GROUP}/v1alpha1", "widgets")

@@ -28,6 +28,7 @@ def main() -> int:
     logging.basicConfig(
         filename=path.with_suffix(".log"), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    logging.getLogger("pyinformer.reflector").setLevel(logging.DEBUG)  # how ages were proven
     _say(f"seed {seed}, history {path}, log {path.with_suffix('.log')}")
     outcome = Storm(seed, asked.minutes * 60, path, lies=not asked.no_lies, schedule=schedule).run()
     _say(str(outcome))
