@@ -292,7 +292,7 @@ class InvalidTypeError(InformerError, TypeError):
 
 @final
 class InvalidModelError(InvalidTypeError):
-    """A model cannot become a CustomResourceDefinition, or its objects cannot be written.
+    """A model cannot become a CustomResourceDefinition, or its objects cannot be read or written.
 
     Attributes:
         model: the model's name.

@@ -62,6 +62,7 @@ from pyinformer.apimachinery._label_selector import (
     Selector,
 )
 from pyinformer.apimachinery._meta import Labels, ObjectMeta, OwnerReference
+from pyinformer.apimachinery._model_parts import check_parts
 from pyinformer.apimachinery._models import (
     WRITTEN_OTHERWISE,
     check_model,
@@ -180,6 +181,7 @@ __all__ = [
     "check_iterable",
     "check_model",
     "check_number",
+    "check_parts",
     "check_path",
     "check_role_name",
     "check_seconds",

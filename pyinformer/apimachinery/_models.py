@@ -31,8 +31,8 @@ from uuid import UUID
 
 import msgspec
 
+from pyinformer.apimachinery._model_parts import check_not_pydantic_dataclass, check_parts
 from pyinformer.apimachinery._object import KubeObject, converts_itself
-from pyinformer.apimachinery._undecodable import undecodable_field
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
     InvalidModelError,
@@ -69,7 +69,8 @@ def check_model(model: type[object]) -> None:
 
     Raises:
         InvalidTypeError: it is neither a msgspec Struct, a dataclass, a pydantic model nor a model
-            of a Kubernetes client, or it has a field that can never be decoded.
+            of a Kubernetes client.
+        InvalidModelError: a part of it would be read wrongly; names the field.
     """
     if is_typeddict(model):
         reason = (
@@ -78,26 +79,27 @@ def check_model(model: type[object]) -> None:
             " a dataclass"
         )
         raise InvalidTypeError("model", reason)
-    is_generated = hasattr(model, "model_validate_json") or hasattr(model, "openapi_types")
-    if is_generated or converts_itself(model):
+    if hasattr(model, "openapi_types") or converts_itself(model):
         return
     try:
-        is_object = isinstance(msgspec.inspect.type_info(model), _OBJECTS)
+        is_object = hasattr(model, "model_validate_json") or isinstance(
+            msgspec.inspect.type_info(model), _OBJECTS
+        )
     except (TypeError, NameError):  # not a type, or its fields have undefined names
         is_object = False
     if not is_object:
         name = getattr(model, "__name__", repr(model))
         reason = f"an object cannot be decoded into {name}: use a msgspec.Struct or a dataclass"
         raise InvalidTypeError("model", reason)
-    if found := undecodable_field(cast("Hashable", model)):
-        raise InvalidModelError(getattr(model, "__name__", repr(model)), found.path, found.reason)
+    check_parts(model)
 
 
 def check_written_names(model: type[object]) -> None:
     """Refuse a pydantic model with a field that is written under another name than it is read.
 
     An edit of it would be stored beside the field, or dropped by the server, without an error. A
-    model that serializes itself may write any names. Other kinds of models have one name for both.
+    model that serializes itself may write any names. Other kinds of models have one name for both,
+    except a pydantic dataclass, which is refused.
 
     Raises:
         InvalidModelError: names the field.
@@ -107,6 +109,7 @@ def check_written_names(model: type[object]) -> None:
 
 @lru_cache(maxsize=256)
 def _check_once(model: Any) -> None:  # noqa: ANN401 - a class
+    check_not_pydantic_dataclass(model)
     _check_names(model, model.__name__, "", set())
 
 

@@ -42,13 +42,14 @@ from pyinformer.apimachinery._json import (
 )
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
+from pyinformer.apimachinery._model_parts import check_parts
 from pyinformer.apimachinery._paths import compile_path
 from pyinformer.apimachinery._redact import hides_content
-from pyinformer.apimachinery._undecodable import undecodable_field
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
     FieldNotFoundError,
     FrozenObjectError,
+    InvalidModelError,
     InvalidObjectError,
     InvalidTypeError,
 )
@@ -176,6 +177,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
                 plain dict, which `patch` takes for the whole object.
 
         Raises:
+            InvalidModelError: a part of the model would be read wrongly; names the field.
             InvalidObjectError: the object does not fit the model.
             InvalidTypeError: nothing can be decoded into such a model.
         """
@@ -315,6 +317,8 @@ def stored_bytes(obj: KubeObject[Any]) -> int:
 def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any kind of model
     try:
         return _model_decoder(cast("Hashable", model))
+    except InvalidModelError:
+        raise
     except TypeError as error:
         reason = f"nothing can be decoded into {model!r}: {error}"
         raise InvalidTypeError("model", reason) from error
@@ -359,12 +363,11 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
     if converts_itself(model):
         decode_any = decoder_of()
         return lambda raw: model.from_dict(decode_any(raw))
-    if hasattr(model, "model_validate_json"):
-        return _bounded(model.model_validate_json)
     if hasattr(model, "openapi_types"):
         return _bounded(_client_decoder(model))
-    if found := undecodable_field(model):
-        raise TypeError(f"field {found.path}: {found.reason}" if found.path else found.reason)
+    check_parts(model)
+    if hasattr(model, "model_validate_json"):
+        return _bounded(model.model_validate_json)
     return decoder_of(model)
 
 

@@ -23,6 +23,7 @@ from pyinformer.apimachinery._json import (
     shown_complaint_of,
     unbounded_decoder_of,
 )
+from pyinformer.apimachinery._model_parts import check_parts
 from pyinformer.apimachinery._wire import encode
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
 
@@ -107,6 +108,7 @@ class CompiledPath:
         _plant(tree, steps)
         self._walk = _walk_of(tree, steps)
         try:
+            check_parts(kind, is_field=True)
             struct, skims = _struct_of(tree, kind), kind in _SHALLOW
             self._decode = decoder_of(struct, skims=skims)
             self._decode_known = unbounded_decoder_of(struct) if skims else self._decode

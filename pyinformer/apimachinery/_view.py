@@ -14,7 +14,8 @@ from msgspec import Struct, StructMeta
 from msgspec import inspect as msginspect
 from typing_extensions import dataclass_transform
 
-from pyinformer.errors import InvalidTypeError
+from pyinformer.apimachinery._model_parts import check_parts
+from pyinformer.errors import InvalidModelError, InvalidTypeError
 
 if TYPE_CHECKING:
 
@@ -86,6 +87,10 @@ def check_view(view: type[View]) -> None:
         for taken in {field.name, field.encode_name} & _ALREADY_THERE.keys():
             reason = f"{taken} is on every object already: use {_ALREADY_THERE[taken]}"
             raise _invalid(name, reason)
+    try:
+        check_parts(view)
+    except InvalidModelError as error:
+        raise _invalid(name, error.reason) from error
     mutable = _mutable(info, name, frozenset())
     if mutable is not None:
         raise _invalid(name, mutable)

@@ -257,7 +257,8 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
     if converts_itself(kind) or _is_dynamic(value):
         converted: Mapping[str, object] = value.to_dict()
         return converted
-    is_dataclass = dataclasses.is_dataclass(value)
+    if is_dataclass := dataclasses.is_dataclass(value):
+        check_written_names(kind)
     fields = dataclasses.fields(value) if is_dataclass else getattr(kind, "__attrs_attrs__", None)
     return None if fields is None else {one.name: getattr(value, one.name) for one in fields}
 

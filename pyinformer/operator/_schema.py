@@ -67,9 +67,11 @@ def structural_schema(model: type) -> JSONObject:
     Raises:
         InvalidModelError: the model is not a class with fields, or the server refuses the schema
             of a field: a recursion, a union, a tuple; or the model writes a field under another
-            name than it reads, or with another type. It names the field.
+            name than it reads, or with another type; or a part of it would be read wrongly. It
+            names the field.
     """
     name = getattr(model, "__name__", repr(model))
+    apimachinery.check_parts(model)
     root = _json_schema(model, name)
     found = _Conversion(name, root.get("$defs", {})).root(root)
     _add_rules(found, model)

@@ -200,9 +200,9 @@ class _Path:
 @pytest.mark.parametrize(
     ("model", "path", "reason"),
     [
-        (_PydanticInStruct, "spec", "_PydanticSpec is a pydantic model"),
-        (_PydanticInData, "spec", "_PydanticSpec is a pydantic model"),
-        (_Address, r"spec\.hosts\[\]\[\]", "nothing of an object can be decoded into IPv4Address"),
+        (_PydanticInStruct, "spec", "is the pydantic model _PydanticSpec"),
+        (_PydanticInData, "spec", "is the pydantic model _PydanticSpec"),
+        (_Address, r"spec\.hosts", "nothing of an object can be decoded into IPv4Address"),
         (_Path, r"spec\.workDir", "nothing of an object can be decoded into Path"),
     ],
 )
