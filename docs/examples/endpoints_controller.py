@@ -4,6 +4,8 @@ The operator follows Services, the slices that it owns (other clients may change
 and Pods, which a mapping maps to the Services that select them. The reconcile reads only caches,
 and writes only differences.
 
+Run it on a server without the cluster's own controllers: kube-proxy would use the slices of both.
+
     python docs/examples/endpoints_controller.py
 """
 
@@ -35,6 +37,7 @@ class Pod(pyinformer.View):
 
 class Port(pyinformer.View):
     port: int
+    target_port: int | str = 0
     name: str = ""
     protocol: str = "TCP"
 
@@ -78,7 +81,7 @@ async def reconcile(request: Request, service: KubeObject | None, cluster: Clust
 
 
 def slice_of(service: KubeObject, pods: list[KubeObject[Pod]]) -> JSONObject:
-    name, ports = service.metadata.name, service.at("spec.ports", list[Port], default=[])
+    name = service.metadata.name
     body = {
         "apiVersion": SLICES[0],
         "kind": "EndpointSlice",
@@ -88,7 +91,7 @@ def slice_of(service: KubeObject, pods: list[KubeObject[Pod]]) -> JSONObject:
             "labels": {**MANAGED, "kubernetes.io/service-name": name},
         },
         "addressType": "IPv4",
-        "ports": [{"name": one.name, "port": one.port, "protocol": one.protocol} for one in ports],
+        "ports": ports_of(service),
         "endpoints": [
             endpoint_of(pod)
             for pod in sorted(pods, key=lambda one: one.key)
@@ -96,6 +99,15 @@ def slice_of(service: KubeObject, pods: list[KubeObject[Pod]]) -> JSONObject:
         ],
     }
     return pyinformer.controllerutil.set_controller_reference(service, body)
+
+
+def ports_of(service: KubeObject) -> list[JSONObject]:
+    """Return the ports on which the Pods listen; a named one may differ from Pod to Pod."""
+    return [
+        {"name": one.name, "port": one.target_port or one.port, "protocol": one.protocol}
+        for one in service.at("spec.ports", list[Port], default=[])
+        if not isinstance(one.target_port, str)
+    ]
 
 
 def endpoint_of(pod: KubeObject[Pod]) -> JSONObject:

@@ -103,6 +103,27 @@ async def test_slices_follow_services_and_pods(server: Server) -> None:
         await slices.become("web", None)
 
 
+async def test_a_slice_has_the_ports_on_which_the_pods_listen(server: Server) -> None:
+    """The target port is a number, or absent, or the name of a port, which is left out."""
+    namespace = server.namespace()
+    service = _service(namespace, "web", app="web")
+    service["spec"]["ports"] = [
+        {"name": "http", "port": 80, "targetPort": 8080},
+        {"name": "metrics", "port": 9090},
+        {"name": "admin", "port": 81, "targetPort": "admin"},
+    ]
+    server.api.create(service)
+    server.api.create(_pod(namespace, "one", "10.0.0.1", app="web"))
+    async with server.connect() as cluster, endpoints.running(cluster, namespaces=namespace):
+        await _Slices(server, namespace).become("web", [("10.0.0.1", True)])
+    found = server.api.get(_SLICES, "endpointslices", "web", namespace)
+
+    assert [(one["name"], one["port"]) for one in found["ports"]] == [
+        ("http", 8080),
+        ("metrics", 9090),
+    ]
+
+
 async def test_slices_are_written_once_for_each_state(server: Server) -> None:
     """A second program finds everything as it should be: it applies once, and then never again."""
     namespace = server.namespace()
