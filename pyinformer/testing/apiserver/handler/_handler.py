@@ -16,6 +16,7 @@ from pyinformer.testing import _clock
 from pyinformer.testing.apiserver.access import Access, Caller, account_token, attributes_of, review
 from pyinformer.testing.apiserver.patches import APPLY, json_object
 from pyinformer.testing.apiserver.reads import (
+    Page,
     Representation,
     WatchSettings,
     WatchStream,
@@ -251,23 +252,33 @@ class RequestHandler:
     ) -> None:
         backend = self._backend
         options = parse_options(query)
-        check_options(options, watch_list=backend.watch_list())
-        selection = _selection(resource, route, query)
         representation = _representation(call, resource, route, query)
         if options.watch:
+            check_options(options, watch_list=backend.watch_list())
             watch = WatchStream(
                 await backend.for_watch(options),
                 resource,
-                selection,
+                _selection(resource, route, query),
                 options,
                 backend.settings,
                 representation=representation,
             )
             await watch.serve(reply)
             return
+        page = await self._page(resource, route, query, options)
+        shown = render_page(resource, page) if representation is None else representation.page(page)
+        await reply.send(200, shown)
+
+    async def _page(
+        self, resource: ResourceType, route: Route, query: dict[str, str], options: ListOptions
+    ) -> Page:
+        """Return the objects of a list, or those that a collection deletes."""
+        backend = self._backend
+        check_options(options, watch_list=backend.watch_list())
+        selection = _selection(resource, route, query)
         storage = backend.for_list(options)
         await await_revision(storage, options.revision, backend.settings.patience_seconds)
-        page = list_page(
+        return list_page(
             storage,
             resource,
             selection,
@@ -275,8 +286,6 @@ class RequestHandler:
             now=backend.now(),
             token_lifetime_seconds=backend.token_lifetime_seconds,
         )
-        shown = render_page(resource, page) if representation is None else representation.page(page)
-        await reply.send(200, shown)
 
     async def _get(
         self,
@@ -365,7 +374,12 @@ class RequestHandler:
             user_agent=call.headers.get("user-agent", ""),
             body=await call.read(),
         )
-        status, body = write.perform(self._backend.writes, self._backend.storage)
+        if route.verb == "deletecollection":
+            options = replace(parse_options(query), watch=False)
+            page = await self._page(resource, route, query, options)
+            status, body = write.delete_page(self._backend.writes, page)
+        else:
+            status, body = write.perform(self._backend.writes)
         await reply.send(status, [body], length=len(body), warnings=write.warnings)
 
 

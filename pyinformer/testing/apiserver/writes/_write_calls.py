@@ -29,7 +29,7 @@ from pyinformer.testing.apiserver.requests import (
     parse_write_parameters,
 )
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.storage import Record, Selection, Storage
+from pyinformer.testing.apiserver.storage import Record
 from pyinformer.testing.apiserver.writes import _decoding
 from pyinformer.testing.apiserver.writes._scaling import (
     applied_scale,
@@ -79,8 +79,8 @@ class WriteCall:
     body: bytes
     warnings: list[str] = field(default_factory=list)
 
-    def perform(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
-        """Carry out the request.
+    def perform(self, writes: Writes) -> tuple[int, bytes]:
+        """Carry out the request; `delete_page` carries out the deletion of a collection.
 
         Returns:
             The HTTP status and the body of the answer.
@@ -116,8 +116,6 @@ class WriteCall:
                 return self._patch(writes)
             case "delete", _:
                 return self._delete(writes)
-            case "deletecollection", _:
-                return self._delete_collection(writes, storage)
         raise failures.no_such_method()
 
     def _patch(self, writes: Writes) -> tuple[int, bytes]:
@@ -170,28 +168,37 @@ class WriteCall:
         record, is_gone = writes.delete(*self._place, wanted, dry_run=dry_run)
         return 200, _line(_deleted(record, is_gone=is_gone))
 
-    def _delete_collection(self, writes: Writes, storage: Storage) -> tuple[int, bytes]:
+    def delete_page(self, writes: Writes, page: Page) -> tuple[int, bytes]:
+        """Delete the objects of a list that the request asked for.
+
+        Returns:
+            The HTTP status and the body of the answer, which is the list.
+
+        Raises:
+            Failure: the request is refused.
+
+        Source:
+            k8s.io/apiserver/pkg/registry/generic/registry/store.go, DeleteCollection.
+        """
+        _check_length(self.body)
         wanted, dry_run = self._deletion()
-        selection = Selection(
-            self.resource,
-            namespace=self.route.namespace,
-            label_selector=self.query.get("labelSelector", ""),
-            field_selector=self.query.get("fieldSelector", ""),
-        )
-        records = writes.delete_collection(self.resource, selection, wanted, dry_run=dry_run)
-        page = Page(records, storage.revision, "", None)
+        writes.delete_all(self.resource, page.records, wanted, dry_run=dry_run)
         return 200, b"".join(render_page(self.resource, page))
 
     @property
     def _place(self) -> tuple[ResourceType, str, str]:
         return self.resource, self.route.namespace, self.route.name
 
-    def _options(self, deletion: Mapping[str, JSONValue] | None = None) -> WriteParameters:
+    def _options(
+        self,
+        deletion: Mapping[str, JSONValue] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> WriteParameters:
         deletion = deletion or {}
         dry_run = deletion.get("dryRun")
         return parse_write_parameters(
             self.route.verb,
-            self.query,
+            self.query if query is None else query,
             user_agent=self.user_agent,
             is_apply=self.content_type == APPLY,
             dry_run=[str(one) for one in dry_run] if isinstance(dry_run, list) else [],
@@ -199,23 +206,15 @@ class WriteCall:
         )
 
     def _deletion(self) -> tuple[JSONObject, bool]:
-        """Return the DeleteOptions, with those of the query, and whether it is a dry run."""
-        wanted = self._object() if self.body else {}
+        """Return the DeleteOptions, those of the query without a body, and whether it is dry."""
+        wanted = self._object() if self.body else _delete_options(self.query)
         _check_delete_options(wanted)
-        if "gracePeriodSeconds" in self.query:
-            seconds = parse_number(self.query["gracePeriodSeconds"])
-            wanted.setdefault("gracePeriodSeconds", seconds)
-        if "orphanDependents" in self.query:  # sent by older clients
-            orphans = self.query["orphanDependents"] in ("true", "1")
-            wanted.setdefault("orphanDependents", orphans)
-        if self.query.get("propagationPolicy"):
-            wanted.setdefault("propagationPolicy", self.query["propagationPolicy"])
         is_default = not wanted.get("propagationPolicy") and wanted.get("orphanDependents") is None
         if is_default and self.resource.qualified_name in _ORPHANING:
             wanted["propagationPolicy"] = "Orphan"
             if self.resource.kind == "Job":
                 self.warnings.append(_JOB_WARNING)
-        return wanted, self._options(wanted).dry_run
+        return wanted, self._options(wanted, {} if self.body else self.query).dry_run
 
     def _new_object(self) -> JSONObject:
         """Return the body of a create; refuse a custom one without a kind."""
@@ -270,6 +269,25 @@ def _check_eviction(eviction: JSONObject, namespace: str) -> None:
         raise Failure(400, message)
     if metadata.get("namespace") not in (None, "", namespace):
         raise Failure(400, _OTHER_NAMESPACE)
+
+
+def _delete_options(query: Mapping[str, str]) -> JSONObject:
+    """Return the DeleteOptions in a query.
+
+    Source:
+        k8s.io/apimachinery/pkg/apis/meta/v1/conversion.go, Convert_url_Values_To_v1_DeleteOptions.
+    """
+    found: JSONObject = {}
+    if "gracePeriodSeconds" in query:
+        found["gracePeriodSeconds"] = parse_number(query["gracePeriodSeconds"])
+    if "orphanDependents" in query:  # sent by older clients
+        found["orphanDependents"] = query["orphanDependents"] in ("true", "1")
+    if query.get("propagationPolicy"):
+        found["propagationPolicy"] = query["propagationPolicy"]
+    found["preconditions"] = {
+        name: query[name] for name in ("uid", "resourceVersion") if query.get(name)
+    }
+    return found
 
 
 def _check_delete_options(options: JSONObject) -> None:

@@ -22,7 +22,6 @@ from pyinformer.testing.apiserver.storage import (
     Leases,
     PodLogs,
     Record,
-    Selection,
     Storage,
     is_same_json,
     key_of,
@@ -425,22 +424,23 @@ class Writes:
             name, by_server = budget["metadata"]["name"], replace(options, manager=_SERVER)
             self.update(resource, namespace, name, after, by_server, subresource="status")
 
-    def delete_collection(
+    def delete_all(
         self,
         resource: ResourceType,
-        selection: Selection,
+        records: Sequence[Record],
         options: JSONObject,
         *,
         dry_run: bool = False,
-    ) -> list[Record]:
-        """Delete every selected object, one revision each."""
+    ) -> None:
+        """Delete the objects of these names that still exist, one revision each.
+
+        Raises:
+            Failure: 409.
+        """
         with self._storage.lock:
-            records, _ = self._storage.state(resource)
-            return [
-                self.delete(resource, record.namespace, record.name, options, dry_run=dry_run)[0]
-                for record in records
-                if selection.matches(record)
-            ]
+            for record in records:
+                if self._storage.get(resource, record.key) is not None:
+                    self.delete(resource, record.namespace, record.name, options, dry_run=dry_run)
 
     def _new(
         self,
