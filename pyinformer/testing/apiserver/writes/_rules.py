@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import Managed, field_managers
-from pyinformer.testing.apiserver.requests import Failure, failures
+from pyinformer.testing.apiserver.requests import Failure, failures, parse_revision
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import Record, key_of
 from pyinformer.testing.apiserver.writes._pods import with_debug_containers
@@ -57,7 +57,9 @@ def identity(resource: ResourceType, namespace: str, body: JSONObject) -> JSONOb
     metadata = _without_nulls(resource, metadata)
     if not resource.namespaced:
         metadata.pop("namespace", None)
-    elif metadata.setdefault("namespace", namespace) != namespace:
+    elif not metadata.get("namespace"):
+        metadata["namespace"] = namespace
+    elif metadata["namespace"] != namespace:
         message = (
             "the namespace of the provided object does not match the namespace sent on the request"
         )
@@ -143,7 +145,7 @@ def check_unconditional(
 ) -> None:
     """Refuse an update without a resource version if the resource requires one."""
     is_strict = resource.list_shape == "custom" or resource.qualified_name in _CONDITIONAL
-    if is_strict and not whole and not metadata.get("resourceVersion"):
+    if is_strict and not whole and not _revision(metadata):
         sentence = "Invalid value: 0: must be specified for an update"
         cause = ("FieldValueInvalid", "metadata.resourceVersion", sentence)
         raise failures.invalid(resource.plural, resource.group, name, [cause])
@@ -151,11 +153,31 @@ def check_unconditional(
 
 def check_update(resource: ResourceType, old: Record, wanted: JSONObject) -> None:
     """Refuse an update whose metadata names another uid or resource version."""
-    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    uid = wanted.get("uid")
     if uid not in (None, "", old.uid):
         raise _other_uid(resource, old.key, old.name, str(uid), old.uid)
-    if version not in (None, "", str(old.revision)):
+    if _revision(wanted) not in (0, old.revision):
         raise failures.conflict(resource, old.name, _STALE)
+
+
+def check_unversioned(metadata: JSONObject) -> None:
+    """Refuse a new object with a resource version; one that is not a number is ignored."""
+    text = str(metadata.get("resourceVersion") or "")
+    if text.isascii() and text.isdigit() and int(text):
+        message = "resourceVersion should not be set on objects to be created"
+        raise Failure(500, message, reason="")
+
+
+def _revision(metadata: JSONObject) -> int:
+    """Return the resource version of metadata as a number; 0 is none.
+
+    Raises:
+        Failure: it is not a number (500).
+    """
+    try:
+        return parse_revision(str(metadata.get("resourceVersion") or ""))
+    except Failure as failure:
+        raise Failure(500, failure.message.partition(": ")[2], reason="") from None
 
 
 def check_absent_uid(

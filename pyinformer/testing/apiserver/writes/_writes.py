@@ -16,7 +16,7 @@ from functools import partial
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.managed_fields import Author, Managed, field_managers, field_sets
 from pyinformer.testing.apiserver.patches import Edit
-from pyinformer.testing.apiserver.requests import Failure, WriteParameters, failures
+from pyinformer.testing.apiserver.requests import WriteParameters, failures
 from pyinformer.testing.apiserver.resources import Registry, ResourceType
 from pyinformer.testing.apiserver.storage import (
     Leases,
@@ -30,6 +30,7 @@ from pyinformer.testing.apiserver.storage import (
 from pyinformer.testing.apiserver.writes import (
     _apply_rules,
     _approvals,
+    _content_validation,
     _decoding,
     _defaults,
     _definitions,
@@ -127,9 +128,7 @@ class Writes:
         """
         body = without_nulls(resource, body)
         metadata = _rules.identity(resource, namespace, body)
-        if metadata.pop("resourceVersion", None):
-            message = "resourceVersion should not be set on objects to be created"
-            raise Failure(500, message, reason="")
+        _rules.check_unversioned(metadata)
         with self._storage.lock:
             created = self._new(resource, namespace, body, metadata, options)
             seen = created if body.get("status") else _rules.without_status(created)
@@ -538,6 +537,7 @@ class Writes:
         if not options.whole:
             _validation.check_metadata(resource, old.name, before["metadata"], after["metadata"])
             _validation.check_size(resource, old.name, after)
+            _content_validation.check_content(resource, before, after)
             _schema_validation.check_object(resource, before, after)
             _definitions.check_definition(resource, after)
         if _rules.is_free_to_go(before, after):
