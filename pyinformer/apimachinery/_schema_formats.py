@@ -41,6 +41,17 @@ _HOSTNAME: Final = re.compile(
 _MAX_HOSTNAME: Final = 255
 _MAX_LABEL: Final = 63
 
+_BASE64: Final = re.compile(
+    r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
+)
+_GO_DURATION: Final = re.compile(
+    r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|\xb5s|\u03bcs|ms|s|m|h))+)"
+)
+_WITH_UNIT: Final = re.compile(r"([0-9]+)[ \t\n\f\r]*([A-Za-z\xb5]+)")
+_UNITS: Final = frozenset({"ns", "us", "\xb5s", "ms", "s", "m", "h", "hr", "d", "w"})
+_LONG_UNITS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
+_MAX_INT64: Final = (1 << 63) - 1
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 _ESCAPED: Final = re.compile(r"(?:[^%]|%[0-9a-fA-F]{2})*")
@@ -128,6 +139,16 @@ def _as_ascii(character: str) -> str:
     return {"L": "a", "S": "0"}.get(kind, " ")
 
 
+def _is_duration(text: str) -> bool:
+    """Return whether a text is a duration of Go, or has a number with a unit anywhere."""
+    found = _WITH_UNIT.findall(text)
+    if any(int(number[:_MAX_DIGITS]) > _MAX_INT64 for number, _ in found):
+        return False
+    units = (unit.lower() for _, unit in found)
+    has_unit = any(unit in _UNITS or unit.startswith(_LONG_UNITS) for unit in units)
+    return has_unit or _GO_DURATION.fullmatch(text) is not None
+
+
 def _is_uri(text: str) -> bool:
     if _CONTROL.search(text):
         return False
@@ -191,5 +212,7 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "email": lambda text: "@" in text,
     "hostname": _is_hostname,
     "uri": _is_uri,
+    "byte": lambda text: _BASE64.fullmatch(text) is not None,
+    "duration": _is_duration,
 }
 """Whether a text has a format, by the format's name."""

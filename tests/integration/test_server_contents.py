@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.test_server_strictness import fields, refused
-from tests.integration.test_server_writes import APPLY, MERGE, Place, config_map
-from tests.testing.wire import Wire
+from tests.integration.test_server_writes import (
+    APPLY,
+    JSON_PATCH,
+    MERGE,
+    Place,
+    config_map,
+    deployment,
+)
+from tests.testing.wire import Wire, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +28,12 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 LEASES = "coordination.k8s.io/v1"
+EVENTS = "events.k8s.io/v1"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+FORMATTED = "formatted.example.com/v1"
+_RESOURCE: JSONObject = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
+_PATH: JSONObject = {"nonResourceAttributes": {"verb": "get", "path": "/x"}}
+_SERIES: JSONObject = {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
 
 
 @pytest.fixture
@@ -163,3 +176,341 @@ class TestImmutableData:
         place.created(path, {**config_map({}), "kind": "Secret", "type": "a/b"})
 
         assert fields(place.patch(f"{path}/a", change, MERGE)) == ["type"]
+
+
+class TestMetadata:
+    """Metadata that no server stores."""
+
+    @pytest.mark.parametrize(
+        ("metadata", "refused_field"),
+        [
+            pytest.param({"generation": -1}, "metadata.generation", id="generation"),
+            pytest.param({"finalizers": ["a b/c"]}, "metadata.finalizers", id="prefix"),
+            pytest.param({"finalizers": ["a/b/c"]}, "metadata.finalizers", id="two-slashes"),
+            pytest.param({"finalizers": ["a.b/"]}, "metadata.finalizers", id="no-name"),
+            pytest.param(
+                {
+                    "ownerReferences": [
+                        {"apiVersion": "v1", "kind": "Event", "name": "a", "uid": "1"}
+                    ]
+                },
+                "metadata.ownerReferences[0]",
+                id="owned-by-an-event",
+            ),
+        ],
+    )
+    def test_it_is_refused(self, place: Place, metadata: JSONObject, refused_field: str) -> None:
+        path = place.path("configmaps")
+
+        answer = place.send("POST", path, config_map({}, **metadata))
+
+        assert fields(answer) == [refused_field]
+
+    def test_the_finalizers_of_a_custom_resource_are_qualified_names(self, place: Place) -> None:
+        _serve_formatted(place)
+        path = place.path("formatteds", api_version=FORMATTED)
+
+        answer = place.send("POST", path, formatted("a", finalizers=["a b/c"]))
+
+        assert fields(answer) == ["metadata.finalizers"]
+
+    def test_a_generation_that_no_server_counts_stays(self, place: Place) -> None:
+        path = place.path("configmaps")
+
+        created = place.created(path, config_map({"a": "b"}, generation=7))
+        replaced = place.send("PUT", f"{path}/a", config_map({"a": "c"}, generation=9))
+
+        assert created["metadata"]["generation"] == 7
+        assert replaced.json["metadata"]["generation"] == 7
+
+    @pytest.mark.parametrize("manager", ["a\nb", "\tab", "zero\u200bwidth"])
+    def test_a_field_manager_has_no_control_characters(self, place: Place, manager: str) -> None:
+        path = place.path("configmaps")
+
+        created = place.send("POST", path, config_map({}), fieldManager=manager)
+        applied = place.apply(f"{path}/a", config_map({}), manager)
+
+        assert fields(created) == ["fieldManager"]
+        assert fields(applied) == ["fieldManager"]
+        assert place.send("GET", f"{path}/a").status == 404
+
+    def test_a_job_has_63_characters(self, place: Place) -> None:
+        path = place.path("jobs", api_version="batch/v1")
+        template = {"spec": {**pod()["spec"], "restartPolicy": "Never"}}
+        body = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}}
+
+        place.created(path, {**body, "metadata": {"name": "j" * 63}})
+        longer = place.send("POST", path, {**body, "metadata": {"name": "j" * 64}})
+
+        assert fields(longer) == ["spec.template.labels"]
+
+
+class TestLeases:
+    """The content of a Lease."""
+
+    @pytest.mark.parametrize(
+        ("spec", "refused_field"),
+        [
+            ({"leaseDurationSeconds": 0}, "spec.leaseDurationSeconds"),
+            ({"leaseDurationSeconds": -5}, "spec.leaseDurationSeconds"),
+            ({"leaseTransitions": -1}, "spec.leaseTransitions"),
+        ],
+    )
+    def test_its_numbers_have_a_least_value(
+        self, place: Place, spec: JSONObject, refused_field: str
+    ) -> None:
+        path = place.path("leases", api_version=LEASES)
+        place.created(path, lease(leaseDurationSeconds=1, leaseTransitions=0))
+
+        assert fields(place.send("POST", path, lease("b", **spec))) == [refused_field]
+        assert fields(place.patch(f"{path}/a", {"spec": spec}, MERGE)) == [refused_field]
+
+
+class TestEvents:
+    """Events of both API versions, written by hand."""
+
+    def core(self, place: Place, **more: Any) -> JSONObject:
+        """Return an Event of `v1`."""
+        about = {"namespace": place.namespace, "kind": "Pod", "name": "p"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": "a"},
+            "reason": "Tested",
+            "involvedObject": about,
+            **more,
+        }
+
+    def event(self, place: Place, **more: Any) -> JSONObject:
+        """Return an Event of `events.k8s.io/v1`."""
+        about = {"namespace": place.namespace, "kind": "Pod", "name": "p"}
+        return {
+            "apiVersion": EVENTS,
+            "kind": "Event",
+            "metadata": {"name": "a"},
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "example.com/tests",
+            "reportingInstance": "one",
+            "action": "Testing",
+            "reason": "Tested",
+            "type": "Normal",
+            "regarding": about,
+            **more,
+        }
+
+    def test_one_of_the_core_is_about_its_own_namespace(self, place: Place) -> None:
+        about = {"namespace": "other", "kind": "Pod", "name": "p"}
+
+        core = place.send("POST", place.path("events"), self.core(place, involvedObject=about))
+
+        assert fields(core) == ["involvedObject.namespace"]
+        path = place.path("events", api_version=EVENTS)
+        place.created(path, self.event(place, regarding=about))
+
+    def test_one_about_no_namespace_is_in_the_default_one(self, place: Place) -> None:
+        about = {"kind": "Node", "name": "n"}
+        core = self.core(place, involvedObject=about)
+        event = self.event(place, regarding=about)
+
+        for answer in (
+            place.send("POST", place.path("events"), core),
+            place.send("POST", place.path("events", api_version=EVENTS), event),
+        ):
+            assert fields(answer) == ["involvedObject.namespace"]
+        core["metadata"] = {"generateName": "about-a-node-"}
+        place.created("/api/v1/namespaces/default/events", core)
+
+    @pytest.mark.parametrize(
+        ("change", "refused_fields"),
+        [
+            ({"eventTime": None}, ["eventTime"]),
+            ({"type": "Error"}, ["type"]),
+            ({"reason": ""}, ["reason"]),
+            ({"reason": "x" * 129}, ["reason"]),
+            ({"action": ""}, ["action"]),
+            ({"action": "x" * 129}, ["action"]),
+            ({"note": "x" * 1025}, ["message"]),
+            ({"reportingController": ""}, ["reportingController"]),
+            ({"reportingController": "a b"}, ["reportingController"]),
+            ({"reportingInstance": ""}, ["reportingInstance"]),
+            ({"reportingInstance": "x" * 129}, ["reportingInstance"]),
+            ({"series": {**_SERIES, "count": 1}}, ["series.count"]),
+            ({"series": {"count": 2}}, ["series.lastObservedTime"]),
+            ({"deprecatedCount": 3}, ["count"]),
+            ({"deprecatedFirstTimestamp": "2026-01-01T00:00:00Z"}, ["firstTimestamp"]),
+            ({"deprecatedSource": {"component": "c"}}, ["source"]),
+        ],
+    )
+    def test_a_new_one_is_complete(
+        self, place: Place, change: JSONObject, refused_fields: list[str]
+    ) -> None:
+        path = place.path("events", api_version=EVENTS)
+
+        answer = place.send("POST", path, self.event(place, **change))
+
+        assert fields(answer) == refused_fields
+
+    def test_one_of_the_core_with_a_time_is_complete(self, place: Place) -> None:
+        time = "2026-01-01T00:00:00.000000Z"
+
+        answer = place.send("POST", place.path("events"), self.core(place, eventTime=time))
+
+        assert fields(answer) == ["action", "reportingComponent", "reportingInstance"]
+
+    def test_only_the_series_of_one_changes(self, place: Place) -> None:
+        path = place.path("events", api_version=EVENTS)
+        place.created(path, self.event(place))
+
+        counted = place.patched(f"{path}/a", {"series": _SERIES}, MERGE)
+        reason = place.patch(f"{path}/a", {"reason": "Other"}, MERGE)
+        note = place.patch(f"{path}/a", {"note": "other"}, MERGE)
+
+        assert counted["series"]["count"] == 2
+        assert fields(reason) == ["reason"]
+        assert fields(note) == ["message"]
+
+
+class TestRequests:
+    """Requests that are not complete, or too large."""
+
+    def test_a_json_patch_has_10_000_operations(self, place: Place) -> None:
+        path = place.path("configmaps")
+        place.created(path, config_map({"a": "b"}))
+        test = {"op": "test", "path": "/data/a", "value": "b"}
+
+        assert place.patch(f"{path}/a", [test] * 10_000, JSON_PATCH).status == 200
+        message = refused(place.patch(f"{path}/a", [test] * 10_001, JSON_PATCH), 413)
+
+        assert message.endswith("operations in a JSON patch is 10000, got 10001")
+
+    @pytest.mark.parametrize(
+        ("spec", "metadata", "refused_fields"),
+        [
+            pytest.param({}, {}, ["spec"], id="empty"),
+            pytest.param({**_RESOURCE, **_PATH}, {}, ["spec"], id="both"),
+            pytest.param(_RESOURCE, {"name": "a"}, ["metadata"], id="name"),
+            pytest.param(_RESOURCE, {"labels": {"a": "b"}}, ["metadata"], id="labels"),
+        ],
+    )
+    def test_a_review_asks_for_one_thing(
+        self, place: Place, spec: JSONObject, metadata: JSONObject, refused_fields: list[str]
+    ) -> None:
+        own = {"kind": "SelfSubjectAccessReview", "spec": spec, "metadata": metadata}
+        others = {"kind": "SubjectAccessReview", "spec": {**spec, "user": "a"}}
+        version = {"apiVersion": "authorization.k8s.io/v1"}
+
+        own_answer = place.send("POST", f"{REVIEWS}/selfsubjectaccessreviews", {**own, **version})
+        answer = place.send(
+            "POST", f"{REVIEWS}/subjectaccessreviews", {**others, **version, "metadata": metadata}
+        )
+
+        assert fields(own_answer) == refused_fields
+        assert fields(answer) == refused_fields
+
+    def test_a_review_of_others_names_one(self, place: Place) -> None:
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": _RESOURCE,
+        }
+        groups = {**body, "spec": {**_RESOURCE, "groups": ["a"]}}
+
+        assert fields(place.send("POST", f"{REVIEWS}/subjectaccessreviews", body)) == ["spec.user"]
+        place.created(f"{REVIEWS}/subjectaccessreviews", groups)
+
+    def test_a_local_review_is_about_resources(self, place: Place) -> None:
+        path = place.path("localsubjectaccessreviews", api_version="authorization.k8s.io/v1")
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "LocalSubjectAccessReview",
+            "metadata": {"namespace": place.namespace},
+            "spec": {"user": "a", **_PATH},
+        }
+
+        assert fields(place.send("POST", path, body)) == ["spec.nonResourceAttributes"]
+
+    def test_a_review_of_rules_names_a_namespace(self, place: Place) -> None:
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {},
+        }
+
+        answer = place.send("POST", f"{REVIEWS}/selfsubjectrulesreviews", body)
+
+        assert refused(answer, 400) == "no namespace on request"
+
+    def test_a_pod_is_bound_to_a_node_only(self, place: Place) -> None:
+        place.created(place.path("pods"), pod())
+        path = place.path("pods", "a/binding")
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}}
+
+        other = place.send("POST", path, {**body, "target": {"kind": "Pod", "name": "n"}})
+
+        assert 'target.kind: Unsupported value: "Pod"' in refused(other, 500)
+        place.created(path, {**body, "target": {"kind": "Node", "name": "n"}})
+
+
+def _serve_formatted(place: Place) -> None:
+    texts = {"byte": "byte", "duration": "duration"}
+    properties = {name: {"type": "string", "format": form} for name, form in texts.items()}
+    spec = {"type": "object", "properties": properties}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    place.server.api.register(FORMATTED, "Formatted", "formatteds", schema=schema)
+
+
+def formatted(name: str, spec: JSONObject | None = None, **metadata: Any) -> JSONObject:
+    """Return an object whose fields have formats."""
+    return {
+        "apiVersion": FORMATTED,
+        "kind": "Formatted",
+        "metadata": {"name": name, **metadata},
+        "spec": spec or {},
+    }
+
+
+class TestFormats:
+    """Formats of texts, and numbers that may be texts."""
+
+    @pytest.mark.parametrize(
+        ("field", "fitting", "unfit"),
+        [
+            pytest.param(
+                "byte",
+                ["YQ==", "YR==", "YWI=", "YWJj"],
+                ["", "?", "YQ", "YQ==\n", "_-==", "Y Q=="],
+                id="byte",
+            ),
+            pytest.param(
+                "duration",
+                [
+                    *("1h30m", "-1.5s", "0", "1us", "1\u00b5s", "1\u03bcs", ".5s", "1.s"),
+                    *("PT1H", "P1D", "2 weeks", "1 hour", "1HR", "3 days", "1e3s", "9999999999h"),
+                ],
+                ["", "90", "ns", "1 Hrs", "10 foo", "h1", "1.", f"{1 << 63}h"],
+                id="duration",
+            ),
+        ],
+    )
+    def test_texts_have_the_format_of_their_schema(
+        self, place: Place, field: str, fitting: list[str], unfit: list[str]
+    ) -> None:
+        _serve_formatted(place)
+        path = place.path("formatteds", api_version=FORMATTED)
+
+        for number, text in enumerate(fitting):
+            place.created(path, formatted(f"a{number}", {field: text}))
+        for text in unfit:
+            answer = place.send("POST", path, formatted("b", {field: text}))
+            assert (text, fields(answer)) == (text, [f"spec.{field}"])
+
+    @pytest.mark.parametrize("value", [1.5, 1 << 31, True])
+    def test_a_number_or_a_text_is_a_whole_number(self, place: Place, value: JSONObject) -> None:
+        path = place.path("deployments", api_version="apps/v1")
+        rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": value}}
+
+        created = place.send("POST", path, deployment("main", strategy=rolling))
+        applied = place.apply(f"{path}/a", deployment("main", strategy=rolling), "me")
+
+        assert "of type int32" in refused(created, 400)
+        assert "int32" in refused(applied, 500)

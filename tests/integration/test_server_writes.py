@@ -80,6 +80,7 @@ class Place:
     """One namespace of a server, and requests about named objects in it."""
 
     def __init__(self, server: Server, wire: Wire) -> None:
+        self.server = server
         self.namespace = server.namespace()
         self._wire = wire
 

@@ -47,7 +47,8 @@ def review(
         now: monotonic seconds.
 
     Raises:
-        Failure: 400 for a review without a token, 422 for a review of another namespace.
+        Failure: 400 for a review without a token, 422 for one that is not complete,
+            or of another namespace.
     """
     spec: JSONObject = body.get("spec") or {}
     answer: JSONObject = {
@@ -65,9 +66,14 @@ def review(
             del answer["spec"]
             return {**answer, "status": {"userInfo": info}}
         case "SelfSubjectRulesReview":
+            if not spec.get("namespace"):
+                raise Failure(400, "no namespace on request")
             rules = access.rules(caller, str(spec.get("namespace") or ""))
             return {**answer, "spec": {}, "status": _rules(rules)}
+        case "SelfSubjectAccessReview":
+            _check_access_review(resource, body, is_self=True)
         case "SubjectAccessReview" | "LocalSubjectAccessReview":
+            _check_access_review(resource, body, is_self=False)
             _check_namespace(spec, namespace)
             groups = tuple(map(str, spec.get("groups") or ()))
             caller = None if caller is None else Caller(User(str(spec.get("user")), groups))
@@ -86,8 +92,32 @@ def _token_status(token: str, access: Access, now: float) -> JSONObject:
     return {"authenticated": True, "user": info}
 
 
+def _check_access_review(resource: ResourceType, body: JSONObject, *, is_self: bool) -> None:
+    """Refuse an access review of nothing, of two things, of no user, or with metadata.
+
+    Source:
+        pkg/apis/authorization/validation/validation.go.
+    """
+    spec, causes = body.get("spec") or {}, []
+    if (spec.get("resourceAttributes") is None) == (spec.get("nonResourceAttributes") is None):
+        sentence = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        causes.append(("FieldValueInvalid", "spec", f"Invalid value: {sentence}"))
+    if not is_self and not spec.get("user") and not spec.get("groups"):
+        sentence = 'Invalid value: "": at least one of user or group must be specified'
+        causes.append(("FieldValueInvalid", "spec.user", sentence))
+    given = {name for name, value in (body.get("metadata") or {}).items() if value}
+    if given - ({"namespace"} if resource.namespaced else set()):
+        causes.append(("FieldValueInvalid", "metadata", "Invalid value: must be empty"))
+    if causes:
+        raise failures.invalid(resource.kind, resource.group, "", causes)
+
+
 def _check_namespace(spec: JSONObject, namespace: str) -> None:
     """Refuse a LocalSubjectAccessReview of another namespace than its own."""
+    if namespace and spec.get("nonResourceAttributes"):
+        sentence = "Invalid value: disallowed on this kind of request"
+        cause = ("FieldValueInvalid", "spec.nonResourceAttributes", sentence)
+        raise failures.invalid("", "authorization.k8s.io", "", [cause])
     wanted = (spec.get("resourceAttributes") or {}).get("namespace", "")
     if namespace and wanted != namespace:
         sentence = f'Invalid value: "{wanted}": must match metadata.namespace'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,8 @@ APPLY = "application/apply-patch+yaml"
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
+
+_MOST_OPERATIONS: Final = 10_000
 
 _decode_object = decoder_of(JSONObject)
 _decode_operations = decoder_of(list[JSONObject])
@@ -92,6 +94,12 @@ def _json_patch_edit(raw: bytes) -> Edit:
         operations = _decode_operations(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Failure(400, f"error decoding patch: {error}") from None
+    if len(operations) > _MOST_OPERATIONS:
+        message = (
+            "Request entity too large: The allowed maximum operations in a JSON patch is"
+            f" {_MOST_OPERATIONS}, got {len(operations)}"
+        )
+        raise Failure(413, message)
 
     def edit(body: JSONObject) -> JSONObject:
         try:

@@ -75,6 +75,10 @@ def parse_write_parameters(
     if len(manager.encode()) > _LONGEST_MANAGER_BYTES:
         sentence = f"Too long: may not be more than {_LONGEST_MANAGER_BYTES} bytes"
         causes.append(("FieldValueTooLong", "fieldManager", sentence))
+    odd = next((place for place, one in enumerate(manager) if not one.isprintable()), None)
+    if odd is not None:
+        shown = f"invalid character U+{ord(manager[odd]):04X} (at position {odd})"
+        causes.append(("FieldValueInvalid", "fieldManager", f"Invalid value: {shown}"))
     asked = [*dry_run, *([query["dryRun"]] if "dryRun" in query else [])]
     if any(one != "All" for one in asked):
         sentence = f'Unsupported value: ["{asked[0]}"]: supported values: "All"'

@@ -217,6 +217,8 @@ def _value(value: JSONValue, schema: _Schema, place: _Place) -> JSONValue:
             name: _item(one, below, replace(place, path=f"{place.path}.{name}"))
             for name, one in pairs
         }
+    if go_type == "intstr":
+        return value if isinstance(value, str) else _scalar(value, "int32", "integer", place)
     return _scalar(value, go_type, schema.get("type", ""), place)
 
 
@@ -234,10 +236,10 @@ def _scalar(value: JSONValue, go_type: str, kind: str, place: _Place) -> JSONVal
             return _time(_checked(value, str, "string", place), is_exact=go_type == "microtime")
         case "[]uint8":
             return _base64(_checked(value, str, go_type, place))
-        case "intstr" | "quantity":
+        case "quantity":
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
                 raise _mismatch(value, "string", place)
-            return value if go_type == "intstr" else _quantity(value)
+            return _quantity(value)
         case "bool":
             return _checked(value, bool, go_type, place)
         case "string":

@@ -26,10 +26,15 @@ def bound(pod: JSONObject, binding: JSONObject, now: str) -> JSONObject:
     """Return a pod that is assigned to the node of a binding.
 
     Raises:
-        Failure: the binding names no node (500), or the pod has one (409).
+        Failure: the binding does not name a node (500), or the pod has one (409).
     """
     name, spec = pod["metadata"]["name"], pod.get("spec") or {}
-    node = (binding.get("target") or {}).get("name")
+    target: JSONObject = binding.get("target") or {}
+    node = target.get("name")
+    if target.get("kind") not in (None, "", "Node"):
+        supported = 'supported values: "Node", "<empty>"'
+        message = f'target.kind: Unsupported value: "{target["kind"]}": {supported}'
+        raise Failure(500, message, reason="")
     if not node:
         raise Failure(500, "target.name: Required value", reason="")
     if spec.get("nodeName"):

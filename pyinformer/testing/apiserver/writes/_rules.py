@@ -353,7 +353,7 @@ def bump_generation(resource: ResourceType, before: JSONObject, after: JSONObjec
     if resource.qualified_name == "deployments.apps":
         old["annotations"] = before["metadata"].get("annotations")
         new["annotations"] = after["metadata"].get("annotations")
-    if "generation" in before["metadata"] and old != new:
+    if resource.has_generation and "generation" in before["metadata"] and old != new:
         metadata = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
         after["metadata"] = metadata
 

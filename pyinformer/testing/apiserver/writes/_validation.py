@@ -14,13 +14,12 @@ from typing import Final
 from pyinformer.apimachinery import JSONObject, JSONValue
 from pyinformer.testing.apiserver.requests import Failure, failures
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.storage import Record
+from pyinformer.testing.apiserver.storage import Record, go_json
 
 NOT_TAKEN = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "resourceVersion",
-    "generation",
     "selfLink",
 )
 """Metadata of a new object that the server ignores."""
@@ -52,6 +51,7 @@ _SUBDOMAIN_RULE: Final = (
     " and must start and end with an alphanumeric character"
 )
 _STANDARD_FINALIZERS = frozenset(("foregroundDeletion", "kubernetes", "orphan"))
+_NOT_OWNER: Final = "/v1, Kind=Event is disallowed from being an owner"
 _NEEDED_OF_OWNERS = ("apiVersion", "kind", "name", "uid")
 
 
@@ -59,13 +59,17 @@ def check_metadata(resource: ResourceType, name: str, old: JSONObject, new: JSON
     """Refuse metadata that no server stores.
 
     These are finalizers without a domain, incomplete owners, a second controller, malformed labels,
-    annotations that are too large, and names of field managers that are too long.
+    annotations that are too large, names of field managers that are too long, and a negative
+    generation.
 
     Raises:
         Failure: 422, with one cause per finding.
     """
     is_custom = resource.list_shape == "custom"  # the real server only warns, in a header
-    causes = [] if is_custom else _finalizers(old, new)
+    causes = _malformed_finalizers(old, new) + ([] if is_custom else _finalizers(old, new))
+    if (generation := new.get("generation") or 0) < 0:
+        sentence = f"Invalid value: {generation}: must be greater than or equal to 0"
+        causes.append(("FieldValueInvalid", "metadata.generation", sentence))
     for field in ("labels", "annotations"):
         if new.get(field) != old.get(field):
             causes += _pairs(field, new.get(field) or {})
@@ -155,7 +159,7 @@ def _pairs(field: str, found: JSONObject) -> list[tuple[str, str, str]]:
     """Return what is wrong with labels or annotations."""
     path, causes = f"metadata.{field}", []
     for key, value in found.items():
-        why = _why_not_key(key if field == "labels" else key.lower())
+        why = why_not_key(key if field == "labels" else key.lower())
         if why:
             causes.append(("FieldValueInvalid", path, f'Invalid value: "{key}": {why}'))
         if field == "labels":
@@ -169,7 +173,8 @@ def _pairs(field: str, found: JSONObject) -> list[tuple[str, str, str]]:
     return causes
 
 
-def _why_not_key(key: str) -> str:
+def why_not_key(key: str) -> str:
+    """Return why a text is not a qualified name, such as the key of a label; or ""."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/'"
@@ -206,6 +211,14 @@ def _managers(found: list[JSONValue]) -> list[tuple[str, str, str]]:
     ]
 
 
+def _malformed_finalizers(old: JSONObject, new: JSONObject) -> list[tuple[str, str, str]]:
+    return [
+        ("FieldValueInvalid", "metadata.finalizers", f'Invalid value: "{one}": {why}')
+        for one in new.get("finalizers") or ()
+        if one not in (old.get("finalizers") or ()) and (why := why_not_key(str(one)))
+    ]
+
+
 def _finalizers(old: JSONObject, new: JSONObject) -> list[tuple[str, str, str]]:
     known = {*_STANDARD_FINALIZERS, *(old.get("finalizers") or ())}
     sentence = "name is neither a standard finalizer name nor is it fully qualified"
@@ -231,6 +244,15 @@ def _owners(found: list[JSONValue]) -> list[tuple[str, str, str]]:
         for place, one in enumerate(owners)
         for field in _NEEDED_OF_OWNERS
         if not one.get(field)
+    ]
+    causes += [
+        (
+            "FieldValueInvalid",
+            f"metadata.ownerReferences[{place}]",
+            f"Invalid value: {go_json(one).decode()}: {_NOT_OWNER}",
+        )
+        for place, one in enumerate(owners)
+        if (one.get("apiVersion"), one.get("kind")) == ("v1", "Event")
     ]
     names = [str(one.get("name")) for one in owners if one.get("controller")]
     if len(names) > 1:

@@ -461,6 +461,8 @@ class Writes:
         metadata["creationTimestamp"] = self._timestamp(0.0)
         for forbidden in _validation.NOT_TAKEN:
             metadata.pop(forbidden, None)
+        if resource.has_generation:
+            metadata["generation"] = 1
         if not options.whole:
             _validation.check_name(resource, name)
             _validation.check_metadata(resource, name, {}, metadata)
@@ -472,9 +474,8 @@ class Writes:
             _schema_validation.check_object(resource, {}, created)
         _defaults.apply(resource, created)
         if not options.whole:
+            _content_validation.check_content(resource, {}, created)
             _definitions.check_definition(resource, created)
-        if resource.has_generation:
-            metadata["generation"] = 1
         return created
 
     def _creator(
