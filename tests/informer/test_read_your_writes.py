@@ -522,7 +522,7 @@ async def test_a_wait_for_nothing_is_refused(
 
 @pytest.mark.parametrize("queue", _KINDS)
 async def test_a_deletion_ends_a_write_whose_own_event_was_lost(
-    apiserver: APIServer, queue: str
+    apiserver: APIServer, queue: Literal["direct", "real_fifo", "delta_fifo"]
 ) -> None:
     """The cache does not know the object that goes, and readers see it by the write alone."""
     async with (
