@@ -40,7 +40,9 @@ class Currency:
     """Knows as of when the cache of one reflector is what the server has; read from any thread."""
 
     def __init__(self) -> None:
-        self._refusals, self._refusals_until_blind = 0, 1
+        self.is_blind: bool = False
+        """Round trips prove nothing here, since no list of one object is ever answered."""
+        self._was_answered = False
         self.on_wanted: Callable[[], object] = lambda: None
         """Called, in the reader's thread, when a round trip is wanted sooner than planned."""
         self.has_stalled: bool = False
@@ -59,39 +61,19 @@ class Currency:
         """Lists of other resources show nothing, since this one is in another storage."""
         self._read_at = -math.inf
 
-    @property
-    def is_blind(self) -> bool:
-        """Whether round trips prove nothing here, since lists of one object are refused.
-
-        Where one was answered before, a single refusal may be an accident, such as a role that is
-        replaced, and nothing is concluded from it; nor from refusals before the latest watch began,
-        which may have been refused as well.
-        """
-        return self._refusals >= self._refusals_until_blind
-
-    @property
-    def is_blind_for_good(self) -> bool:
-        """Whether no list of one object was ever answered, or the server knows none."""
-        return self.is_blind and self._refusals_until_blind == 1
-
-    def watch_began(self) -> None:
-        """Record a new watch."""
-        if not self.is_blind_for_good:
-            self._refusals = 0
-
-    def list_refused(self, *, is_forbidden: bool) -> None:
+    def list_refused(self, *, is_final: bool) -> None:
         """Record that a list of one object was refused.
 
+        Where one was answered before, rights may return: until then the age grows.
+
         Args:
-            is_forbidden: for want of rights, which may come; else the server knows no such list.
+            is_final: the server knows no such lists.
         """
-        self._refusals += 1
-        if not is_forbidden:
-            self._refusals_until_blind = 1
+        self.is_blind = self.is_blind or is_final or not self._was_answered
 
     def list_answered(self) -> None:
         """Record that a list of one object was answered."""
-        self._refusals, self._refusals_until_blind = 0, 2
+        self.is_blind, self._was_answered = False, True
 
     def as_of(self, position: str) -> float | None:
         """Return the instant whose state, or a later one, is cached; None if none is known.

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 import anyio
 
 from pyinformer._logging import get_logger
-from pyinformer.errors import (
-    APIStatusError,
-    ForbiddenError,
-    InformerError,
-    ResourceVersionTooLargeError,
-)
+from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooLargeError
 from pyinformer.reflector._currency import DOUBT_SECONDS, reaches
 from pyinformer.reflector._silence import Look, SilenceFinding, look_at
 from pyinformer.reflector.history import SelectorIgnoredError
@@ -56,7 +51,7 @@ _REMINDERS: Final = 40.0  # in a minute for a connection, of overdue watches who
 _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what watches know
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
 _BLIND_SECONDS: Final = 300.0  # between lists of one object that were always refused
-_NO_LISTS: Final = frozenset({405, 406})  # not 401 and 404, after which nothing is known
+_REFUSALS: Final = frozenset({403, 405, 406})  # not 401 and 404, after which nothing is known
 
 
 class Arrivals(Protocol):
@@ -129,7 +124,6 @@ class CurrencyCheck:
         """
         self._progress, self.is_certain = progress, False
         self._before = self._now(), progress().position
-        self._currency.watch_began()
         loop = asyncio.get_running_loop()
         self._currency.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
         leave = self._trips.join(self._wake)
@@ -236,7 +230,7 @@ class CurrencyCheck:
         return now if is_strict or self._currency.is_blind else self._trips.paced_until
 
     def _period_seconds(self, now: float) -> float:
-        if self._currency.is_blind_for_good:
+        if self._currency.is_blind:
             return _BLIND_SECONDS
         period = self._currency.period_seconds(now)
         return min(period, _STILL_PERIOD_SECONDS) if self._machine.is_still else period
@@ -261,10 +255,9 @@ class CurrencyCheck:
         try:
             trip = await trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
         except InformerError as error:
-            if isinstance(error, ForbiddenError):
-                currency.list_refused(is_forbidden=True)
-            elif isinstance(error, SelectorIgnoredError) or _knows_no_lists(error):
-                currency.list_refused(is_forbidden=False)
+            is_refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
+            if is_refused or isinstance(error, SelectorIgnoredError):
+                currency.list_refused(is_final=not is_refused)
             return None
         if trip.path == self._list_watch.path:
             self._sent_at = trip.sent_at
@@ -397,10 +390,6 @@ class CurrencyCheck:
         again = self._currency.has_stalled and not progress.events
         self._currency.has_stalled = True
         return SilenceFinding.STILL if again else SilenceFinding.STALLED
-
-
-def _knows_no_lists(error: InformerError) -> bool:
-    return isinstance(error, APIStatusError) and error.status in _NO_LISTS
 
 
 async def _has_cached(list_watch: ListWatch, version: str) -> bool | None:
