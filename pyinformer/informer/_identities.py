@@ -98,7 +98,7 @@ class Identities:
                 raise ProtocolError(self._what, reason)
             seconds = paging.pause_seconds(self._found, anyio.current_time())
             await anyio.sleep(max(_PAUSE_SECONDS, seconds))
-        if page.remaining_item_count:
+        if (page.remaining_item_count or 0) > 0:
             reason = f"it ends {page.remaining_item_count} items early"
             raise ProtocolError(self._what, reason)
         return position

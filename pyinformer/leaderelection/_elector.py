@@ -77,6 +77,7 @@ _log = get_logger(__name__)
 _VERBS: Final = (
     "get, create and update on leases.coordination.k8s.io (list and watch spare requests)"
 )
+_MAX_HOLDER_CHARACTERS: Final = 253  # of a name; any client may write more
 _EXPIRY_SECONDS: Final = 0.1  # how late the end of a term may be noticed after a suspend
 
 
@@ -117,7 +118,9 @@ class LeaderElectionStatus:
         elif self.renewed_seconds is not None:
             text = f"its term of {self.lease} has ended, its work has not"
         else:
-            text = f"waits for {self.lease}, held by {self.holder or 'no replica'}"
+            is_plain = self.holder.isprintable() and len(self.holder) <= _MAX_HOLDER_CHARACTERS
+            holder = self.holder if is_plain else repr(self.holder[:_MAX_HOLDER_CHARACTERS])
+            text = f"waits for {self.lease}, held by {holder or 'no replica'}"
         if self.watch_refusal:
             text += f"; may not watch the Lease: {self.watch_refusal}"
         return f"{text}; last error: {self.last_error}" if self.last_error else text

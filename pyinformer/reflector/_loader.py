@@ -168,7 +168,7 @@ class Loader(Generic[V]):
             if page.resource_version != first:
                 reason = f"its pages are at {first[:40]} and at {page.resource_version[:40]}"
                 raise PagesInconsistentError(f"list {self._codec.resource}", reason)
-        if page.remaining_item_count:
+        if (page.remaining_item_count or 0) > 0:
             reason = f"it ends {page.remaining_item_count} items early"
             raise PagesInconsistentError(f"list {self._codec.resource}", reason)
         self._complete(snapshot, first)

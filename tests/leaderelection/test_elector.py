@@ -15,7 +15,12 @@ from pyinformer.errors import (
     LifecycleError,
     NotFoundError,
 )
-from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
+from pyinformer.leaderelection import (
+    LeaderElectionOptions,
+    LeaderElectionStatus,
+    LeaderElector,
+    Term,
+)
 from pyinformer.leaderelection._lease import read_lease, written_in
 from pyinformer.testing import World
 from tests.leaderelection.electing import Replica, now, pause
@@ -1183,6 +1188,24 @@ def test_lead_must_be_a_coroutine_function(world: World) -> None:
             await Replica(world, "two").elector.run(lambda: None)  # type: ignore[arg-type,misc]
 
     world.run(scenario)
+
+
+@pytest.mark.parametrize("holder", ["one\nERROR two leads", "\x1b[2J", "x" * 900_000])
+def test_a_status_shows_what_a_stranger_wrote_as_a_holder_in_one_short_line(holder: str) -> None:
+    status = LeaderElectionStatus(
+        lease="default/db-operator",
+        identity="me",
+        is_leading=False,
+        holder=holder,
+        transitions=0,
+        terms=0,
+        renewed_seconds=None,
+        is_overdue=False,
+        is_watching=False,
+        last_error="",
+    )
+    assert str(status).isprintable()
+    assert len(str(status)) < 400
 
 
 def test_status_names_the_leader(world: World) -> None:

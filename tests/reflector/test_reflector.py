@@ -458,6 +458,15 @@ async def test_a_list_that_cannot_be_true_takes_no_effect_and_is_repeated(
         assert {len(history) for history in running.sink.history.values()} == {1}
 
 
+async def test_a_negative_number_of_remaining_items_does_not_refuse_a_list(
+    server: APIServer,
+) -> None:
+    """A server may count what it has deleted meanwhile; client-go does not read the number."""
+    server.faults.add(Fault(match=is_load, body=_list_body("x", remainingItemCount=-1)))
+    async with reflecting(server, with_options=options()) as running:
+        await until(lambda: "x" in running.sink.objects)
+
+
 @pytest.mark.parametrize("watch_list", [False, True], ids=["list", "watch-list"])
 async def test_an_aggregated_api_that_counts_each_object_by_itself_is_synced(
     server: APIServer, watch_list: bool, caplog: pytest.LogCaptureFixture
