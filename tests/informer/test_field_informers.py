@@ -141,7 +141,7 @@ async def test_a_server_that_answers_a_watch_by_a_list_is_not_asked_without_a_pa
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
         await until(lambda: len(odd.watches) > 3)
-        await until(lambda: "no type or no object" in str(factory.status()))
+        await until(lambda: "sent a ConfigMapList in place of an event" in str(factory.status()))
         assert len(odd.watches) < 10, "the pauses grow"
 
 
