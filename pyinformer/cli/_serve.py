@@ -6,6 +6,7 @@ At the end the server is stopped, and its data and its kubeconfig are removed.
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shlex
 import signal
 import tempfile
@@ -52,7 +53,13 @@ class ServedServer:
         from pyinformer.testing import APIServer
 
         # Clients do not send a token over plain HTTP.
-        return APIServer(port=self.port, tls=self.tls or self.rbac, rbac=self.rbac)
+        return APIServer(
+            port=self.port,
+            tls=self.tls or self.rbac,
+            rbac=self.rbac,
+            # With the uids of the last run, its followers would take new objects for old ones.
+            seed=secrets.randbits(32),
+        )
 
 
 def serve(wanted: ServedServer, *, kubeconfig_path: Path | None, output: TextIO) -> int:

@@ -55,6 +55,18 @@ def test_closed_inputs_and_errors_keep_nothing_from_being_shown(server: APIServe
     assert (done.returncode, done.stdout) == (0, "configmap/one\n")
 
 
+@pytest.mark.parametrize(
+    "choice", ["-l a=b", "--field-selector metadata.name=x", "--index metadata.name=x"]
+)
+def test_what_does_not_match_is_not_said_not_to_exist(server: APIServer, choice: str) -> None:
+    done = _shell(f"get v1/configmaps {choice} AT", server)
+
+    assert (done.returncode, done.stderr) == (
+        0,
+        "there are no configmaps.v1 in default that match\n",
+    )
+
+
 @pytest.mark.parametrize("arguments", ["get v1/configmaps AT", "watch v1/configmaps AT", "--help"])
 def test_a_full_disk_is_reported_in_words(server: APIServer, arguments: str) -> None:
     done = _shell(f"{arguments} >/dev/full", server)

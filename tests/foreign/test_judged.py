@@ -90,7 +90,7 @@ def test_client_go_is_right_while_nothing_fails(
         write(api, 30)
     verdict = check_history(history)
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert verdict.expected == ()
     assert verdict.records["handled"] > 50
 
@@ -107,7 +107,7 @@ def test_an_update_that_changes_the_uid_is_expected_of_client_go(
         api.restart(keep_history=False)
     verdict = check_history(history)
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert {one.rule for one in verdict.expected} == {Rule.UID_CHANGED}
     unexpected = check_history(history, expected={})
     assert set(unexpected.counts) == {Rule.UID_CHANGED}

@@ -126,7 +126,7 @@ async def test_the_operator_of_the_tutorial_does_its_work_under_faults(
                 await recorder.rest(truth)
     verdict = check_history(history)
     history.close()
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert step > _COUNT
 
 

@@ -67,7 +67,7 @@ def is_rested(what: str) -> Callable[[Record], bool]:
 def test_a_correct_history_is_not_accused() -> None:
     verdict = check_history(usual_run().rest())
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert verdict.records["handled"] == 5
 
 
@@ -545,7 +545,7 @@ def test_a_lie_that_is_reported_is_excused() -> None:
     run.relist()
     verdict = check_history(run.rest())
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert [one.rule for one in verdict.excused] == [Rule.STALE]
 
 
@@ -606,7 +606,7 @@ def test_a_deletion_soon_after_one_that_a_lying_list_invents_is_the_next_one() -
     run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
     verdict = check_history(run.rest())
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
 
 
 def test_after_an_absence_that_is_a_lie_the_object_may_be_shown_as_it_was() -> None:
@@ -622,7 +622,7 @@ def test_after_an_absence_that_is_a_lie_the_object_may_be_shown_as_it_was() -> N
     run.watch(3)
     verdict = check_history(run.rest())
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
 
 
 def test_a_deletion_is_not_explained_by_one_that_came_later() -> None:
@@ -633,7 +633,7 @@ def test_a_deletion_that_a_lying_list_invents_is_excused() -> None:
     """The next event of the object puts it right; nothing is left that a report could name."""
     verdict = check_history(a_list_that_lies(is_lie=True).rest())
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert {one.rule for one in verdict.excused} == {Rule.INVENTED_DELETION}
 
 
@@ -655,7 +655,7 @@ def test_a_new_epoch_that_may_have_begun_before_a_lie_ended_does_not_report_it()
     run.relist()
     verdict = check_history(run.rest())
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert Rule.STALE in {one.rule for one in verdict.excused}
 
 
@@ -788,7 +788,7 @@ def test_no_correct_history_is_accused(steps: list[_Step], selector: str) -> Non
 
     verdict = check_history(run.rest())
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
 
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow], deadline=None)

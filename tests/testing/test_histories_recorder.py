@@ -145,7 +145,7 @@ async def test_a_program_that_is_right_is_not_accused(server: APIServer) -> None
         await run.recorder.rest(run.truth)
     verdict = check_history(run.history)
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert len(of_kind(run.history, HandledRecord)) > 300
     assert {one.what for one in run.history if isinstance(one, RestedRecord)} == {
         "cache",
@@ -187,7 +187,7 @@ async def test_a_controller_is_recorded_and_judged(server: APIServer) -> None:
             await run.recorder.rest(run.truth)
     verdict = check_history(run.history)
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     hows = {one.how for one in run.history if isinstance(one, ReconciledRecord)}
     assert hows == {"done", "OSError"}
 
@@ -244,7 +244,7 @@ async def test_a_restore_is_a_new_epoch(server: APIServer) -> None:
         await run.recorder.rest(run.truth)
     verdict = check_history(run.history)
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     epochs = [one.epoch for one in run.history if isinstance(one, HandledRecord | SampledRecord)]
     assert max(epochs) == 1
 
@@ -294,7 +294,7 @@ async def test_an_audit_is_recorded(server: APIServer) -> None:
         await run.recorder.rest(run.truth)
     verdict = check_history(run.history)
 
-    assert verdict.holds, verdict
+    assert verdict.holds, str(verdict)
     assert verdict.records["audited"] == 1
 
 

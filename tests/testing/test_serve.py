@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyinformer.cli._serve import ServedServer, serve
+from pyinformer.testing import APIServer
 from tests.testing.wire import Wire
 
 pytestmark = pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
@@ -100,3 +101,16 @@ def test_serve_with_roles_knows_the_user_of_its_kubeconfig() -> None:
             assert administrator.get("/api/v1/secrets").status == 200
         with Wire(server.url, token="another", context=context) as stranger:
             assert stranger.get("/api/v1/secrets").status == 401
+
+
+def test_two_servers_give_no_object_the_same_identity() -> None:
+    """A program that follows both by one address would take the second for the first."""
+    uids = []
+    for _ in range(2):
+        with ServedServer().create(print) as server:
+            assert isinstance(server, APIServer)
+            made = server.create(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+            )
+            uids.append(made["metadata"]["uid"])
+    assert uids[0] != uids[1]

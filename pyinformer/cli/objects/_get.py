@@ -102,7 +102,9 @@ class Get:
         for name in missing:
             found.errors.line(printable(f"pyinformer get: there is no {name!r} in {found.where}"))
         if not (objects or missing or found.sync_state.pending):
-            found.errors.line(printable(f"there are no {found.where}"))
+            is_all = self._filter.index is None
+            what = found.selected if is_all else f"{found.where} that match"
+            found.errors.line(printable(f"there are no {what}"))
         return bool(missing)
 
     def _text(self, objects: Sequence[Object], found: Session) -> Iterator[str]:

@@ -119,6 +119,8 @@ class Session:
     errors: Output
     progress: ProgressReporter
     sync_state: SyncState
+    is_selection: bool
+    """Whether selectors leave objects out."""
 
     @property
     def what(self) -> str:
@@ -129,6 +131,11 @@ class Session:
     def where(self) -> str:
         """The resource and its namespaces: `pods.v1 in default`."""
         return self.what if self.namespaces is None else f"{self.what} in {self._names}"
+
+    @property
+    def selected(self) -> str:
+        """The objects that are followed: `pods.v1 in default that match`."""
+        return f"{self.where} that match" if self.is_selection else self.where
 
     @property
     def _names(self) -> str:
@@ -239,6 +246,7 @@ async def session(
                 errors=errors,
                 progress=ProgressReporter(),
                 sync_state=sync_state,
+                is_selection=bool(target.label_selector or target.field_selector),
             )
 
 

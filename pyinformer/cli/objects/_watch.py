@@ -64,7 +64,7 @@ class WatchCommand:
             return JsonRendering(what=found.what, shows_secrets=shows_secrets)
         return TextRendering(
             layout=self._display.layout(found),
-            what=found.where,
+            what=found.selected,
             shows_secrets=shows_secrets,
             styled=self._output.styled,
         )

@@ -115,7 +115,10 @@ def _of_pod(environ: Mapping[str, str], folder: Path, *, searched: str) -> Clust
     if environ.get(_HOST) and not has_token:
         pod = f"{folder} has no token"
     places = f"KUBECONFIG (not set), {searched} (no such file), in-cluster ({pod})"
-    reason = "found none; pass kubeconfig=, or set KUBECONFIG"
+    reason = (
+        "found none; pass kubeconfig= (--kubeconfig on the command line), or set KUBECONFIG;"
+        " `pyinformer serve` starts a server to try with, and prints it"
+    )
     raise ConfigurationNotFoundError(places, reason)
 
 
