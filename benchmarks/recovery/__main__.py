@@ -24,8 +24,9 @@ from benchmarks.recovery.following import (
     NAMESPACE,
     Client,
     Server,
+    all_equal_after,
+    check_equal,
     commands,
-    equal_after,
     started,
 )
 from pyinformer.testing import KubeAPIServer, ServerAddress
@@ -177,17 +178,11 @@ async def measure(
     scene: Scene, server: Server, clients: list[Client[Proxy]], rng: random.Random
 ) -> dict[str, float]:
     """Play a scene once, and return for each client how long it took afterwards."""
-    for client in clients:
-        now = asyncio.get_running_loop().time()
-        if await equal_after(server, client, now, _PATIENCE_SECONDS) > _PATIENCE_SECONDS:
-            raise RuntimeError(f"{client.name} does not follow the server")
+    await check_equal(server, clients, _PATIENCE_SECONDS)
     await server.write_for(1.0)
     began = await scene(server, clients, rng)
     await server.write()
-    took = await asyncio.gather(
-        *(equal_after(server, one, began, _PATIENCE_SECONDS) for one in clients)
-    )
-    return {client.name: seconds for client, seconds in zip(clients, took, strict=True)}
+    return await all_equal_after(server, clients, began, _PATIENCE_SECONDS)
 
 
 @contextlib.asynccontextmanager

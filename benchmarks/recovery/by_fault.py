@@ -22,7 +22,15 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks.recovery.following import NAMESPACE, Client, Server, commands, equal_after, started
+from benchmarks.recovery.following import (
+    NAMESPACE,
+    Client,
+    Server,
+    all_equal_after,
+    check_equal,
+    commands,
+    started,
+)
 from pyinformer.testing import (
     EtcdRelay,
     FaultLab,
@@ -56,7 +64,7 @@ Followed: TypeAlias = Client[FaultProxy]
 
 def fault_of(name: str) -> TimedFault:
     """Return the fault that is played."""
-    lasts = 0.0 if CATALOGUE[name].lasts_seconds == (0.0, 0.0) else _FAULT_SECONDS
+    lasts = _FAULT_SECONDS if CATALOGUE[name].has_end else 0.0
     return TimedFault(
         name=name, at_seconds=0.0, lasts_seconds=lasts, arguments=_ARGUMENTS.get(name, {})
     )
@@ -90,10 +98,7 @@ async def play(
     fault: TimedFault, server: Server, clients: list[Followed], lab: FaultLab
 ) -> dict[str, tuple[float, int]]:
     """Play a fault; return how long each client took, and how many deletions it invented."""
-    clock = asyncio.get_running_loop().time
-    for client in clients:
-        if await equal_after(server, client, clock(), _PATIENCE_SECONDS) > _PATIENCE_SECONDS:
-            raise RuntimeError(f"{client.name} does not follow the server")
+    await check_equal(server, clients, _PATIENCE_SECONDS)
     await server.write_for(1.0)
     before = {client.name: client.deletions - server.deletions for client in clients}
     part = CATALOGUE[fault.name].part
@@ -106,14 +111,15 @@ async def play(
         await asyncio.sleep(_FAULT_SECONDS)
     for one, number in zip(labs, begun, strict=True):
         await asyncio.to_thread(one.end, number)
-    healed = clock()
+    healed = asyncio.get_running_loop().time()
     await server.write()
-    took = await asyncio.gather(
-        *(equal_after(server, client, healed, _PATIENCE_SECONDS) for client in clients)
-    )
+    took = await all_equal_after(server, clients, healed, _PATIENCE_SECONDS)
     return {
-        client.name: (seconds, client.deletions - server.deletions - before[client.name])
-        for client, seconds in zip(clients, took, strict=True)
+        client.name: (
+            took[client.name],
+            client.deletions - server.deletions - before[client.name],
+        )
+        for client in clients
     }
 
 

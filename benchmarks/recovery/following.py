@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -97,7 +98,7 @@ async def started(
     return Client(name, proxy, process)
 
 
-async def equal_after(
+async def _equal_after(
     server: Server, client: Client[P], began: float, patience_seconds: float
 ) -> float:
     """Return how long after an instant a client had what the server has."""
@@ -105,6 +106,30 @@ async def equal_after(
     while client.holds != server.holds and clock() - began < patience_seconds:  # noqa: ASYNC110
         await asyncio.sleep(_POLL_SECONDS)
     return clock() - began
+
+
+async def check_equal(
+    server: Server, clients: Sequence[Client[P]], patience_seconds: float
+) -> None:
+    """Wait until all clients have what the server has.
+
+    Raises:
+        RuntimeError: one does not follow it.
+    """
+    now = asyncio.get_running_loop().time()
+    for name, seconds in (await all_equal_after(server, clients, now, patience_seconds)).items():
+        if seconds > patience_seconds:
+            raise RuntimeError(f"{name} does not follow the server")
+
+
+async def all_equal_after(
+    server: Server, clients: Sequence[Client[P]], began: float, patience_seconds: float
+) -> dict[str, float]:
+    """Return how long after an instant each client, by its name, had what the server has."""
+    took = await asyncio.gather(
+        *(_equal_after(server, client, began, patience_seconds) for client in clients)
+    )
+    return {client.name: seconds for client, seconds in zip(clients, took, strict=True)}
 
 
 def commands(

@@ -43,7 +43,7 @@ def check_parts(model: Any, *, is_field: bool = False) -> None:  # noqa: ANN401 
     Raises:
         InvalidModelError: names the field, and what to use instead.
     """
-    by_pydantic = _is_pydantic(model) and not is_field
+    by_pydantic = is_pydantic(model) and not is_field
     if (found := _unreadable_part(model, by_pydantic=by_pydantic)) is not None:
         raise InvalidModelError(getattr(model, "__name__", repr(model)), *found)
 
@@ -101,7 +101,7 @@ def _why_unreadable(kind: type[Any], *, by_pydantic: bool) -> str:
         return ""
     if _is_pydantic_dataclass(kind):
         return _why_pydantic_dataclass(kind)
-    if _is_pydantic(kind):
+    if is_pydantic(kind):
         return (
             f"is the pydantic model {kind.__name__}, which only another pydantic model can contain:"
             " derive the whole model from pydantic.BaseModel"
@@ -142,7 +142,8 @@ def _why_pydantic_dataclass(kind: type[Any]) -> str:
     )
 
 
-def _is_pydantic(kind: object) -> bool:
+def is_pydantic(kind: object) -> bool:
+    """Return whether a class is a model of pydantic, which decodes and checks itself."""
     return hasattr(kind, "model_validate_json")
 
 
@@ -156,7 +157,7 @@ def _has_fields(kind: type[Any]) -> bool:
 
 def _fields(kind: type[Any]) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a class under their names in JSON, with their types."""
-    if _is_pydantic(kind):
+    if is_pydantic(kind):
         for name, field in kind.model_fields.items():
             yield field.alias or name, field.annotation
         return

@@ -31,7 +31,11 @@ from uuid import UUID
 
 import msgspec
 
-from pyinformer.apimachinery._model_parts import check_not_pydantic_dataclass, check_parts
+from pyinformer.apimachinery._model_parts import (
+    check_not_pydantic_dataclass,
+    check_parts,
+    is_pydantic,
+)
 from pyinformer.apimachinery._object import KubeObject, converts_itself
 from pyinformer.apimachinery._view import View
 from pyinformer.errors import (
@@ -82,9 +86,7 @@ def check_model(model: type[object]) -> None:
     if hasattr(model, "openapi_types") or converts_itself(model):
         return
     try:
-        is_object = hasattr(model, "model_validate_json") or isinstance(
-            msgspec.inspect.type_info(model), _OBJECTS
-        )
+        is_object = is_pydantic(model) or isinstance(msgspec.inspect.type_info(model), _OBJECTS)
     except (TypeError, NameError):  # not a type, or its fields have undefined names
         is_object = False
     if not is_object:
@@ -229,7 +231,7 @@ class _Walk:
 def _frozen_fields(kind: type[Any]) -> Iterable[_Field] | None:
     """Return the fields of a frozen class; None for a class that is not frozen."""
     config: Any = getattr(kind, "model_config", None)  # pydantic's
-    if config is not None and hasattr(kind, "model_validate_json"):
+    if config is not None and is_pydantic(kind):
         if not config.get("frozen") or config.get("extra") == "allow":
             return None
         fields: Any = kind.model_fields

@@ -42,7 +42,7 @@ from pyinformer.apimachinery._json import (
 )
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
-from pyinformer.apimachinery._model_parts import check_parts
+from pyinformer.apimachinery._model_parts import check_parts, is_pydantic
 from pyinformer.apimachinery._paths import compile_path
 from pyinformer.apimachinery._redact import hides_content
 from pyinformer.apimachinery._view import View
@@ -366,7 +366,7 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
     if hasattr(model, "openapi_types"):
         return _bounded(_client_decoder(model))
     check_parts(model)
-    if hasattr(model, "model_validate_json"):
+    if is_pydantic(model):
         return _bounded(model.model_validate_json)
     return decoder_of(model)
 

@@ -22,13 +22,14 @@ def by_type(conditions: JSONValue) -> dict[str, JSONObject] | None:
     """Return conditions by their type; None if this is not a list in which each has its own."""
     if conditions is None:
         return {}
-    elements = conditions if isinstance(conditions, list) else [conditions]
+    if not isinstance(conditions, list):
+        return None
     found: dict[str, JSONObject] = {
         one["type"]: one
-        for one in elements
+        for one in conditions
         if isinstance(one, dict) and isinstance(one.get("type"), str)
     }
-    return found if isinstance(conditions, list) and len(found) == len(conditions) else None
+    return found if len(found) == len(conditions) else None
 
 
 def with_changed(conditions: JSONValue, changed: Mapping[str, JSONValue]) -> list[JSONValue]:

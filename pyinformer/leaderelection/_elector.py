@@ -23,6 +23,7 @@ from anyio import TASK_STATUS_IGNORED
 
 from pyinformer._clock import lease_time, wall_time
 from pyinformer._logging import get_logger
+from pyinformer._printable import printable, shortened
 from pyinformer.cluster import check_cluster
 from pyinformer.errors import (
     APIStatusError,
@@ -118,8 +119,7 @@ class LeaderElectionStatus:
         elif self.renewed_seconds is not None:
             text = f"its term of {self.lease} has ended, its work has not"
         else:
-            is_plain = self.holder.isprintable() and len(self.holder) <= _MAX_HOLDER_CHARACTERS
-            holder = self.holder if is_plain else repr(self.holder[:_MAX_HOLDER_CHARACTERS])
+            holder = printable(shortened(self.holder, _MAX_HOLDER_CHARACTERS))
             text = f"waits for {self.lease}, held by {holder or 'no replica'}"
         if self.watch_refusal:
             text += f"; may not watch the Lease: {self.watch_refusal}"

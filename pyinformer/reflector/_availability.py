@@ -10,6 +10,7 @@ never resumed: the cache may have been emptied, or the server's history be anoth
 from __future__ import annotations
 
 import enum
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final, get_args
 
 import msgspec
@@ -282,11 +283,7 @@ async def ask_discovery(
         Safe; the connection is closed.
     """
     failures = failures or DiscoveryFailures()
-
-    async def ask() -> DiscoveryAnswer:
-        """Send the requests."""
-        return await _ask(list_watch, failures)
-
+    ask = partial(_ask, list_watch, failures)
     return await failures.ask(list_watch.resource.path, ask, by=list_watch)
 
 
@@ -384,12 +381,7 @@ async def _near_versions(list_watch: ListWatch, failures: DiscoveryFailures) -> 
     version = list_watch.resource.api_version
     if "/" not in version:
         raise _invalid_answer(list_watch.resource.path, "every server has its core resources")
-
-    async def ask() -> list[Group]:
-        """Send the request."""
-        return await _groups(list_watch)
-
-    groups = await failures.ask(_GROUPS, ask, by=list_watch)
+    groups = await failures.ask(_GROUPS, partial(_groups, list_watch), by=list_watch)
     served = {f"{group.name}/{one.version}" for group in groups for one in group.versions}
     if version in served:
         raise _invalid_answer(_GROUPS, f"it names {version}, which was not found a moment ago")

@@ -140,7 +140,7 @@ class _Probe:
             # With TLS 1.3 a server refuses a client certificate when the request is answered.
             is_tls = self._facts.step == "tls" or isinstance(error, ssl.SSLError)
             if is_tls and not self._facts.is_timeout:
-                self._facts.tls_failure = tls_failure(error)
+                self._facts.tls_failure = _tls_failure(error)
 
     @contextmanager
     def _timed(self, step: Step) -> Iterator[None]:
@@ -152,14 +152,12 @@ class _Probe:
     def _look_up(self) -> None:
         facts = self._facts
         with self._timed("lookup"):
-            host = with_zone_index(facts.host)
-            found = socket.getaddrinfo(host, facts.port, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM)
         facts.addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
     def _connect(self) -> socket.socket:
         with self._timed("connect"):
-            address = (with_zone_index(self._facts.host), self._facts.port)
-            return socket.create_connection(address, timeout=self._timeout_seconds)
+            return socket.create_connection(self._address, timeout=self._timeout_seconds)
 
     def _ask(self, plain: socket.socket) -> None:
         if self._context is None:
@@ -189,10 +187,9 @@ class _Probe:
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        address = (with_zone_index(self._facts.host), self._facts.port)
         try:
             with (
-                closing(socket.create_connection(address, self._timeout_seconds)) as plain,
+                closing(socket.create_connection(self._address, self._timeout_seconds)) as plain,
                 closing(context.wrap_socket(plain, server_hostname=self._name)) as secured,
             ):
                 self._facts.certificate = certificate_of(secured.getpeercert(binary_form=True))
@@ -200,14 +197,16 @@ class _Probe:
             return  # the error of the first connection is the finding
 
     @property
+    def _address(self) -> tuple[str, int]:
+        return with_zone_index(self._facts.host), self._facts.port
+
+    @property
     def _name(self) -> str:
         return name_for_tls(self._config.tls_server_name or self._facts.host)
 
 
-def tls_failure(error: Exception) -> TLSFailure:
-    """Return why TLS failed, by the error of the handshake."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return "untrusted"
+def _tls_failure(error: Exception) -> TLSFailure:
+    """Return why TLS failed with a server whose certificate is trusted."""
     if isinstance(error, _EARLY_ENDS):
         return "ended"
     reason = str(getattr(error, "reason", None) or "")

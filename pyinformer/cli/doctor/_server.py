@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 _NONE: Final = "none"
 _SAMPLES: Final = 3
 _UNREACHED: Final = "the server was not reached: see the findings above"
-
-
 _PROXY_LOGIN: Final = 407
 
 

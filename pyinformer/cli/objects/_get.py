@@ -102,8 +102,7 @@ class Get:
         for name in missing:
             found.errors.line(printable(f"pyinformer get: there is no {name!r} in {found.where}"))
         if not (objects or missing or found.sync_state.pending):
-            is_all = self._filter.index is None
-            what = found.selected if is_all else f"{found.where} that match"
+            what = f"{found.where} that match" if self._filter.index else found.selected
             found.errors.line(printable(f"there are no {what}"))
         return bool(missing)
 

@@ -157,11 +157,10 @@ class Connection:
             *common_headers(config.headers).items(),
             *impersonation_headers(config),
         )
-        host = host_header(urlsplit(self._server))
-        has_zone = without_zone(self._server) != self._server
-        self._host = (("Host", host),) if has_zone else ()  # aiohttp would send the zone
-        # Proxies, and passwords in the URL, are left to aiohttp.
         parts = urlsplit(self._server)
+        has_zone = without_zone(self._server) != self._server  # which aiohttp would send
+        self._host = (("Host", host_header(parts)),) if has_zone else ()
+        # Proxies, and passwords in the URL, are left to aiohttp.
         self._reads_itself = (
             self._options.http_client == "direct"
             and config.proxy_url is None
