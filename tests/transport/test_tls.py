@@ -11,9 +11,11 @@ import trustme
 
 import pyinformer
 from pyinformer.errors import ConfigurationError, TLSVerificationError, TransportError
+from pyinformer.testing import APIServer, FaultProxy
 from pyinformer.transport import ClusterConfig, Connection
 from pyinformer.transport.http._watch_response import WatchResponse
 from tests.transport.serving import always, connected, response, serving
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +56,24 @@ async def test_a_certificate_of_the_right_authority_is_trusted(
         config = ClusterConfig(server=server.url, ca_file=ca_file)
         async with connected("", config=config) as connection:
             assert await connection.request("GET", "/a") == b"{}"
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+async def test_a_request_that_was_given_up_leaves_no_socket_to_a_server_that_stands_still(
+    method: str,
+) -> None:
+    with APIServer(tls=True) as server, FaultProxy(server) as proxy:
+        config = ClusterConfig(server=proxy.url, ca_file=str(proxy.ca_file))
+        async with connected("", config=config) as connection:
+            await connection.request("GET", "/version")
+            proxy.stall()
+            given_up = asyncio.create_task(connection.request(method, "/version"))
+            await until(lambda: "/version" in connection.describe_pending("/version"))
+            given_up.cancel()
+            await asyncio.wait({given_up})
+
+            # asyncio would wait half a minute for the peer's end of TLS.
+            await until(lambda: proxy.open == 0, timeout_seconds=15.0)
 
 
 async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed(

@@ -31,6 +31,7 @@ from pyinformer.testing.apiserver.requests import (
     parse_route,
 )
 from pyinformer.testing.apiserver.server import Response, ResponseCut, ServerThread, cut_transport
+from pyinformer.transport.connector import AbortingConnector
 
 _OF_ONE_CONNECTION: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "upgrade"}
@@ -127,7 +128,7 @@ class RequestProxy:
         ca_file = self._server.ca_file
         trust = True if ca_file is None else ssl.create_default_context(cafile=str(ca_file))
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=trust, limit=0),
+            connector=AbortingConnector(ssl=trust, limit=0),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         ) as self._session:

@@ -133,6 +133,8 @@ async def renewed_tokens(client: OIDCClient, refresh_token: str) -> Tokens | Non
 def _session(client: OIDCClient) -> aiohttp.ClientSession:
     import aiohttp
 
+    from pyinformer.transport.connector import AbortingConnector
+
     tls = ClusterConfig(
         server=client.issuer.partition("?")[0], ca_file=client.ca_file, ca_data=client.ca_data
     )
@@ -141,7 +143,7 @@ def _session(client: OIDCClient) -> aiohttp.ClientSession:
     except ConfigurationError as error:
         raise client.problem(f"idp-certificate-authority: {error.reason}") from None
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=context if context is not None else True),
+        connector=AbortingConnector(ssl=context if context is not None else True),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
         headers={"Accept": "application/json", "User-Agent": "pyinformer"},

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-import aiohttp
 import anyio
 
+from pyinformer.transport.connector import AbortingConnector
 from pyinformer.transport.http._resolver import with_zone_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import aiohttp
     from aiohttp.abc import ResolveResult
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.connector import Connection
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @final
-class PoolConnector(aiohttp.TCPConnector):
+class PoolConnector(AbortingConnector):
     """A pool whose idle connections are checked before they carry another request.
 
     Args:
