@@ -40,6 +40,12 @@ def rss_bytes() -> int | None:
     return _status_bytes(_SELF, "VmRSS")
 
 
+def open_descriptors() -> int | None:
+    """Return how many file descriptors are open now (Linux only)."""
+    folder = _SELF / "fd"
+    return sum(1 for _ in folder.iterdir()) if folder.exists() else None
+
+
 def peak_rss_bytes(process: Path = _SELF) -> int | None:
     """Return the largest resident memory so far of a process, a folder of /proc (Linux only).
 

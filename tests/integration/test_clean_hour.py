@@ -7,7 +7,7 @@ resets, and no list but the first loads and those after a 410. A server that has
 take longer than 75 s for the first bookmark of a quiet watch, about once an hour here: then a
 second watch takes over, which costs one request and lists nothing. It is counted and bounded.
 
-`PYINFORMER_SOAK_MINUTES=60 python -m pytest -s -m real tests/integration/test_clean_hour.py` is the
+`PYINFORMER_SOAK_HOURS=1 python -m pytest -s -m real tests/integration/test_clean_hour.py` is the
 hour; without the variable it takes one minute.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyinformer.testing import FaultProxy
 
-MINUTES = float(os.environ.get("PYINFORMER_SOAK_MINUTES", "1"))
+MINUTES = 60 * float(os.environ.get("PYINFORMER_SOAK_HOURS", "0")) or 1.0
 RESTARTS = 3  # in a short run; an hour has one every three minutes
 LONGEST_PERIOD_SECONDS = 180.0
 TOKEN = "the-token-of-the-informers"

@@ -1,0 +1,1 @@
+"""A long run under load and faults: what a program holds, hour after hour."""
