@@ -88,6 +88,7 @@ SCENES: dict[str, Faults] = {
 }
 LIES: dict[str, Faults] = {
     "dropped-events": [fault("drop-event", 0.5, 4.0)],
+    "empty-lists": [fault("expired-event", 0.5, 1.5), fault("no-items", 1.6, 5.0)],
     "stale-lists": [fault("expired-event", 0.5, 1.5), fault("stale-list", 1.6, 5.0)],
     "empty-watch-lists": [fault("expired-event", 0.5, 1.5), fault("no-initial-events", 1.6, 4.0)],
     "streams-that-go-back": [fault("repeat-event", 0.5, 5.0), fault("cut", 2.5)],
