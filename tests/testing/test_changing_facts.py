@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -141,6 +142,30 @@ def test_finalizers_that_no_program_ends_are_removed(
     gadgets.facts.restore()
 
     assert gadgets.uids() == []
+
+
+def test_a_definition_that_does_not_go_is_changed_so_that_its_server_looks_again(
+    gadgets: Gadgets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyinformer.testing.faults._changing_facts._PATIENCE_SECONDS", 0.2)
+    api, name = gadgets.server.api, f"gadgets.{gadgets.group}"
+    api.patch(*DEFINITIONS, name, {"metadata": {"finalizers": ["example.com/held"]}})
+    gadgets.facts.delete_definitions()
+    api.get(*DEFINITIONS, name)
+
+    with ThreadPoolExecutor(1) as pool:
+        restored = pool.submit(gadgets.facts.restore)
+        assert poll(lambda: _annotations(gadgets), timeout_seconds=100)
+        api.patch(*DEFINITIONS, name, {"metadata": {"finalizers": None}})
+        restored.result(100)
+
+    assert gadgets.uids() == []
+    assert _annotations(gadgets) == {}
+
+
+def _annotations(gadgets: Gadgets) -> JSONObject:
+    found: JSONObject = gadgets.definition()["metadata"].get("annotations") or {}
+    return found
 
 
 def test_a_definition_of_the_other_scope_stands_in_between(gadgets: Gadgets) -> None:
