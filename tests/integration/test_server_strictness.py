@@ -577,6 +577,16 @@ def _with_field(**schema: Any) -> Callable[[JSONObject], object]:
 _FIELD = "spec.validation.openAPIV3Schema.properties[spec].properties[field]"
 
 
+_VERBS_AT_THE_END = ["delete", "deletecollection", "get", "list", "watch"]
+
+
+def _verbs(place: Place, group: str) -> list[str]:
+    """Return the verbs that discovery names for the only kind of a group."""
+    (kind,) = place.get(f"/apis/{group}/v1")["resources"]
+    found: list[str] = kind["verbs"]
+    return found
+
+
 class TestDefinitions:
     """CustomResourceDefinitions: their deletion, their versions, and what they may not have."""
 
@@ -603,6 +613,7 @@ class TestDefinitions:
         )
         terminating = {one["type"]: one["reason"] for one in place.get(crd)["status"]["conditions"]}
         assert terminating["Terminating"] == "InstanceDeletionInProgress"
+        assert poll(lambda: _verbs(place, group) == _VERBS_AT_THE_END, timeout_seconds=100)
         new = {**body, "metadata": {"name": "new"}}
         assert "custom resource definition is terminating" in refused(
             place.send("POST", path, new), 403

@@ -15,6 +15,7 @@ from pyinformer.testing.apiserver.resources._resource_types import ResourceType
 _HEALTH: Final = ("readyz", "livez", "healthz")
 _VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _CUSTOM_VERBS: Final = [*_VERBS[1:6], "create", *_VERBS[6:]]  # in the order of the real server
+_TERMINATING_VERBS: Final = ["delete", "deletecollection", "get", "list", "watch"]
 _SUBRESOURCE_VERBS: Final = {
     "binding": ["create"],
     "eviction": ["create"],
@@ -94,6 +95,8 @@ def verbs_of(resource: ResourceType) -> list[str]:
         return ["create"]
     if resource.qualified_name == "namespaces":
         return [verb for verb in _VERBS if verb != "deletecollection"]
+    if resource.is_terminating:
+        return _TERMINATING_VERBS
     return _CUSTOM_VERBS if resource.list_shape == "custom" else _VERBS
 
 

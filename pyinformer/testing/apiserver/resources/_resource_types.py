@@ -63,6 +63,7 @@ class ResourceType:
         scale: the paths of its scale subresource; None if it has none.
         is_virtual: whether it only answers creates and stores nothing.
         printer_columns: the additionalPrinterColumns of a custom resource.
+        is_terminating: whether the definition of a custom resource is being deleted.
     """
 
     group: str
@@ -82,6 +83,7 @@ class ResourceType:
     scale: ScalePaths | None = field(default=None, compare=False)
     is_virtual: bool = field(default=False, compare=False)
     printer_columns: tuple[JSONObject, ...] = field(default=(), compare=False, repr=False)
+    is_terminating: bool = field(default=False, compare=False)
 
     def __hash__(self) -> int:
         return hash(self.qualified_name)  # cached, since each write needs it

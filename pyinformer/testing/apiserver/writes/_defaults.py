@@ -195,6 +195,7 @@ def custom_resources(definition: JSONObject) -> list[ResourceType]:
             categories=tuple(map(str, names.get("categories") or ())),
             printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
             scale=_scale((version.get("subresources") or {}).get("scale")),
+            is_terminating=_definitions.is_terminating(definition),
         )
         for version in spec.get("versions") or ()
         if version.get("served", True)
