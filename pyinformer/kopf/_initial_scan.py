@@ -87,6 +87,16 @@ def established_definition(obj: KubeObject[None]) -> tuple[tuple[str, str, str],
     return definition.served if definition is not None and definition.is_established else ()
 
 
+def served_kinds(found: Iterable[Resource]) -> frozenset[tuple[str, str, str]]:
+    """Return group, version and plural name of what a scan has found.
+
+    A kind without the verb patch is left out: so is one served while its definition is being
+    deleted. kopf then has no handlers for it that patch, and has to scan again once the definition
+    is back.
+    """
+    return frozenset((one.group, one.version, one.plural) for one in found if "patch" in one.verbs)
+
+
 @final
 class InitialScan:
     """What the first scan and the fetch of one operator have shown."""
@@ -106,7 +116,7 @@ class InitialScan:
         """
         self._has_scanned = True
         self._groups = None if groups is None else frozenset(groups)
-        self._resources = frozenset((one.group, one.version, one.plural) for one in found)
+        self._resources = served_kinds(found)
 
     def on_fetch(self, resource: Resource, found: Iterable[RawBody]) -> None:
         """Record a page of a fetch; only namespaces count."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from kopf._cogs.structs.references import CRDS
 
 from pyinformer._logging import get_logger
-from pyinformer.kopf._initial_scan import established_definition
+from pyinformer.kopf._initial_scan import established_definition, served_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -50,7 +50,7 @@ class Rescans:
             groups: the API groups that were scanned; None for all.
             found: the resources that the server serves.
         """
-        served = {(one.group, one.version, one.plural) for one in found}
+        served = served_kinds(found)
         lacking: dict[str, tuple[Stream, str, str]] = {}
         for stream, key, group, names in self._definitions(groups):
             missing = [name for name in names if name not in served]

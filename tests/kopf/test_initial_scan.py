@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,13 @@ PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
 CRDS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
 )
-EXAMPLES = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample")
+EXAMPLES = Resource(
+    "kopf.dev",
+    "v1",
+    "kopfexamples",
+    "KopfExample",
+    verbs=frozenset(("create", "delete", "get", "list", "patch", "update", "watch")),
+)
 
 
 def decoded(resource: Resource, name: str, spec: object = None, **metadata: str) -> Any:
@@ -64,6 +71,13 @@ def test_only_definitions_whose_versions_were_found_are_in_the_initial_scan(
     assert scan.includes(CRDS, definition(v1=True, v2=False))
     assert not scan.includes(CRDS, definition(v1=True, v2=True))
     assert not scan.includes(CRDS, decoded(CRDS, "odd", {"group": 1}))
+
+
+def test_a_definition_that_was_found_as_it_was_deleted_is_not_in_the_initial_scan() -> None:
+    """Then kopf does not serve the kind to handlers that patch."""
+    scan = InitialScan()
+    scan.on_scan(None, [replace(EXAMPLES, verbs=frozenset(("delete", "get", "list", "watch")))])
+    assert not scan.includes(CRDS, definition(v1=True))
 
 
 def test_definitions_of_groups_without_handlers_are_not_news() -> None:

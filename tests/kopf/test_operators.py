@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import sys
@@ -902,8 +903,67 @@ async def test_a_kind_that_is_not_served_any_more_is_not_looked_for(
         await until(lambda: not found[0].rescans._timers)
 
 
+async def test_a_definition_that_is_recreated_after_the_first_scan_is_followed(
+    server: APIServer,
+) -> None:
+    """Kopf has seen it while it was being deleted: a kind that it does not serve."""
+    registry, created = registry_of(server), list[str]()
+    record_creations(registry, created)
+    server.faults.add(Fault(match=_is_list_of_definitions, hang=True, times=None))
+    terminate(server)
+    async with operating(registry):
+        await until(lambda: server.faults.held)
+        recreate(server)
+        server.faults.clear()
+        server.faults.release()
+        _examples(server, 1)
+        await until(lambda: created == ["ex-0"])
+
+
+async def test_a_kind_that_a_lagging_server_takes_for_deleted_is_looked_for_again(
+    server: APIServer,
+) -> None:
+    registry, created = registry_of(server), list[str]()
+    record_creations(registry, created)
+    kind = {"name": "kopfexamples", "singularName": "", "kind": "KopfExample", "namespaced": True}
+    verbs = ["delete", "deletecollection", "get", "list", "watch"]
+    old = json.dumps({"kind": "APIResourceList", "resources": [{**kind, "verbs": verbs}]})
+    async with operating(registry):
+        await until(lambda: server.open_watches)
+        server.faults.add(Fault(match=_is_discovery_of_examples, body=old.encode(), times=3))
+        define(server)
+        _examples(server, 1)
+        await until(lambda: created == ["ex-0"])
+
+
+def record_creations(registry: kopf.OperatorRegistry, created: list[str]) -> None:
+    """Add a handler of KopfExamples that kopf calls only if it can patch them."""
+
+    @kopf.on.create("kopfexamples", registry=registry)
+    async def record(name: str, **_: Any) -> None:
+        created.append(name)
+
+
+def terminate(server: APIServer) -> None:
+    """Create the definition of KopfExample, and delete it while it has an object."""
+    define(server)
+    metadata = {"name": "last", "namespace": "default", "finalizers": ["kopf.dev/held"]}
+    server.create({"apiVersion": EXAMPLES, "kind": "KopfExample", "metadata": metadata})
+    server.delete(*_DEFINITIONS, "kopfexamples.kopf.dev")
+
+
+def recreate(server: APIServer) -> None:
+    """End a definition that is being deleted, and create it again."""
+    server.patch(EXAMPLES, "kopfexamples", "last", {"metadata": {"finalizers": None}})
+    define(server)
+
+
 _DEFINITIONS = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
 def _is_discovery_of_examples(request: Any) -> bool:
     return bool(request.path == "/apis/kopf.dev/v1")
+
+
+def _is_list_of_definitions(request: Any) -> bool:
+    return bool(request.path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
