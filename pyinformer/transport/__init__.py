@@ -66,6 +66,7 @@ from pyinformer.transport.http import (
     network_errors,
     read_bounded,
     request_url,
+    send_once,
     with_zone_index,
 )
 from pyinformer.transport.list_parser import ListMetadata, ListSplitter
@@ -133,6 +134,7 @@ __all__ = [
     "readable_first",
     "record_write",
     "request_url",
+    "send_once",
     "status_error",
     "status_error_from_object",
     "table_of",

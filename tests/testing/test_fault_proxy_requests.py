@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import json
 import ssl
 import subprocess
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from pyinformer.testing import APIServer, Fault, FaultProxy, KubeAPIServer, Token
+from pyinformer.testing import APIServer, Fault, FaultProxy, KubeAPIServer, ServerAddress, Token
 from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, Wire, pod
+from tests.transport.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyinformer.testing import Connector
+    from tests.transport.serving import Request
 
 TOKEN = "the-administrators-token"
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
@@ -266,6 +271,63 @@ def test_a_server_that_dies_is_seen_as_such(server: APIServer, proxy: FaultProxy
             stream.rest()
         with pytest.raises((OSError, http.client.HTTPException)):
             wire.get(ALL_PODS)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "POST"])
+async def test_a_request_that_the_server_breaks_is_not_repeated(method: str) -> None:
+    """The server may have carried it out: a second one would do so again."""
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.target == "/broken":
+            writer.transport.abort()
+        else:
+            writer.write(_EMPTY)
+
+    async with serving(answer) as server:
+        address = ServerAddress(url=server.url)
+        with FaultProxy(address, reads_requests=True) as proxy, _plain(proxy) as client:
+            assert await asyncio.to_thread(_send, client, method, "/") == 200
+            with pytest.raises((OSError, http.client.HTTPException)):
+                await asyncio.to_thread(_send, client, method, "/broken")
+    assert [one.target for one in server.requests] == ["/", "/broken"]
+
+
+@pytest.mark.parametrize(("method", "body"), [("GET", b""), ("PUT", b"{}")])
+async def test_a_request_has_the_headers_of_its_client_only(method: str, body: bytes) -> None:
+    """Not those of an HTTP library, and not the cookies of an earlier client."""
+
+    async def answer(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(_EMPTY.replace(b"\r\n\r\n", b"\r\nSet-Cookie: server=a; Path=/\r\n\r\n"))
+
+    async with serving(answer) as server:
+        url = server.url.replace("127.0.0.1", "localhost")  # only names have cookies
+        with FaultProxy(ServerAddress(url=url), reads_requests=True) as proxy:
+            for _ in range(2):
+                with _plain(proxy) as client:
+                    assert await asyncio.to_thread(_send, client, method, "/", body) == 200
+    length = {"content-length": str(len(body))} if body else {}
+    headers = {"host": url.removeprefix("http://"), "accept": "text/plain", **length}
+    assert [one.headers for one in server.requests] == [headers, headers]
+
+
+_EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def _plain(proxy: FaultProxy) -> closing[http.client.HTTPConnection]:
+    """Return a client that sends no headers of its own."""
+    return closing(http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=100))
+
+
+def _send(client: http.client.HTTPConnection, method: str, path: str, body: bytes = b"") -> int:
+    """Send a request, read the answer, and return its status."""
+    client.putrequest(method, path, skip_accept_encoding=True)
+    client.putheader("Accept", "text/plain")
+    if body:
+        client.putheader("Content-Length", str(len(body)))
+    client.endheaders(body)
+    answer = client.getresponse()
+    answer.read()
+    return answer.status
 
 
 async def test_the_cluster_fixture_connects_by_way_of_a_proxy(

@@ -31,12 +31,14 @@ from pyinformer.testing.apiserver.requests import (
     parse_route,
 )
 from pyinformer.testing.apiserver.server import Response, ResponseCut, ServerThread, cut_transport
+from pyinformer.transport import send_once
 from pyinformer.transport.connector import AbortingConnector
 
 _OF_ONE_CONNECTION: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "upgrade"}
 )
 _SET_BY_RESPONSE: Final = _OF_ONE_CONNECTION | {"content-type", "date", "server", "cache-control"}
+_ADDED_BY_LIBRARY: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _JSON: Final = "application/json"
 _NAMES: Final = ("127.0.0.1", "localhost")
 
@@ -131,6 +133,9 @@ class RequestProxy:
             connector=AbortingConnector(ssl=trust, limit=0),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_ADDED_BY_LIBRARY,
+            middlewares=(send_once,),
         ) as self._session:
             yield
 

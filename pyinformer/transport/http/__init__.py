@@ -7,6 +7,7 @@ from pyinformer.transport.http._options import ConnectionOptions
 from pyinformer.transport.http._request_metrics import RequestMetrics, as_retry
 from pyinformer.transport.http._resolver import with_zone_index
 from pyinformer.transport.http._server_warnings import OnWarning
+from pyinformer.transport.http._session import send_once
 from pyinformer.transport.http._session_connection import (
     SessionConnection,
     SessionSource,
@@ -32,5 +33,6 @@ __all__ = [
     "network_errors",
     "read_bounded",
     "request_url",
+    "send_once",
     "with_zone_index",
 ]
