@@ -75,7 +75,7 @@ class _Link:
 class EtcdRelay:
     """The relay, in a thread of its own.
 
-        with EtcdRelay() as relay, KubeAPIServer(etcd_relay=relay) as server:
+        with EtcdRelay() as relay, KubeAPIServer(etcd_relays=[relay]) as server:
             relay.hold("/registry/configmaps/")
 
     Every method may be called from any thread. A kube-apiserver keeps an object of the core group
