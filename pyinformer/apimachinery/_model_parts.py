@@ -125,7 +125,7 @@ def _is_never_decoded(kind: type[Any]) -> bool:
     Classes that msgspec knows are not inspected: two threads that do so for the first time can end
     the process.
     """
-    if _has_fields(kind) or issubclass(kind, enum.Enum):
+    if _has_fields(kind) or issubclass(kind, (enum.Enum, msgspec.UnsetType)):
         return False
     try:
         info = msgspec.inspect.type_info(kind)
@@ -163,6 +163,7 @@ def _fields(kind: type[Any]) -> Iterator[tuple[str, Any]]:
         return
     if not _has_fields(kind):
         return
+    own = _made_by_itself(kind)
     encoded = {}
     if issubclass(kind, msgspec.Struct):
         encoded = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
@@ -171,5 +172,12 @@ def _fields(kind: type[Any]) -> Iterator[tuple[str, Any]]:
     except (NameError, TypeError):  # the decoder refuses the class, and says why
         return
     for name, hint in hints.items():
-        if get_origin(hint) is not ClassVar and hint is not ClassVar:
+        if get_origin(hint) is not ClassVar and hint is not ClassVar and name not in own:
             yield encoded.get(name, name), hint
+
+
+def _made_by_itself(kind: Any) -> set[str]:  # noqa: ANN401 - a class with fields
+    """Return the fields with `init=False`, which are not meant to be in an object."""
+    is_dataclass = dataclasses.is_dataclass(kind)
+    fields = dataclasses.fields(kind) if is_dataclass else getattr(kind, "__attrs_attrs__", ())
+    return {each.name for each in fields if not each.init}

@@ -7,10 +7,12 @@ import ipaddress
 import numbers
 import pathlib
 import re
+import threading
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypedDict
 
+import attrs
 import msgspec
 import pydantic
 import pytest
@@ -238,6 +240,51 @@ def test_a_field_of_an_abstract_class_is_accepted_if_a_value_of_json_is_one() ->
 
     found = make({"spec": {"value": {"a": 1}, "number": 2, "quota": "1.5"}}).as_type(_Anything)
     assert (found.spec.value, found.spec.quota) == ({"a": 1}, Decimal("1.5"))
+
+
+class _UnsetSpec(msgspec.Struct, rename="camel"):
+    image: str
+    storage_class: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _Unset(msgspec.Struct):
+    spec: _UnsetSpec | msgspec.UnsetType = msgspec.UNSET
+
+
+def test_a_field_may_be_unset_as_msgspec_has_it() -> None:
+    """An absent field and one that is null are two things in Kubernetes."""
+    check_model(_Unset)
+
+    absent, null = ({"image": "a"}, {"image": "a", "storageClass": None})
+    assert make({"spec": absent}).as_type(_Unset).spec == _UnsetSpec("a")
+    assert make({"spec": null}).as_type(_Unset).spec == _UnsetSpec("a", None)
+    assert make({}).as_type(_Unset).spec is msgspec.UNSET
+
+
+@dataclasses.dataclass
+class _OwnFieldSpec:
+    image: str
+    changed: threading.Event = dataclasses.field(
+        default_factory=threading.Event, init=False, compare=False
+    )
+
+
+@dataclasses.dataclass
+class _OwnField:
+    spec: _OwnFieldSpec
+
+
+@attrs.define
+class _OwnAttribute:
+    spec: dict[str, str]
+    changed: threading.Event = attrs.field(factory=threading.Event, init=False)
+
+
+@pytest.mark.parametrize("model", [_OwnField, _OwnAttribute])
+def test_a_field_that_the_model_makes_itself_may_be_of_any_class(model: Any) -> None:
+    check_model(model)
+
+    assert isinstance(make({"spec": {"image": "a"}}).as_type(model), model)
 
 
 class _FrozenSpec(msgspec.Struct, frozen=True):

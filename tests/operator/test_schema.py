@@ -111,6 +111,17 @@ def test_a_choice_that_may_be_null_is_one_that_may_be_absent() -> None:
     assert _field(Literal["a"] | None, default=None) == {"type": "string", "enum": ["a"]}
 
 
+def test_a_field_that_may_be_unset_is_not_required() -> None:
+    unset = {"default": msgspec.UNSET}
+    assert _field(str | msgspec.UnsetType | None, **unset) == {"type": "string", "nullable": True}
+    assert _field(Literal["a"] | msgspec.UnsetType, **unset) == {"type": "string", "enum": ["a"]}
+    fields = [("field", str | msgspec.UnsetType, msgspec.UNSET)]
+    kind = msgspec.defstruct("Inner", fields, frozen=True)
+    assert "required" not in structural_schema(kind)
+    inner = _field(kind, default=kind())
+    assert inner == {"type": "object", "properties": {"field": {"type": "string"}}, "default": {}}
+
+
 def test_models_within_models_have_no_references() -> None:
     assert _field(dict[str, list[_Volume]]) == {
         "type": "object",
