@@ -131,7 +131,7 @@ chaos: kube-apiserver  ## MINUTES (3) of random faults on the real kube-apiserve
 	@$(BIN)/python -m tests.integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(REPLAY),--replay $(REPLAY))
 
-soak: kube-apiserver  ## long properties and storms; then HOURS (1) of rolling restarts, and HOURS of load with a fault a minute
+soak: kube-apiserver  ## long properties and storms, each limit outlasted; then HOURS (1) of rolling restarts, and HOURS under load and faults
 	@echo "== properties with a hundred times the examples, storms of full size"
 	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "(hypothesis or soak) and not real and not upstream" \
 	  --timeout 3600 --ignore $(WORLD_STORMS) \
@@ -141,7 +141,7 @@ soak: kube-apiserver  ## long properties and storms; then HOURS (1) of rolling r
 	@echo "== the end-to-end tests of kopf with plain kopf, and all of its other tests on pyinformer"
 	@$(BIN)/python -m pytest -m "upstream and soak" --pyinformer-build-kube-apiserver \
 	  -n 2 $(PYTEST_ARGS)
-	@echo "== the real kube-apiserver: storms of full size"
+	@echo "== the real kube-apiserver: storms of full size, and faults that outlast each limit"
 	@PYINFORMER_SOAK=1 $(BIN)/python -m pytest -m "soak and real and not upstream" --pyinformer-build-kube-apiserver \
 	  $(PYTEST_ARGS)
 	@echo "== the real kube-apiserver: $(HOURS) hours of rolling restarts"
