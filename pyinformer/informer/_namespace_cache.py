@@ -6,7 +6,7 @@ namespace stops no other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, cast, final
+from typing import TYPE_CHECKING, Final, Generic, Protocol, cast, final
 
 import anyio
 
@@ -17,6 +17,7 @@ from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._state_changes import StateChangeReporter
 from pyinformer.informer._status import NamespaceStatus
 from pyinformer.informer._store_sink import StoreSink, make_sink
+from pyinformer.informer._suspends import Suspends
 from pyinformer.reflector import Reflector, ReflectorState
 from pyinformer.tasks import start_in
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from pyinformer.informer._context import InformerContext
     from pyinformer.informer._settings import Scope
     from pyinformer.store import Indexer
+
+
+_AFTER_SUSPEND_SECONDS: Final = 2.0  # the age that is wanted: it is looked for at once
 
 
 class CacheGroup(Protocol):
@@ -76,6 +80,7 @@ class NamespaceCache(Generic[V]):
         self._cancel_scope: anyio.CancelScope | None = None  # needs a running loop
         self._is_stopped = False
         self._began_at: float | None = None  # until it has synced
+        self._suspends = Suspends()
         self._states = StateChangeReporter(self.name, callbacks=context.state_callbacks)
         self.indexer: Indexer[V] = context.new_indexer()
         self.freshness: Freshness[V] = Freshness(context, scope, self.indexer)
@@ -174,8 +179,10 @@ class NamespaceCache(Generic[V]):
 
     def age_seconds(self) -> float | None:
         """Return how long ago the cache was last proven; None if never."""
-        proven_at = self.reflector.read_proof()
-        return None if proven_at is None else self._context.lifecycle.now() - proven_at
+        now, proven_at = self._context.lifecycle.now(), self.reflector.read_proof()
+        if self._suspends.look(now):  # most connections are dead then, and do not show it
+            self.reflector.want_age(_AFTER_SUSPEND_SECONDS)
+        return None if proven_at is None else now - proven_at + self._suspends.since(proven_at)
 
     @property
     def staleness(self) -> str:
@@ -212,6 +219,7 @@ class NamespaceCache(Generic[V]):
             last_error=facts.last_error,
             loads=facts.loads,
             epoch=facts.guard.epoch,
+            is_proof_refused=self.reflector.is_proof_refused,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

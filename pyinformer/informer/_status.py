@@ -51,6 +51,8 @@ class NamespaceStatus:
     """How many complete lists its cache has taken over."""
     epoch: int = 0
     """How often the server's history turned out to be another one since the first list."""
+    is_proof_refused: bool = False
+    """Whether the server answered the latest request that could have proven it with an error."""
 
     def __str__(self) -> str:
         how = state_text(self.state, self.reason, self.attempts, self.last_error)

@@ -89,7 +89,8 @@ class HealthOptions:
     """Ready, or alive, again only when a problem has been gone for this long, against flapping."""
     wedged_seconds: float | None = 900.0
     """Not alive if a cache reports that it watches, but was not confirmed as current for this long:
-    a hang that a restart ends. None for never."""
+    a hang that a restart ends. An error of the server in answer to what would confirm it is none,
+    and leaves it alive. None for never."""
     stuck_seconds: float = 60.0
     """Not alive if all workers of a controller have been stuck for this long."""
     blocked_seconds: float = 30.0
@@ -223,9 +224,15 @@ def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator
         yield Finding(f"crash {name}", str(informer))
     elif informer.state is not ReflectorState.WATCHING or age is None or limit is None:
         return  # it reports its problem, and retries
-    elif age > limit:
+    elif age > limit and not _refuses_proof(informer, limit):
         text = f"wedged: {name} watches, but was not confirmed as current for {age:.0f} s"
         yield Finding(f"wedged {name}", text, recovery_seconds=options.recovery_seconds)
+
+
+def _refuses_proof(informer: InformerStatus, age_seconds: float) -> bool:
+    """Return whether nothing but errors of the server has kept caches from being confirmed."""
+    old = [one for one in informer.namespaces if (one.age_seconds or 0.0) > age_seconds]
+    return bool(old) and all(one.is_proof_refused for one in old)
 
 
 def _is_closed(informer: InformerStatus) -> bool:

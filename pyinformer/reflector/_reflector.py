@@ -375,6 +375,11 @@ class Reflector(Generic[V]):
         self._currency.read(self._now())
         return self.last_proof_at
 
+    @property
+    def is_proof_refused(self) -> bool:
+        """Whether the server has answered the latest request for a proof with an error."""
+        return self._currency.is_refused
+
     def want_age(self, age_seconds: float) -> None:
         """Keep the age of what is cached below a limit for a minute; from any thread.
 

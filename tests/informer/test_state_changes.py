@@ -11,10 +11,11 @@ import pytest
 
 import pyinformer
 from pyinformer import SharedInformer
-from pyinformer.errors import InvalidTypeError
+from pyinformer.errors import InvalidTypeError, StaleCacheError
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, cluster_of, informer_of, pod
+from tests.suspends import HAS_CLOCK, SUSPENDED_SECONDS, suspending
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -117,6 +118,27 @@ async def test_the_age_counts_from_the_last_proof_and_has_a_reason(
         await until(lambda: not informer.staleness)
         informer.lister.fresh(max_age_seconds=0.5)  # asks the server to confirm the cache soon
         await until(lambda: (informer.age_seconds() or 0.0) < old)
+
+
+@HAS_CLOCK
+async def test_the_age_counts_a_suspend_of_the_machine_until_the_cache_is_proven_again(
+    apiserver: APIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspend = suspending(monkeypatch)
+    async with informer_of(apiserver) as informer:
+        await until(lambda: informer.state is ReflectorState.WATCHING)
+        suspend()
+        age = informer.age_seconds()
+        assert age is not None
+        assert age >= SUSPENDED_SECONDS
+        with pytest.raises(StaleCacheError):
+            informer.lister.fresh(max_age_seconds=100.0).get("default/a")
+
+        await until(lambda: (informer.age_seconds() or 0.0) < SUSPENDED_SECONDS)
+
+        assert informer.lister.fresh(max_age_seconds=100.0).list() == informer.lister.list()
+        suspend()
+        assert (informer.age_seconds() or 0.0) >= SUSPENDED_SECONDS
 
 
 async def test_what_arrives_shows_life_and_not_the_age(apiserver: APIServer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import pytest
@@ -12,36 +11,21 @@ from pyinformer._clock import lease_time
 from pyinformer.cluster import connect
 from pyinformer.leaderelection import LeaderElector, Term
 from pyinformer.testing import APIServer
+from tests.suspends import HAS_CLOCK, SUSPENDED_SECONDS, suspending
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no clock that includes suspends"
-)
-_SUSPENDED_SECONDS = 1_000_000.0
+pytestmark = HAS_CLOCK
 
 
 @pytest.fixture
 def suspend(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function that makes the system's clocks as they are after a suspend."""
-    system = time.clock_gettime
-    suspended_seconds = 0.0
-
-    def read(clock: int) -> float:
-        """Return a clock; only one of them includes suspends."""
-        return system(clock) + (suspended_seconds if clock == time.CLOCK_BOOTTIME else 0.0)
-
-    def suspend() -> None:
-        """Suspend the system for long."""
-        nonlocal suspended_seconds
-        suspended_seconds = _SUSPENDED_SECONDS
-
-    monkeypatch.setattr(time, "clock_gettime", read)
-    return suspend
+    """Return a function that suspends the machine."""
+    return suspending(monkeypatch)
 
 
 def test_lease_time_includes_suspends(suspend: Callable[[], None]) -> None:
     before = lease_time()
     suspend()
-    assert lease_time() >= before + _SUSPENDED_SECONDS
+    assert lease_time() >= before + SUSPENDED_SECONDS
 
 
 async def test_a_term_is_over_after_a_suspend(suspend: Callable[[], None]) -> None:

@@ -17,7 +17,9 @@ from pyinformer.informer import FactoryStatus
 from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import WatchdogStatistics
+from pyinformer.testing import Fault
 from tests.controller.running import running
+from tests.informer.clusters import cluster_of
 from tests.operator.test_health_server import ask, get
 from tests.virtual_time import elapse
 from tests.waiting import until
@@ -154,6 +156,36 @@ def test_a_watch_without_proof_of_progress_is_not_alive(
     )
     told.now = replace(informer, state=ReflectorState.WAITING, age_seconds=10_000.0)
     assert Health(told).live().is_ok
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_alive"),
+    [
+        pytest.param(Fault(verb="list", status=503, times=None), True, id="refused"),
+        pytest.param(Fault(verb="list", hang=True, times=None), False, id="unanswered"),
+    ],
+)
+async def test_lists_that_a_server_refuses_are_no_reason_to_restart(
+    apiserver: APIServer, fault: Fault, is_alive: bool
+) -> None:
+    """The watch lives, and a new process might not get a list at all."""
+    async with cluster_of(apiserver) as cluster, SharedInformer(cluster, "v1", "pods") as informer:
+        await informer.wait_for_cache_sync(timeout_seconds=100.0)
+        apiserver.faults.add(fault)
+
+        def age() -> float:
+            informer.lister.fresh(max_age_seconds=0.5)  # asks the server to confirm the cache often
+            return informer.age_seconds() or 0.0
+
+        await until(lambda: age() > 1.0)
+        if is_alive:
+            await until(lambda: informer.status().namespaces[0].is_proof_refused)
+        health = Health(informer, options=HealthOptions(stale_seconds=1.0, wedged_seconds=1.0))
+
+        assert not health.ready().is_ok
+        assert health.live().is_ok is is_alive
+        assert informer.state is ReflectorState.WATCHING
+        apiserver.faults.release()
 
 
 def test_a_crash_is_neither_alive_nor_ready(informer: InformerStatus) -> None:

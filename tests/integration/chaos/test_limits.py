@@ -165,10 +165,10 @@ async def watches_unanswered(subject: Subject) -> None:
 
 
 async def unconfirmed(subject: Subject) -> None:
-    """A watch lives, and nothing confirms it for longer than `wedged_seconds`: lists get 503."""
+    """A watch lives, and lists get no answer for longer than `wedged_seconds`: not alive."""
     limits, age = subject.limits, subject.informer.age_seconds() or 0.0
     struck = monotonic()
-    subject.proxy.faults.add(Fault(verb="list", status=503, times=None))
+    subject.proxy.faults.add(Fault(verb="list", hang=True, times=None))
     await passed(limits.wedged_seconds + MARGIN_SECONDS)
     healed = monotonic()
     subject.proxy.heal()
@@ -186,6 +186,17 @@ async def unconfirmed(subject: Subject) -> None:
     subject.note("seconds not alive", sum(not one.is_alive for one in subject.seen))
     subject.check(wedged, "never watched unconfirmed for wedged_seconds")
     subject.check(not any(one.is_alive for one in wedged), "alive, though wedged")
+    _lags_at_most(subject, NOTICED_SECONDS)
+
+
+async def lists_refused(subject: Subject) -> None:
+    """A watch lives, and lists get 503 for longer than `wedged_seconds`: no reason to restart."""
+    age, struck = subject.informer.age_seconds() or 0.0, monotonic()
+    subject.proxy.faults.add(Fault(verb="list", status=503, times=None))
+    await passed(subject.limits.wedged_seconds + MARGIN_SECONDS)
+    healed = monotonic()
+    subject.proxy.heal()
+    await _recovers(subject, struck, healed, age)
     _lags_at_most(subject, NOTICED_SECONDS)
 
 
@@ -313,11 +324,18 @@ SCENES: Final[dict[str, Scene]] = {
     "watches-refused": watches_refused,
     "watches-unanswered": watches_unanswered,
     "unconfirmed": unconfirmed,
+    "lists-refused": lists_refused,
     "standing-still": standing_still,
     "dripping": dripping,
 }
 HANGING: Final = "hanging-reconcile"
-READS_REQUESTS: Final = {"forbidden", "watches-refused", "watches-unanswered", "unconfirmed"}
+READS_REQUESTS: Final = {
+    "forbidden",
+    "watches-refused",
+    "watches-unanswered",
+    "unconfirmed",
+    "lists-refused",
+}
 
 
 class Run:
