@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -95,3 +97,47 @@ def test_a_late_name_is_listed_and_stored_and_another_is_an_error(package: Modul
         assert getattr(package, name) is vars(package)[name]
     with pytest.raises(AttributeError, match=rf"^module '{package.__name__}' has no attribute 'X'"):
         package.X  # noqa: B018 - it raises
+
+
+_KIT = """
+import http.client
+from urllib.parse import urlsplit
+from pyinformer.errors import KubeAPIServerNotFoundError
+from pyinformer.testing import APIServer
+from pyinformer.testing.kube_apiserver import find_or_build
+
+with APIServer() as server:
+    for media_type, body in (
+        ("json", b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}'),
+        ("vnd.kubernetes.protobuf", b"k8s\\0\\n\\7\\n\\2v1\\x12\\1X"),
+    ):
+        client = http.client.HTTPConnection(urlsplit(server.url).netloc)
+        headers = {"Content-Type": f"application/{media_type}"}
+        client.request("POST", "/api/v1/namespaces/default/configmaps", body, headers)
+        print(client.getresponse().status)
+        client.close()
+try:
+    find_or_build(build=False)
+except KubeAPIServerNotFoundError:
+    print("not built")
+"""
+
+
+def test_the_test_kit_works_from_a_zip(tmp_path: Path) -> None:
+    """As in a zipapp: there are no files beside the modules."""
+    package = Path(pyinformer.__file__).parent
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
+        for path in package.rglob("*"):
+            if "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(package.parent))
+    env = {**os.environ, "PYTHONPATH": "package.zip", "XDG_CACHE_HOME": str(tmp_path)}
+    env.pop("KUBEBUILDER_ASSETS", None)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _KIT],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("201\n415\nnot built\n", "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.resources
 import os
 import platform
 import re
@@ -187,7 +188,8 @@ def _binaries_in(folder: Path) -> KubeBinaries | None:
 
 
 def _shipped(name: str) -> bytes:
-    return (Path(__file__).parent / name).read_bytes()
+    folder = importlib.resources.files("pyinformer.testing.kube_apiserver")
+    return (folder / name).read_bytes()
 
 
 def _target(cache_folder: Path) -> Path:

@@ -14,7 +14,7 @@ import base64
 import functools
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
+from importlib.resources import files
 from typing import Final, TypeAlias
 
 import msgspec
@@ -25,7 +25,6 @@ from pyinformer.testing.apiserver.requests.failures import Failure
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 _MAGIC: Final = b"k8s\x00"
-_TABLE: Final = Path(__file__).with_name("protobuf_fields.json")
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5  # wire types
 _SIGN: Final = 1 << 63
 _RANGE: Final = 1 << 64
@@ -78,7 +77,8 @@ def _unknown(api_version: str, kind: str) -> Failure:
 
 @functools.cache
 def _tables() -> _Tables:
-    return decoder_of(_Tables)(_TABLE.read_bytes())
+    table = files("pyinformer.testing.apiserver.requests") / "protobuf_fields.json"
+    return decoder_of(_Tables)(table.read_bytes())
 
 
 def _message(raw: bytes, name: str) -> JSONObject:

@@ -9,7 +9,7 @@ another line (`.Name` is of the same package).
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Final
 
 from pyinformer.apimachinery import JSONObject
@@ -18,7 +18,6 @@ GO_TYPE: Final = "x-go-type"
 """The member of a schema that has its Go type, such as `int32` or `v1.Container`."""
 IF_MAP: Final = "x-if-map"
 """The member of a schema that has the schema of a value that is a map; others may be anything."""
-_FILE: Final = Path(__file__).with_name("built_in_types.txt")
 _PLAIN: Final = {
     "string": "string",
     "time": "string",
@@ -52,7 +51,8 @@ def metadata_schema() -> JSONObject:
 
 @cache
 def _types() -> dict[str, JSONObject]:
-    lines = [line.split() for line in _FILE.read_text("ascii").splitlines()]
+    file = files("pyinformer.testing.apiserver.resources") / "built_in_types.txt"
+    lines = [line.split() for line in file.read_text("ascii").splitlines()]
     found: dict[str, JSONObject] = {
         name: {"type": "object", GO_TYPE: ".".join(name.split(".")[1:])} for name, *_ in lines
     }
