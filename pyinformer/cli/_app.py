@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -73,6 +74,8 @@ def _disable_colors(environ: MutableMapping[str, str]) -> None:
 def run() -> NoReturn:
     """Run the command that the arguments name, and end the process with its status."""
     _disable_colors(os.environ)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # YAML is UTF-8 in every locale
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
     except OSError as error:  # raised by --help and --version

@@ -13,7 +13,7 @@ import pyinformer
 from pyinformer.apimachinery import load_yaml
 from pyinformer.cli import main
 from pyinformer.crd import custom_resource_definition
-from tests.cli.command_line import here
+from tests.cli.command_line import environment, here, run
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -100,6 +100,13 @@ def test_a_model_is_printed_as_yaml() -> None:
     assert "&id" not in done.stdout  # aliases, which people do not read
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert schema["description"] == "A database — of any kind."
+
+
+def test_it_is_utf_8_whatever_the_locale_is() -> None:
+    done = run("crd", "my_operator:Database", env=environment(PYTHONIOENCODING="ascii"))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A database — of any kind." in done.stdout
 
 
 def test_names_that_look_like_other_values_are_printed_as_texts() -> None:
