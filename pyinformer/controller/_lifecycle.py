@@ -293,6 +293,8 @@ class Lifecycle:
 
     async def _main(self, group: TaskGroup, ready: Callable[[], None]) -> None:
         try:
+            if self._is_stopping:  # before it has begun
+                return
             with anyio.CancelScope() as self._opening:
                 await self._open(group)
             if self._is_stopping:

@@ -1,49 +1,105 @@
-"""SIGTERM and SIGINT as calls on the event loop, for the length of a block."""
+"""SIGTERM and SIGINT as calls on the event loop, for the length of a block.
+
+A signal is told to all that run: to the innermost block of each task. Once none is left, the
+handler from before has it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_Handled: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"  # by signal.getsignal()
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-# What is called on a loop, the innermost block last: a loop has one handler for each signal.
-_calls: Final[dict[asyncio.AbstractEventLoop, list[Callable[[str], object]]]] = {}
+
+
+class _Block(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[Any] | None
+    call: Callable[[str], object]
+
+
+_blocks: Final[list[_Block]] = []  # of all loops of the main thread, the latest last
 
 
 @contextmanager
 def on_stop_signal(call: Callable[[str], object]) -> Iterator[None]:
     """Call a function with the name of each signal that asks the program to stop.
 
-    Outside the main thread, and on a loop without signal handlers, nothing is called. Blocks may
-    be nested: the innermost is called. Earlier handlers are restored at the end.
+    Outside the main thread nothing is called. Blocks of several tasks are all called; of those that
+    a task has nested, the innermost. A handler that the loop has for the signal is called as well.
+    Another earlier handler is not; it is restored when the last block ends.
 
     Args:
         call: called on the running loop.
+
+    Source:
+        controller-runtime pkg/manager/signals, SetupSignalHandler: one signal ends all managers.
     """
-    loop = asyncio.get_running_loop()
-    replaced: dict[signal.Signals, Any] = {}
-    for number in _SIGNALS:
-        before = signal.getsignal(number)
-        try:
-            loop.add_signal_handler(number, call, number.name)
-        except (NotImplementedError, RuntimeError, ValueError):  # not the main thread
-            continue
-        replaced[number] = before
-    _calls.setdefault(loop, []).append(call)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    block = _Block(asyncio.get_running_loop(), asyncio.current_task(), call)
+    _blocks.append(block)
+    _install()
     try:
         yield
     finally:
-        outer = _calls[loop]
-        outer.remove(call)
-        if not outer:
-            del _calls[loop]
-        for number, before in replaced.items():
-            if outer:
-                loop.add_signal_handler(number, outer[-1], number.name)
-                continue
-            loop.remove_signal_handler(number)
-            if before is not None:  # None was not set from Python, and cannot be set from it
-                signal.signal(number, before)
+        _blocks.remove(block)
+        if not _open_blocks():
+            _restore()
+
+
+@final
+class _Handler:
+    """Handles a signal; a loop's own `add_signal_handler` would replace what others have added."""
+
+    def __init__(self, before: _Handled) -> None:
+        self.before = signal.SIG_DFL if before is None else before  # None: not set from Python
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        loops = {block.loop for block in _open_blocks()}
+        for loop in loops:
+            loop.call_soon_threadsafe(_tell, loop, number)
+        if loops:
+            return
+        # A later handler passes signals on, or a loop was closed in the middle of a block.
+        if callable(self.before):
+            self.before(number, frame)
+        else:
+            signal.signal(number, self.before)
+            signal.raise_signal(number)
+
+
+def _open_blocks() -> list[_Block]:
+    return [block for block in _blocks if not block.loop.is_closed()]
+
+
+def _tell(loop: asyncio.AbstractEventLoop, number: int) -> None:
+    innermost = {block.task: block.call for block in _blocks if block.loop is loop}
+    for call in innermost.values():
+        call(signal.Signals(number).name)
+    if not innermost:  # the last block has ended since
+        signal.raise_signal(number)
+
+
+def _install() -> None:
+    for number in _SIGNALS:
+        before = signal.getsignal(number)
+        if not isinstance(before, _Handler):
+            signal.signal(number, _Handler(before))
+
+
+def _restore() -> None:
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if isinstance(handler, _Handler):  # else somebody has installed a later one
+            signal.signal(number, handler.before)

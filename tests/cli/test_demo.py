@@ -66,14 +66,19 @@ def test_a_signal_ends_it_soon_with_the_summary_so_far(number: signal.Signals) -
     assert output.endswith("interrupted: nothing was compared\n")
 
 
-def test_the_demo_restores_the_signal_handler_of_its_caller() -> None:
-    before = signal.getsignal(signal.SIGINT)
+def test_the_demo_restores_the_signal_handlers_of_its_caller() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: lambda *_: None for number in numbers}
+    before = {number: signal.signal(number, handlers[number]) for number in numbers}
     output = io.StringIO()
-
-    assert demo(seconds=1.0, seed=3, output=output) == 0
-
+    try:
+        assert demo(seconds=1.0, seed=3, output=output) == 0
+        after = {number: signal.getsignal(number) for number in numbers}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert "equal to what the server lists" in output.getvalue()
-    assert signal.getsignal(signal.SIGINT) is before
+    assert after == handlers
 
 
 class _Saboteur:

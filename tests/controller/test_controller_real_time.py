@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from pyinformer import Controller, ControllerGroup, Request, Result
+from pyinformer.controller import on_stop_signal
 from tests.controller.running import Calls, Said, options, running
 from tests.waiting import until
 
@@ -283,6 +284,17 @@ async def test_a_signal_during_the_start_ends_it() -> None:
     await until(lambda: source.is_running)
     os.kill(os.getpid(), signal.SIGTERM)
     await task
+    assert not source.is_running
+
+
+async def test_a_signal_before_the_start_has_begun_ends_it() -> None:
+    controller = Controller("c", Calls())
+    source = Said(has_synced=False)
+    controller.add_source(source)
+    with on_stop_signal(lambda _: None):  # of a program that goes on to its run
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(10):
+            await controller.run()
     assert not source.is_running
 
 

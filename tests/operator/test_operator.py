@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -290,6 +292,19 @@ async def test_two_operators_are_independent(api: APIServer) -> None:
         await until(lambda: seen.calls)
 
     assert not other.calls
+
+
+async def test_one_signal_ends_all_operators_of_a_program(api: APIServer) -> None:
+    api.create(config_map("a"))
+    apps, calls = (Operator("first"), Operator("second")), (_Seen(), _Seen())
+    for app, seen in zip(apps, calls, strict=True):
+        app.reconcile("v1", "configmaps")(seen)
+    async with connected(api) as cluster:
+        tasks = [asyncio.create_task(app.run_async(cluster)) for app in apps]
+        await until(lambda: all(seen.calls for seen in calls))
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(100):
+            await asyncio.gather(*tasks)
 
 
 async def test_an_operator_returns_its_controllers_without_running(api: APIServer) -> None:

@@ -259,6 +259,7 @@ def _handle_signals(stop: Callable[[int], None]) -> Iterator[None]:
     """Call `stop` at the first Ctrl-C or SIGTERM; a second one ends the process."""
     loop = asyncio.get_running_loop()
     numbers = shutdown_signals()
+    before = {number: signal.getsignal(number) for number in numbers}
 
     def once(number: int) -> None:
         for one in numbers:
@@ -275,3 +276,4 @@ def _handle_signals(stop: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+            signal.signal(number, before[number])
