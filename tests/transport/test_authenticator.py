@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+import trustme
 
 import pyinformer
 from pyinformer.errors import ConfigurationError, TransportError
@@ -20,7 +21,7 @@ from pyinformer.transport.http._authenticator import Authenticator
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
@@ -203,7 +204,7 @@ async def test_a_cancelled_attempt_is_not_a_failure() -> None:
 
 
 async def test_a_certificate_file_that_does_not_answer_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The settings of before stay in use, and a later check finds the new file."""
     monkeypatch.setattr("pyinformer.transport.http._authenticator.FILE_SECONDS", 0.2)
@@ -223,6 +224,8 @@ async def test_a_certificate_file_that_does_not_answer_stops_nothing(
         await authenticator.headers()
 
     assert authenticator.ssl_context() is first
+    words = f"{ca}: cannot be read: no answer within 0.2 s; the last certificates stay in use"
+    assert caplog.text.count(words) == 1
     with ca.open("w") as end:  # releases the thread that reads
         end.write(text)
     ca.unlink()
@@ -231,6 +234,71 @@ async def test_a_certificate_file_that_does_not_answer_stops_nothing(
         while authenticator.ssl_context() is first:
             authenticator.on_connection_failed()
             await authenticator.headers()
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "client.pem", "client.key"])
+@pytest.mark.parametrize("is_there", [True, False], ids=["empty", "gone"])
+async def test_a_file_that_a_rotation_breaks_is_named_once_until_it_can_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, *, is_there: bool
+) -> None:
+    authenticator, write = _rotated(tmp_path)
+    write()
+    await authenticator.headers()
+    first = authenticator.ssl_context()
+
+    for times in (1, 2):
+        (tmp_path / name).unlink()
+        if is_there:
+            (tmp_path / name).touch()
+        for _ in range(3):
+            authenticator.on_connection_failed()
+            await authenticator.headers()
+        assert authenticator.ssl_context() is first
+        words = "; the last certificates stay in use"
+        (*_, said) = told = [line for line in caplog.messages if line.endswith(words)]
+        assert len(told) == times
+        assert said.startswith("my config: ")
+        assert str(tmp_path / name) in said
+        write()
+        authenticator.on_connection_failed()
+        await authenticator.headers()
+        first, before = authenticator.ssl_context(), first
+        assert first is not before
+
+
+async def test_a_certificate_without_its_key_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authenticator, write = _rotated(tmp_path)
+    write()
+    await authenticator.headers()
+    key = (tmp_path / "client.key").read_text()
+    write()
+    (tmp_path / "client.key").write_text(key)
+    authenticator.on_connection_failed()
+    await authenticator.headers()
+    assert "client.key: key values mismatch; the last certificates stay in use" in caplog.text
+
+
+def _rotated(folder: Path) -> tuple[Authenticator, Callable[[], None]]:
+    """Return an authenticator of files in a folder, and what writes new ones."""
+    config = ClusterConfig(
+        server="https://host",
+        ca_file=str(folder / "ca.pem"),
+        client_certificate_file=str(folder / "client.pem"),
+        client_key_file=str(folder / "client.key"),
+        source="my config",
+    )
+
+    def write() -> None:
+        """Write new certificates."""
+        authority = trustme.CA()
+        client = authority.issue_cert("client@example.com")
+        authority.cert_pem.write_to_path(folder / "ca.pem")
+        client.cert_chain_pems[0].write_to_path(folder / "client.pem")
+        client.private_key_pem.write_to_path(folder / "client.key")
+
+    return Authenticator(config), write
 
 
 async def test_a_certificate_file_that_never_answered_is_named(

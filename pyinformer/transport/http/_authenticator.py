@@ -49,6 +49,8 @@ class _Read(NamedTuple):
     """None if the files cannot be used: the current context stays."""
     certificate: ClientCertificate | None
     versions: _Versions
+    problem: ConfigurationError | None = None
+    """Why the files cannot be used."""
 
 
 @final
@@ -207,6 +209,7 @@ class _TLSSettings:
         if not self._files:
             self.context = config.ssl_context(certificate)
         self._check_at = float("-inf")
+        self._is_unusable = False  # which is logged once, until the files can be used
 
     def is_due(self, certificate: ClientCertificate | None, now: float) -> bool:
         """Return whether to check the files, or whether the credentials' certificate is new."""
@@ -238,10 +241,12 @@ class _TLSSettings:
         if certificate is not self._certificate:
             reason = f"the client certificate could not be used within {FILE_SECONDS:g} s"
             raise ConfigurationError("TLS", reason)
+        files = ", ".join(self._files)
+        reason = f"{files}: cannot be read: no answer within {FILE_SECONDS:g} s"
+        failure = ConfigurationError(self._config.source, reason)
         if self.context is None:
-            files = ", ".join(self._files)
-            reason = f"{files}: cannot be read: no answer within {FILE_SECONDS:g} s"
-            raise ConfigurationError(self._config.source, reason)
+            raise failure
+        self._keep_current(failure)
 
     def check_next_time(self) -> None:
         """Check the files before the next connection."""
@@ -255,19 +260,26 @@ class _TLSSettings:
             return _Read(self.context, certificate, versions)
         try:
             context = self._config.ssl_context(certificate)
-        except ConfigurationError:
+        except ConfigurationError as error:
             if is_new:
                 raise
-            return _Read(None, certificate, versions)
+            return _Read(None, certificate, versions, error)
         return _Read(context, certificate, versions)
 
     def _take(self, found: _Read) -> None:
-        if found.context is None:  # only one of two files has been written yet
+        if found.problem is not None:  # it may be that only one of two files has been written yet
             self._count("failure", "ca_parse_error")
+            self._keep_current(found.problem)
             return
+        self._is_unusable = False
         if self.context is not None and found.versions != self._versions:
             self._count("success", "updated")
-        self.context, self._certificate, self._versions = found
+        self.context, self._certificate, self._versions, _ = found
+
+    def _keep_current(self, failure: ConfigurationError) -> None:
+        if not self._is_unusable:
+            _log.warning("%s; the last certificates stay in use", failure)
+        self._is_unusable = True
 
     def _count(self, result: str, reason: str) -> None:
         if self._metrics is not None:
