@@ -203,6 +203,8 @@ async def test_a_token_that_the_program_replaces_is_used(package: str) -> None:
     ("setting", "value"),
     [
         ("host", "https://b.example:6443"),
+        ("host", "https://user:secret@b.example:6443"),
+        ("host", "https://b.example:6443?token=secret"),
         ("proxy", "http://user:secret@b.example:3128"),
         ("tls_server_name", "b"),
     ],

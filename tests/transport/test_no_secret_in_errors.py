@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
+import yaml
 
 import pyinformer.transport.config
-from pyinformer.errors import InformerError
-from pyinformer.transport import find_config
+from pyinformer.errors import ConfigurationError, ConfigurationNotFoundError, InformerError
+from pyinformer.transport import ClusterConfig, TokenFileCredentials, find_config
+from pyinformer.transport.config import with_environment_proxy
 from tests.transport.serving import connected
 
 if TYPE_CHECKING:
@@ -195,6 +197,116 @@ async def test_a_file_that_is_not_a_kubeconfig_is_not_quoted(tmp_path: Path, tex
     with pytest.raises(InformerError) as raised:
         await find_config(path)
     check("".join(shown_by(raised.value)))
+
+
+PEM = f"-----BEGIN EC PRIVATE KEY-----\n{SECRET}\n-----END EC PRIVATE KEY-----\n"
+WHOLE = {
+    "users": [{"name": "jane", "user": {"token": SECRET}}],
+    "clusters": [{"name": "one", "cluster": {"server": "https://127.0.0.1:1"}}],
+}
+CONTENTS = {
+    "yaml": yaml.safe_dump(WHOLE),
+    "json": json.dumps(WHOLE),
+    "base64": encoded(f"{json.dumps(WHOLE)}{'?' * 1000}"),  # has a slash now and then
+    "large": f"{yaml.safe_dump(WHOLE)}{'#' * 9000}",
+    "pem": PEM,
+    "lines-in-one": PEM.replace("\n", "\\n"),
+    "null": f"a\0{SECRET}",
+}
+
+
+def check_all(error: BaseException) -> None:
+    """Fail if anything that an error shows has the secret, or a part of a long text."""
+    shown = "".join(shown_by(error))
+    check(shown)
+    assert encoded(json.dumps(WHOLE))[:40] not in shown
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("policy", ["trusted", "data-only"])
+async def test_the_text_of_a_kubeconfig_in_place_of_its_path_is_not_shown(
+    content: str, policy: Any
+) -> None:
+    for way in ({"kubeconfig": CONTENTS[content]}, {"environ": {"KUBECONFIG": CONTENTS[content]}}):
+        given = {"policy": policy} if "kubeconfig" in way else {}
+        with pytest.raises(ConfigurationNotFoundError, match="must be the path of") as raised:
+            await find_config(**way, **given)
+        check_all(raised.value)
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("field", ["ca_file", "client_certificate_file", "client_key_file"])
+def test_the_content_of_a_certificate_file_in_place_of_its_path_is_not_shown(
+    content: str, field: str
+) -> None:
+    files = {"client_certificate_file": "nowhere"} if field == "client_key_file" else {}
+    config = ClusterConfig(server="https://host", **files, **{field: CONTENTS[content]})  # type: ignore[arg-type]  # names of text fields
+    with pytest.raises(ConfigurationError, match="may be the content of a file") as raised:
+        config.ssl_context()
+    check_all(raised.value)
+
+
+TOKENS = {
+    "hexadecimal": "0123456789abcdef" * 2,
+    "uuid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+    "openshift": "sha256~0vUxG9PVgLZJEkGWy5Ch3KYBlJtP0xi1e8uGqQ-0pXw",
+    "jwt": ".".join(encoded(part * 20).strip("=") for part in ("abc", "def", "ghi")),
+}
+
+
+@pytest.mark.parametrize("token", [*TOKENS, *CONTENTS])
+async def test_a_token_in_place_of_the_path_of_its_file_is_not_shown(
+    tmp_path: Path, token: str
+) -> None:
+    text = {**TOKENS, **CONTENTS}[token]
+    credentials = TokenFileCredentials(text)
+    with pytest.raises(ConfigurationError, match="may be the content of a file") as raised:
+        await credentials.headers()
+    path = kubeconfig(tmp_path, {"tokenFile": text}, {})
+    with pytest.raises(ConfigurationError, match="is it the content of the file") as other:
+        await find_config(path)
+    for error in (raised.value, other.value):
+        check_all(error)
+        assert text not in "".join(shown_by(error))
+    assert text not in repr(credentials)
+
+
+async def test_a_path_that_does_not_exist_is_shown(tmp_path: Path) -> None:
+    """Unless it looks like the content of a file; one that exists is shown in any case."""
+    for path in ("/home/jane/.kube/config", f"{tmp_path}/my-cluster-of-a-customer.yaml"):
+        with pytest.raises(ConfigurationNotFoundError, match=rf"^{path}: no such kubeconfig"):
+            await find_config(path)
+    long = tmp_path / ("a" * 200)
+    long.touch()
+    with pytest.raises(ConfigurationError, match=str(long)):
+        await find_config(long)
+    with pytest.raises(ConfigurationError, match=rf"{long}: is empty"):
+        await TokenFileCredentials(long).headers()
+    with pytest.raises(ConfigurationError, match=str(long)):
+        ClusterConfig(server="https://host", ca_file=str(long)).ssl_context()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"https://host/?token={SECRET}", "'https://host/...'"),
+        (f"https://host#{SECRET}", "'https://host...'"),
+        (f"https://host/?user=jane@b&token={SECRET}", "'...'"),
+        (f"https://jane:{SECRET}?a@host", "'...'"),
+        (f"kind: Config\ntoken: {SECRET}", "'kind: Config...'"),
+        (json.dumps(WHOLE), "'...'"),
+    ],
+)
+def test_the_query_and_the_login_of_a_url_are_not_shown(url: str, shown: str) -> None:
+    for server, proxy in ((url, None), ("https://host", url)):
+        with pytest.raises(ConfigurationError) as raised:
+            ClusterConfig(server=server, proxy_url=proxy)
+        check_all(raised.value)
+        assert shown in str(raised.value)
+    proxies = {"HTTPS_PROXY": url.replace("https://", "ftp://")}
+    with pytest.raises(ConfigurationError, match="HTTPS_PROXY names") as other:
+        with_environment_proxy(ClusterConfig(server="https://host"), proxies)
+    check_all(other.value)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)

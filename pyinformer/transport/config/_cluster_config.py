@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from pyinformer._printable import shortened
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._credentials import ClientCertificate, Credentials, NoCredentials
-from pyinformer.transport.config._reasons import reason_of
+from pyinformer.transport.config._reasons import path_text, reason_of, url_text
 
 # What a header's name may consist of; other characters are percent-encoded (RFC 9110, 5.6.2).
 _HEADER_MARKS: Final = "!#$&'*+-.^_`|~"
@@ -172,8 +172,8 @@ class ClusterConfig:
             load_authorities(context, pem or Path(self.ca_file or "").read_bytes())
         except NoCertificateError:
             reason = f"{where}: must have a certificate in PEM, and has none that can be read"
-        except OSError as error:
-            reason = f"{where}: {reason_of(error)}"
+        except (OSError, ValueError) as error:  # a null character is a ValueError
+            reason = f"{path_text(where, error)}: {reason_of(error)}"
         else:
             return context
         raise ConfigurationError(self.source, reason)
@@ -182,9 +182,6 @@ class ClusterConfig:
         self, context: ssl.SSLContext, certificate: ClientCertificate | None
     ) -> None:
         file, key_file = self.client_certificate_file, self.client_key_file
-        what = f"client certificate {file}, key {key_file or file}"
-        if certificate is not None:
-            what = "the client certificate or its key cannot be used"
         try:
             if certificate is not None:
                 certificate.load_into(context)
@@ -192,6 +189,10 @@ class ClusterConfig:
                 # An encrypted key must not ask for its password on the terminal.
                 context.load_cert_chain(file, key_file, password=lambda: "")
         except (OSError, ValueError) as error:
+            what = "the client certificate or its key cannot be used"
+            if certificate is None:
+                names = (path_text(f"{name}", error) for name in (file, key_file or file))
+                what = "client certificate {}, key {}".format(*names)
             raise ConfigurationError(self.source, f"{what}: {reason_of(error)}") from None
 
 
@@ -300,7 +301,7 @@ def _header_problem(headers: tuple[tuple[str, str], ...]) -> str:
 
 def _url_problem(what: str, url: str) -> str:
     """Return why a URL cannot be used; empty if it can. Passwords in it are not shown."""
-    quoted = f"...@{url.rpartition('@')[2]}" if "@" in url else url
+    quoted = url_text(url)
     shown = shortened(quoted, _MAX_SHOWN_CHARS)
     try:
         parts = urlsplit(url)
@@ -313,7 +314,7 @@ def _url_problem(what: str, url: str) -> str:
         is_socks = what == "proxy" and parts.scheme.startswith("socks")
         how = "; SOCKS is not supported, use an HTTP proxy or a tunnel" if is_socks else ""
         return f"{what} {shown!r} is not an http or https URL with a host{how}"
-    if len(parts.hostname or "") > MAX_HOST_CHARS or len(quoted) > _MAX_URL_CHARS:
+    if len(parts.hostname or "") > MAX_HOST_CHARS or len(url) > _MAX_URL_CHARS:
         return (
             f"{what} {shown!r} is too long: at most {MAX_HOST_CHARS} characters for the host, and"
             f" {_MAX_URL_CHARS} in all"

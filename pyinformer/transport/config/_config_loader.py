@@ -27,6 +27,7 @@ from pyinformer.transport.config._kubeconfig import (
     kubeconfig_config,
     log_in_first,
 )
+from pyinformer.transport.config._reasons import path_text
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOST = "KUBERNETES_SERVICE_HOST"
@@ -96,7 +97,7 @@ async def find_config(
             )
     except TimeoutError:
         reason = f"has not been read within {_READ_SECONDS:g} s: its file system does not answer"
-        raise ConfigurationError(f"{named_by}{paths}", reason) from None
+        raise ConfigurationError(f"{named_by}{path_text(paths)}", reason) from None
     if is_kubeconfig:
         await log_in_first(config)
     return config

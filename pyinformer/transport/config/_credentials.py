@@ -20,7 +20,11 @@ from pyinformer._logging import get_logger
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._login_outcomes import LoginOutcomes
-from pyinformer.transport.config._reasons import reason_of
+from pyinformer.transport.config._reasons import (
+    LONGEST_TOKEN_STEP,
+    path_text,
+    reason_of,
+)
 from pyinformer.transport.config._unnamed_files import memory_file
 
 _log = get_logger(__name__)
@@ -185,7 +189,7 @@ class TokenFileCredentials:
         self._is_unreadable = False  # which is logged once, until it is read again
 
     def __repr__(self) -> str:
-        return f"TokenFileCredentials({str(self.path)!r})"
+        return f"TokenFileCredentials({self._shown()!r})"
 
     async def headers(self) -> Mapping[str, str]:
         """Return the header with the token; read the file again first if that is due.
@@ -215,7 +219,7 @@ class TokenFileCredentials:
             failure = error
         except TimeoutError:
             reason = f"cannot be read: it has not answered for {FILE_SECONDS:g} s"
-            failure = ConfigurationError(self._source, reason)
+            failure = ConfigurationError(f"token file {self.path}", reason)
         if self._read_at > asked_at:  # a concurrent request has taken the same result
             return
         self.outcomes.logged_in(is_success=failure is None)
@@ -240,15 +244,17 @@ class TokenFileCredentials:
         """Read the file again before the next request."""
         self._read_at = float("-inf")
 
-    @property
-    def _source(self) -> str:
-        return f"token file {self.path}"
+    def _shown(self, error: BaseException | None = None) -> str:
+        """Return the path, unless it may be the token itself."""
+        path = str(self.path)
+        return path if self._headers else path_text(path, error, longest_step=LONGEST_TOKEN_STEP)
 
     def _read(self) -> str:
-        source = self._source
+        source = f"token file {self.path}"
         try:
             token = self.path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # not UTF-8, or a path with a null character
+            source = f"token file {self._shown(error)}"
             raise ConfigurationError(source, f"cannot be read: {reason_of(error)}") from None
         if not token:
             raise ConfigurationError(source, "is empty")

@@ -22,6 +22,7 @@ from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._cluster_config import ClusterConfig, is_own_header
 from pyinformer.transport.config._credentials import StaticCredentials
 from pyinformer.transport.config._proxy_environment import is_listed
+from pyinformer.transport.config._reasons import url_text
 from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ def _check_destination(configuration: object, source: str, first: tuple[str, ...
     pairs = zip(_DESTINATION, first, now, strict=True)
     changed = next(name for name, old, new in pairs if old != new)
     # A proxy's URL may have a password.
-    to = f" ({shortened(now[0], _MAX_SHOWN_CHARS)})" if changed == "host" else ""
+    to = f" ({shortened(url_text(now[0]), _MAX_SHOWN_CHARS)})" if changed == "host" else ""
     reason = (
         f"its {changed} has changed{to}: its login is for another server than this connection's,"
         " and is not sent; use a Configuration for each cluster, or connect again"

@@ -6,6 +6,7 @@ key, and never a secret.
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyinformer.transport.config._channel import channel_of, withheld_text
 from pyinformer.transport.config._cluster_config import ClusterConfig
 from pyinformer.transport.config._kubeconfig_files import KubeconfigFiles, Section
 from pyinformer.transport.config._kubeconfig_users import KubeconfigUser
+from pyinformer.transport.config._reasons import path_text
 from pyinformer.transport.config._renewing_credentials import RenewingCredentials
 
 if TYPE_CHECKING:
@@ -70,7 +72,11 @@ def kubeconfig_config(
     source = f"{named_by}{paths}"
     present = _present_files(paths)
     if not present:
-        raise ConfigurationNotFoundError(source, "no such kubeconfig file")
+        shown = path_text(paths)
+        reason = "no such kubeconfig file"
+        if shown != paths:
+            reason = "must be the path of a kubeconfig file: write the content to one"
+        raise ConfigurationNotFoundError(f"{named_by}{shown}", reason)
     files = KubeconfigFiles(present)
     name, chosen = files.context(context)
     cluster = _allowed(files.referred(chosen, "clusters", chosen.text("cluster")), policy)
@@ -164,8 +170,8 @@ def _is_there(file: Path) -> bool:
         file.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
-    except OSError:
-        pass  # reading the file reports what is wrong
+    except OSError as error:  # else reading the file reports what is wrong
+        return error.errno != errno.ENAMETOOLONG  # as the content of a file may be
     return True
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 from pyinformer.errors import ConfigurationError
-from pyinformer.transport.config._reasons import reason_of
+from pyinformer.transport.config._reasons import LONGEST_TOKEN_STEP, is_content, reason_of
 
 if TYPE_CHECKING:
     import yaml
@@ -26,7 +27,6 @@ LISTS: Final = ("clusters", "contexts", "users")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MAX_DEPTH: Final = 100  # of which a kubeconfig needs 6, and its extensions a few more
 _MAX_VALUES: Final = 500_000  # 15,000 clusters with their contexts and users
-_LONGEST_STEP = 64  # a longer part of a path may be a key or a token, and is not shown
 
 
 @final
@@ -111,9 +111,10 @@ class Section:
         try:
             if path.is_file():
                 return str(path)
-        except OSError as error:  # no permission, or a name that is too long
-            raise self.problem(f"{key}: {error.strerror}") from None
-        if any(len(step) > _LONGEST_STEP for step in Path(name).parts):
+        except OSError as error:  # such as no permission; the content of a file is too long
+            if error.errno != errno.ENAMETOOLONG:
+                raise self.problem(f"{key}: {error.strerror}") from None
+        if is_content(name, longest_step=LONGEST_TOKEN_STEP):
             raise self.problem(f"{key}: must name a file; is it the content of the file?")
         raise self.problem(f"{key}: no such file: {path}")
 

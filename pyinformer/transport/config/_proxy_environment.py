@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pyinformer.errors import ConfigurationError
+from pyinformer.transport.config._reasons import url_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,10 +87,9 @@ def _proxy_url(variable: str, value: str) -> str:
     except ValueError:
         is_usable = False
     if not is_usable or parts.scheme not in _DEFAULT_PORTS:
-        shown = f"...@{value.rpartition('@')[2]}" if "@" in value else value
         reason = (
-            f"{variable} names {shown!r}, which is not an http or https proxy; add the server to"
-            " NO_PROXY, set proxy-url in the kubeconfig, or pass trust_env=False"
+            f"{variable} names {url_text(value)!r}, which is not an http or https proxy; add the"
+            " server to NO_PROXY, set proxy-url in the kubeconfig, or pass trust_env=False"
         )
         raise ConfigurationError("environment", reason)
     return url
