@@ -233,6 +233,26 @@ async def test_a_wrong_name_is_refused_and_the_servers_name_can_be_set(
             assert await connection.request("GET", "/a") == b"{}"
 
 
+@pytest.mark.parametrize("identity", ["127.0.0.1", "someone@example.org"])
+async def test_the_common_name_of_a_certificate_is_not_a_name_of_the_server(
+    authority: trustme.CA, ca_file: str, identity: str
+) -> None:
+    """It may be the name of a user, who chose it, where an authority signs both."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(identity, common_name="kubernetes.default").configure_cert(tls)
+    async with serving(always(response()), tls=tls) as server:
+        config = ClusterConfig(
+            server=server.url, ca_file=ca_file, tls_server_name="kubernetes.default"
+        )
+        async with connected("", config=config) as connection:
+            with pytest.raises(TLSVerificationError, match=r"kubernetes\.default"):
+                await connection.request("GET", "/a")
+            with pytest.raises(TLSVerificationError, match=r"kubernetes\.default"):
+                async with connection.stream("/a", watch=True):
+                    pass
+    assert server.requests == []
+
+
 async def test_only_an_insecure_configuration_trusts_any_certificate(
     server_tls: ssl.SSLContext,
 ) -> None:

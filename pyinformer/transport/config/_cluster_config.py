@@ -133,6 +133,9 @@ class ClusterConfig:
         # As in Go, whatever the configuration trusts may end a chain: an intermediate authority, or
         # the server's own certificate. Python sets this by itself from 3.13 on.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        # As in Go and RFC 9525: an authority may sign certificates of users, whose Common Name is a
+        # name that they have chosen.
+        context.hostname_checks_common_name = False
         if not self.verify_tls:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
