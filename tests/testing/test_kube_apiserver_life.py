@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import urllib.request
@@ -297,3 +298,19 @@ def test_the_programs_do_not_outlive_a_killed_parent() -> None:
 
     assert poll(lambda: not _is_alive(int(pid)), timeout_seconds=100)
     assert poll(lambda: not Path(certificate).exists(), timeout_seconds=100)
+
+
+def test_a_port_in_use_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        server = KubeAPIServer(port=port)
+        with monkeypatch.context() as patch:
+            patch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "nothing"))  # would be the next error
+
+            with pytest.raises(KubeAPIServerError, match=rf"port {port} of 127\.0\.0\.1 .*in use"):
+                server.start()
+
+    with server:
+        assert server.port == port

@@ -32,7 +32,12 @@ from pyinformer.testing._tls import kubeconfig_text, write_private
 from pyinformer.testing.kube_apiserver._build import KubeBinaries, find_or_build
 from pyinformer.testing.kube_apiserver._etcd import Etcd, SavedEtcd
 from pyinformer.testing.kube_apiserver._object_calls import ObjectCalls
-from pyinformer.testing.kube_apiserver._processes import ProcessGroup, ServerProgram, free_ports
+from pyinformer.testing.kube_apiserver._processes import (
+    ProcessGroup,
+    ServerProgram,
+    check_free,
+    free_ports,
+)
 from pyinformer.testing.kube_apiserver._replica import TOKENS, Replica
 from pyinformer.testing.kube_apiserver._sync_client import SyncClient
 
@@ -152,11 +157,13 @@ class KubeAPIServer(ObjectCalls):
 
         Raises:
             KubeAPIServerNotFoundError: the programs were not found and may not be built.
-            KubeAPIServerError: the build or the start failed; the text ends with the logs.
+            KubeAPIServerError: the port is in use, or the build or the start failed; then the text
+                ends with the logs.
             LifecycleError: it already runs.
         """
         if self._state is not None:
             raise LifecycleError("this KubeAPIServer already runs: call stop() before start()")
+        check_free(self._wanted_port)
         binaries = find_or_build(build=self._build, progress=self._progress)
         for attempt in range(1, _START_ATTEMPTS + 1):
             try:

@@ -116,6 +116,21 @@ class ProcessGroup:
         self._guard.wait(timeout=_STOP_TIMEOUT_SECONDS)
 
 
+def check_free(port: int) -> None:
+    """Raise if a program listens on a port of the loopback address; 0 is any free one.
+
+    Raises:
+        KubeAPIServerError: one does.
+    """
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Go binds
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError as error:
+            reason = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}"
+            raise KubeAPIServerError("kube-apiserver did not start", reason) from None
+
+
 def free_ports(count: int) -> list[int]:
     """Return ports of the loopback address on which no program listens now.
 
