@@ -168,7 +168,7 @@ class LoopDetector:
             "controller_noop_storm": float(noops.is_storm and not noops.is_quiet(now)),
             "controller_noop_storms_total": self._storms,
             "controller_noop_breaker_open": float(breaker.is_open),
-            "controller_noop_breaker_held": len(self.held),
+            "controller_noop_breaker_depth": len(self.held),
             "controller_noop_breaker_held_total": breaker.held_total,
         }
 

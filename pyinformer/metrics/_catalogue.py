@@ -149,7 +149,7 @@ _CONTROLLER = (
         "controller_noop_breaker_open",
         "Whether the breaker holds requests because of a storm of no-op writes.",
     ),
-    _of_controller("controller_noop_breaker_held", "Requests that the no-op breaker holds."),
+    _of_controller("controller_noop_breaker_depth", "Requests that the no-op breaker holds."),
     _of_controller(
         "controller_noop_breaker_held_total", "Requests that the no-op breaker has held."
     ),

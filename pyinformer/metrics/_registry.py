@@ -36,7 +36,7 @@ from pyinformer.metrics._protocol import (
     NeverRaises,
     Sample,
 )
-from pyinformer.metrics._spec import MetricSpec, MetricType
+from pyinformer.metrics._spec import MetricSpec, MetricType, scraped_names
 
 MOST_SERIES: Final = 1_000  # of one name; a scrape stays small, whatever a label's values are
 MOST_PRIORITIES: Final = 25  # of one queue, as controller-runtime's
@@ -49,6 +49,9 @@ _FOLDED: Final = "pyinformer_metrics_folded_series_total"
 _FAILURES: Final = "pyinformer_metrics_source_failures_total"
 
 _STEP_SAMPLES: Final = 32  # about a tenth of a millisecond
+
+_OURS: Final = {name: spec.name for spec in CATALOGUE.values() for name in scraped_names(spec)}
+"""The metric for which a scrape shows each name."""
 
 _log = get_logger(__name__)
 
@@ -317,11 +320,13 @@ class _Tables:
 
     def __init__(self, specs: Iterable[MetricSpec]) -> None:
         self._specs: dict[str, MetricSpec] = dict(CATALOGUE)
+        self._metric_of: dict[str, str] = dict(_OURS)
         check_iterable("specs", specs, shown="MetricSpecs")
         for spec in specs:
             check_type("specs", spec, MetricSpec, shown="MetricSpecs")
-            if self._specs.setdefault(spec.name, spec) != spec:
+            if self._specs.get(spec.name, spec) != spec:
                 raise MetricConflictError(spec.name, "it is defined already, and differently")
+            self._define(spec)
         self._families: dict[str, _Family] = {}
         self._sources: dict[_Source, None] = {}
         self._failures: Counts[str] = Counts(raised=0, name=0, labels=0, type=0, value=0)
@@ -358,9 +363,23 @@ class _Tables:
     def _family(self, kind: MetricType, name: str, labels: Mapping[str, str]) -> _Family:
         family = self._families.get(name)
         if family is None:
-            spec = self._specs.get(name) or MetricSpec(name, kind, _USER_HELP, tuple(labels))
+            spec = self._specs.get(name)
+            if spec is None:
+                spec = MetricSpec(name, kind, _USER_HELP, tuple(labels))
+                self._define(spec)
             family = self._families[name] = _Family(spec)
         return family
+
+    def _define(self, spec: MetricSpec) -> None:
+        """Add a metric, unless a scrape shows one of its names for another."""
+        names = scraped_names(spec)
+        for name in names:
+            other = self._metric_of.get(name, spec.name)
+            if other != spec.name:
+                reason = f"a scrape shows the name {name!r} for {other!r} already"
+                raise MetricConflictError(spec.name, reason)
+        self._metric_of.update(dict.fromkeys(names, spec.name))
+        self._specs[spec.name] = spec
 
     def release(self, held: dict[_Held, _Cell], sources: list[_Source]) -> None:
         """Remove the series that no other scope holds, and the sources."""
@@ -580,7 +599,8 @@ class MetricsRegistry(NeverRaises):
         """Bind a counter that remains; see `Metrics.counter`.
 
         Raises:
-            MetricConflictError: the name has other label names, or another type.
+            MetricConflictError: the name has other label names, or another type; or a scrape
+                shows it for another metric.
             InvalidArgumentError: the name or a label's name cannot be one of a metric.
             InvalidTypeError: a label value is not a string.
         """
@@ -590,7 +610,8 @@ class MetricsRegistry(NeverRaises):
         """Bind a gauge that remains; see `Metrics.gauge`.
 
         Raises:
-            MetricConflictError: the name has other label names, or another type.
+            MetricConflictError: the name has other label names, or another type; or a scrape
+                shows it for another metric.
             InvalidArgumentError: the name or a label's name cannot be one of a metric.
             InvalidTypeError: a label value is not a string.
         """
@@ -600,7 +621,8 @@ class MetricsRegistry(NeverRaises):
         """Bind a histogram that remains; see `Metrics.histogram`.
 
         Raises:
-            MetricConflictError: the name has other label names, or another type.
+            MetricConflictError: the name has other label names, or another type; or a scrape
+                shows it for another metric.
             InvalidArgumentError: the name or a label's name cannot be one of a metric.
             InvalidTypeError: a label value is not a string.
         """

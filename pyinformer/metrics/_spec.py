@@ -28,6 +28,12 @@ DURATION_BUCKETS: Final = (
 )
 """The default buckets of Prometheus' client libraries, in seconds."""
 
+_SUFFIXES: Final[dict[MetricType, tuple[str, ...]]] = {
+    "counter": ("", "_total", "_created"),
+    "gauge": ("",),
+    "histogram": ("", "_bucket", "_count", "_sum", "_created"),
+}
+
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
 
@@ -75,3 +81,13 @@ class MetricSpec:
         ascends = all(low < high for low, high in pairwise(self.buckets))
         if not ascends or not all(map(isfinite, self.buckets)):
             raise InvalidArgumentError("buckets", "must ascend and be finite")
+
+
+def scraped_names(spec: MetricSpec) -> tuple[str, ...]:
+    """Return the names that a scrape may show for a metric: of its family, and of its samples.
+
+    Source:
+        OpenMetrics 1.0, MetricFamily: its name is unique, and clashes with no sample's.
+    """
+    family = spec.name.removesuffix("_total")
+    return tuple(f"{family}{suffix}" for suffix in _SUFFIXES[spec.type])

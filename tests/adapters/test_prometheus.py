@@ -72,6 +72,20 @@ def test_both_formats_are_those_of_prometheus_client(text: str) -> None:
     assert figures(parse_open_metrics, made) == figures(parse_open_metrics, expected)
 
 
+def test_a_strict_parser_reads_all_metrics_of_pyinformer_in_one_scrape() -> None:
+    """It refuses a whole page with two families of one name."""
+    metrics = PrometheusMetrics(CollectorRegistry())
+    for spec in CATALOGUE.values():
+        labels = dict.fromkeys(spec.labels, "a")
+        if spec.type == "counter":
+            metrics.counter(spec.name, labels).inc()
+        elif spec.type == "gauge":
+            metrics.gauge(spec.name, labels).set(1)
+        else:
+            metrics.histogram(spec.name, labels).observe(1)
+    assert len(figures(parse_open_metrics, body(metrics, OPEN_METRICS))) == len(CATALOGUE)
+
+
 def test_a_scrape_shows_each_value_and_no_created_series() -> None:
     lines = body(filled()).splitlines()
     assert 'app_level{of="a",to="b"} -Inf' in lines

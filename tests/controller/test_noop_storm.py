@@ -270,13 +270,13 @@ async def test_noop_writes_storms_and_held_requests_have_metrics() -> None:
             "noop_storm": 1,
             "noop_storms_total": 1,
             "noop_breaker_open": 1,
-            "noop_breaker_held": held(controller),
+            "noop_breaker_depth": held(controller),
             "noop_breaker_held_total": 80,
         }
         buggy.is_mended = True
         await elapse(10.0)
         after = figures()
-    assert [after[f"noop_breaker_{name}"] for name in ("open", "held")] == [0, 0]
+    assert [after[f"noop_breaker_{name}"] for name in ("open", "depth")] == [0, 0]
     assert after["noop_storms_total"] == 1
 
 

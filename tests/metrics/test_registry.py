@@ -16,6 +16,8 @@ from tests.metrics.reading import series
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pyinformer.metrics import MetricType
+
 ADDS = "workqueue_adds_total"
 DEPTH = "workqueue_depth"
 LEADS = "leader_election_master_status"
@@ -109,6 +111,43 @@ def test_a_name_keeps_the_type_of_its_first_use() -> None:
     assert caught.value.metric == "app_calls_total"
     with pytest.raises(MetricConflictError, match="it is defined already"):
         MetricsRegistry([MetricSpec(DEPTH, "gauge", "Mine.")])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "other"),
+    [
+        pytest.param("app_calls", "gauge", "app_calls_total", id="counter"),
+        pytest.param("app_calls", "histogram", "app_calls_total", id="histogram-of-counter"),
+        pytest.param("app_calls_created", "gauge", "app_calls_total", id="created"),
+        pytest.param("app_seconds_count", "gauge", "app_seconds", id="count"),
+        pytest.param("app_seconds_sum", "gauge", "app_seconds", id="sum"),
+        pytest.param("app_seconds_bucket", "gauge", "app_seconds", id="bucket"),
+        pytest.param("app_seconds_total", "counter", "app_seconds", id="counter-of-histogram"),
+    ],
+)
+def test_a_name_that_a_scrape_shows_for_another_metric_is_refused(
+    name: str, kind: MetricType, other: str
+) -> None:
+    """Strict readers, such as prometheus_client's, refuse the whole scrape."""
+    kinds: dict[str, MetricType] = {"app_calls_total": "counter", "app_seconds": "histogram"}
+    specs = [MetricSpec(other, kinds[other], "Theirs."), MetricSpec(name, kind, "Mine.")]
+    with pytest.raises(MetricConflictError, match=f"{name!r}: .* {other!r}"):
+        MetricsRegistry(specs)
+    for one in (specs, specs[::-1]):
+        registry = MetricsRegistry()
+        getattr(registry, one[0].type)(one[0].name, {})
+        with pytest.raises(MetricConflictError):
+            getattr(registry, one[1].type)(one[1].name, {})
+        getattr(registry, one[0].type)(one[0].name, {})
+
+
+def test_a_figure_of_a_source_whose_name_is_taken_is_dropped_and_counted() -> None:
+    registry = MetricsRegistry()
+    registry.counter("app_calls_total", {}).inc()
+    registry.add_source(lambda: [Sample("app_calls", {}, 1.0)])
+    assert series(registry, "app_calls") == {}
+    failures = series(registry, "pyinformer_metrics_source_failures_total")
+    assert failures["name",] != 0
 
 
 def test_values_that_a_series_cannot_have_are_dropped_and_counted_and_logged_once(
