@@ -130,14 +130,14 @@ class WritePath:
             if _DRY_RUN not in query:
                 if span is not None:
                     span.wrote(found.key, found.metadata.resource_version)
-                self._record(
-                    target, found, raw, is_create=is_create, version=version, is_due=is_due
-                )
                 changed = body if written is None else written
                 if target.takes_status and method == "PUT":
                     self.statuses.replaced(found, current_identity())
                 elif target.takes_status and method == "PATCH" and "status" in changed:
                     self.statuses.patched(found, changed["status"], current_identity())
+                self._record(
+                    target, found, raw, is_create=is_create, version=version, is_due=is_due
+                )
             return WriteResponse(found, raw)
 
     def _read(self, target: Target, raw: bytes, *, is_create: bool) -> KubeObject:
@@ -358,8 +358,11 @@ class WritePath:
         if is_gone:
             meta = found.metadata
             self.observers.deleted(resource, found.key, meta.uid, meta.resource_version or None)
-        else:
-            self.observers.wrote(resource, found, raw)
+            return
+        self.observers.wrote(resource, found, raw)
+        known = self._discovery.known(resource)
+        if (known is not None and known.has_status) or b'"status"' in raw:
+            self.statuses.answered(found, len(raw))
 
     def statistics(self) -> WriteStatistics:
         """Return the counters of the writes so far."""

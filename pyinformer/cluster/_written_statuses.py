@@ -60,6 +60,11 @@ class _Written(NamedTuple):
     size: int
 
 
+class _Answer(NamedTuple):
+    found: KubeObject
+    size: int
+
+
 @final
 class WrittenStatuses:
     """What the responses to a process's last writes of statuses say about the fields it wrote.
@@ -73,6 +78,7 @@ class WrittenStatuses:
         self._limit = limit
         self._limit_bytes = limit_bytes
         self._written: OrderedDict[str, _Written] = OrderedDict()  # by uid
+        self._answers: OrderedDict[str, _Answer] = OrderedDict()  # to other writes, by uid
         self._bytes = 0
 
     def patched(self, found: KubeObject, status: JSONValue, writer: Hashable = None) -> None:
@@ -90,6 +96,23 @@ class WrittenStatuses:
         """Record the response to a write of the whole status."""
         with suppress(InvalidObjectError, RecursionError):
             self._record(found, None, writer)
+
+    def answered(self, found: KubeObject, size: int) -> None:
+        """Record the response to a write of anything else in the object: it has the status, too.
+
+        Args:
+            found: the object in the response.
+            size: its bytes. Statuses that were written are kept rather than such objects.
+        """
+        uid, version = found.metadata.uid, found.metadata.resource_version
+        for known in self._known(uid):
+            if not _is_older(known, version):
+                return
+        if uid and size <= self._limit_bytes:
+            self._forget(uid)
+            self._answers[uid] = _Answer(found, size)
+            self._bytes += size
+            self._make_room()
 
     def seen_in(self, obj: KubeObject[View | None], writer: Hashable = None) -> JSONObject | None:
         """Return an object's status with what a writer has written since; None if nothing.
@@ -111,10 +134,32 @@ class WrittenStatuses:
 
     def newest(self, obj: KubeObject[View | None]) -> StatusAt:
         """Return the newest status of an object that this process knows, of any writer."""
-        written, version = self._written.get(obj.metadata.uid), obj.metadata.resource_version
-        if written is None or not _is_older(version, written.version):
-            return StatusAt(version, obj.to_dict().get("status"))
-        return StatusAt(written.version, written.status)
+        uid, version = obj.metadata.uid, obj.metadata.resource_version
+        answer, written = self._answers.get(uid), self._written.get(uid)
+        if answer is not None and _is_older(version, answer.found.metadata.resource_version):
+            obj, version = answer.found, answer.found.metadata.resource_version
+        if written is not None and _is_older(version, written.version):
+            return StatusAt(written.version, written.status)
+        return StatusAt(version, obj.to_dict().get("status"))
+
+    def _known(self, uid: str) -> list[str]:
+        """Return the versions of an object that are known."""
+        answer, written = self._answers.get(uid), self._written.get(uid)
+        versions = [] if answer is None else [answer.found.metadata.resource_version]
+        return versions if written is None else [*versions, written.version]
+
+    def _forget(self, uid: str) -> None:
+        """Drop the object of a response."""
+        known = self._answers.pop(uid, None)
+        self._bytes -= 0 if known is None else known.size
+
+    def _make_room(self) -> None:
+        while (
+            len(self._written) + len(self._answers) > self._limit or self._bytes > self._limit_bytes
+        ):
+            kept: OrderedDict[str, _Answer] | OrderedDict[str, _Written]
+            kept = self._answers or self._written
+            self._bytes -= kept.popitem(last=False)[1].size
 
     def _record(self, found: KubeObject, fields: _Fields, writer: Hashable) -> None:
         meta, status = found.metadata, found.at("status", default=None)
@@ -137,10 +182,11 @@ class WrittenStatuses:
         size = len(msgspec.json.encode((*(one.fields for one in writers.values()), status)))
         if not meta.uid or size > self._limit_bytes:
             return
+        if not any(_is_older(version, one) for one in self._known(meta.uid)):
+            self._forget(meta.uid)
         self._written[meta.uid] = _Written(version, writers, status, size)
         self._bytes += size
-        while len(self._written) > self._limit or self._bytes > self._limit_bytes:
-            self._bytes -= self._written.popitem(last=False)[1].size
+        self._make_room()
 
 
 def _is_older(version: str, than: str) -> bool:

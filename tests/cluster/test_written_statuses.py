@@ -99,6 +99,45 @@ def test_written_statuses_are_bounded_in_number_and_bytes() -> None:
     assert known == ["d"]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in-order", "swapped"])
+@pytest.mark.parametrize("newer", ["write", "status"])
+def test_the_newest_status_may_be_in_the_response_to_another_write(
+    order: tuple[int, int], newer: str
+) -> None:
+    written = WrittenStatuses()
+    versions = ("11", "10") if newer == "write" else ("10", "11")
+    both = [
+        lambda: written.answered(widget({"phase": "write"}, versions[0]), 100),
+        lambda: written.replaced(widget({"phase": "status"}, versions[1])),
+    ]
+    for number in order:
+        both[number]()
+
+    assert written.newest(widget(OLD, "9")) == ("11", {"phase": newer})
+    assert written.newest(widget(OLD, "12")) == ("12", OLD)
+    assert written.newest(widget(OLD, "9", uid="other")) == ("9", OLD)
+    assert written.seen_in(widget(OLD, "9")) == {"phase": "status"}  # no fields of the other
+
+
+def test_responses_to_other_writes_make_room_for_written_statuses() -> None:
+    written = WrittenStatuses(limit=3, limit_bytes=1_000)
+    written.replaced(widget({"phase": "New"}, "10", uid="a"))
+    for uid in "bcd":
+        written.answered(widget({"phase": "New"}, "10", uid=uid), 400)
+    newest = {uid: written.newest(widget(OLD, "9", uid=uid)).version for uid in "abcd"}
+    assert newest == {"a": "10", "b": "9", "c": "10", "d": "10"}
+
+    written.answered(widget({}, "11", uid="d"), 400)  # in place of its earlier response
+    written.answered(widget({}, "11", uid="e"), 1_001)
+    written.replaced(widget({}, "11", uid="c"))
+    newest = {uid: written.newest(widget(OLD, "9", uid=uid)).version for uid in "acde"}
+    assert newest == {"a": "10", "c": "11", "d": "11", "e": "9"}
+    for uid in "fgh":
+        written.replaced(widget({}, "10", uid=uid))
+    newest = {uid: written.newest(widget(OLD, "9", uid=uid)).version for uid in "acdfgh"}
+    assert newest == {"a": "9", "c": "9", "d": "9", "f": "10", "g": "10", "h": "10"}
+
+
 def test_names_of_fields_do_not_add_up() -> None:
     """Those of a map may be others at each write; then only the last write is known."""
     written = WrittenStatuses()

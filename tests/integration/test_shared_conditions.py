@@ -100,6 +100,39 @@ async def test_a_condition_that_another_client_has_added_is_kept(
         assert written.at("status.phase", str) == "x"
 
 
+@pytest.mark.parametrize("write", ["patch", "replace", "apply", "delete"])
+async def test_a_status_after_a_write_of_its_object_is_one_request(
+    server: Server, write: str
+) -> None:
+    """As a reconcile writes that has just added its finalizer: the answer to that is the newest."""
+    async with server.connect() as cluster:
+        first = (await served(server, cluster)).to_dict()
+        held = await cluster.patch(first, _with(first, finalizers=["example.com/held"]))
+        made = await cluster.status(held, {"phase": "x", "conditions": [condition("Network")]})
+        old = made.to_dict()
+        if write == "patch":
+            await cluster.patch(made, _with(old, annotations={"a": "b"}))
+        elif write == "replace":
+            await cluster.replace({**old, "spec": {"size": 2}})
+        elif write == "apply":
+            named = {"name": "a", "namespace": made.metadata.namespace}
+            desired = {**old, "metadata": named, "spec": {"size": 3}}
+            del desired["status"]
+            await cluster.apply(desired, field_manager="suite", force=True)
+        else:
+            await cluster.delete(made)
+        sent = cluster.write_statistics().sent
+        both = [condition("Network"), condition("Storage")]
+        written = await cluster.status(made, {"phase": "x", "conditions": both})
+        assert cluster.write_statistics().sent - sent == 1  # none was refused
+        assert shown(written) == {"Network": "True", "Storage": "True"}
+        await cluster.patch(written, _with(written.to_dict(), finalizers=None))
+
+
+def _with(obj: JSONObject, **metadata: object) -> JSONObject:
+    return {**obj, "metadata": {**obj["metadata"], **metadata}}
+
+
 async def test_each_of_two_writers_changes_its_own_condition(server: Server) -> None:
     """What one only passes on is the newest, and not what it has read."""
     async with server.connect() as cluster, server.connect() as others:
