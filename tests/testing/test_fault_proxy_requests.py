@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+import trustme
 
 from pyinformer.testing import APIServer, Fault, FaultProxy, KubeAPIServer, ServerAddress, Token
 from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, Wire, pod
@@ -146,6 +147,49 @@ def test_a_server_without_tokens_has_none_that_expires() -> None:
         assert proxy.ca_file is None
         with Wire(proxy.url) as wire:
             assert wire.get(ALL_PODS).status == 200
+
+
+AUTHORITY = trustme.CA()
+BELOW = AUTHORITY.create_child_ca()
+
+
+def asked_through(folder: Path, trusted: trustme.Blob) -> Any:
+    """Ask a server for something, by a proxy that is told whom to trust."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    BELOW.issue_cert("127.0.0.1").configure_cert(tls)
+    trusted.write_to_path(folder / "trusted.pem")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    def ask(url: str) -> Any:
+        address = ServerAddress(url=url, ca_file=folder / "trusted.pem")
+        with FaultProxy(address, reads_requests=True) as proxy, connected(proxy) as client:
+            return client.get("/version")
+
+    async def main() -> Any:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await asyncio.to_thread(ask, f"https://127.0.0.1:{port}")
+
+    return asyncio.run(main())
+
+
+def test_the_server_behind_is_verified_as_by_connections(tmp_path: Path) -> None:
+    """An authority in the middle of a chain suffices, as for kubectl."""
+    assert asked_through(tmp_path, BELOW.cert_pem).status == 200
+
+
+def test_an_authority_that_did_not_sign_the_server_behind_is_named(tmp_path: Path) -> None:
+    """No fault has caused it, so it must not look like one."""
+    found = asked_through(tmp_path, trustme.CA().cert_pem)
+    assert found.status == 502
+    message = found.json["message"]
+    assert message.startswith("the fault proxy cannot reach the server: ")
+    assert "certificate verify failed: unable to get local issuer certificate" in message
 
 
 def test_a_new_certificate_needs_new_trust(

@@ -1,7 +1,8 @@
 """The half of a fault proxy that reads requests: it ends TLS, and applies a fault script.
 
 What no fault is meant for is passed on as it is, both ways. The client sees when the server cannot
-be reached, or breaks a response.
+be reached, or breaks a response; what no fault can have caused, such as a certificate of another
+authority, is answered with the reason.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import yarl
 from aiohttp import web
 
 from pyinformer._clock import monotonic
+from pyinformer._printable import printable
 from pyinformer.testing._tls import server_context
 from pyinformer.testing.apiserver.requests import (
     Failure,
@@ -31,7 +33,7 @@ from pyinformer.testing.apiserver.requests import (
     parse_route,
 )
 from pyinformer.testing.apiserver.server import Response, ResponseCut, ServerThread, cut_transport
-from pyinformer.transport import send_once
+from pyinformer.transport import ClusterConfig, send_once
 from pyinformer.transport.connector import AbortingConnector
 
 _OF_ONE_CONNECTION: Final = frozenset(
@@ -40,6 +42,8 @@ _OF_ONE_CONNECTION: Final = frozenset(
 _SET_BY_RESPONSE: Final = _OF_ONE_CONNECTION | {"content-type", "date", "server", "cache-control"}
 _ADDED_BY_LIBRARY: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _JSON: Final = "application/json"
+_UNREACHABLE: Final = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorDNSError)
+"""What no fault causes."""
 _NAMES: Final = ("127.0.0.1", "localhost")
 
 
@@ -127,10 +131,11 @@ class RequestProxy:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:
         """Hold the connections to the server."""
-        ca_file = self._server.ca_file
-        trust = True if ca_file is None else ssl.create_default_context(cafile=str(ca_file))
+        found = self._server.ca_file
+        ca_file = None if found is None else str(found)
+        config = ClusterConfig(server=self._server.url, ca_file=ca_file)
         async with aiohttp.ClientSession(
-            connector=AbortingConnector(ssl=trust, limit=0),
+            connector=AbortingConnector(ssl=config.ssl_context() or True, limit=0),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -159,6 +164,9 @@ class RequestProxy:
         elif not await response.begin_faulty():
             try:
                 await self._forward(request, fault, response)
+            except _UNREACHABLE as error:  # before anything was sent
+                message = f"the fault proxy cannot reach the server: {printable(str(error))}"
+                await response.fail(Failure(502, message))
             except (aiohttp.ClientError, OSError):
                 cut_transport(request.transport, reset=True)
 
