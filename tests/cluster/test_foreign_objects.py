@@ -119,6 +119,39 @@ def test_none_is_absent_in_a_model_inside_of_a_dict(part: Any) -> None:
 
 
 @attrs.define
+class AttrsFlags:
+    """A part with a dict whose values may be null."""
+
+    flags: dict[str, bool | None]
+
+
+@dataclass
+class DataclassFlags:
+    """The same as a dataclass."""
+
+    flags: dict[str, bool | None]
+
+
+class StructFlags(msgspec.Struct):
+    """The same as a Struct."""
+
+    flags: dict[str, bool | None]
+
+
+class PydanticFlags(pydantic.BaseModel):
+    """The same as a pydantic model."""
+
+    flags: dict[str, bool | None]
+
+
+@pytest.mark.parametrize("part", [AttrsFlags, DataclassFlags, StructFlags, PydanticFlags])
+def test_none_is_absent_in_a_dict_inside_of_a_model_and_null_in_one_of_dicts(part: Any) -> None:
+    flags = {"a": None, "b": True}
+    assert body_of({"spec": part(flags=flags)}) == {"spec": {"flags": {"b": True}}}
+    assert body_of({"spec": {"flags": flags}}) == {"spec": {"flags": flags}}
+
+
+@attrs.define
 class AttrsBody:
     """An object as a class of attrs, with a part of another kind."""
 
