@@ -1,7 +1,7 @@
 """SIGTERM and SIGINT as calls on the event loop, for the length of a block.
 
-A signal is told to all that run: to the innermost block of each task. Once none is left, the
-handler from before has it.
+A signal calls the function of the innermost block of each task. Once no block is left, the earlier
+handler has it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Handler:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         loops = {block.loop for block in _open_blocks()}
         for loop in loops:
-            loop.call_soon_threadsafe(_tell, loop, number)
+            loop.call_soon_threadsafe(_notify, loop, number)
         if loops:
             return
         # A later handler passes signals on, or a loop was closed in the middle of a block.
@@ -83,7 +83,7 @@ def _open_blocks() -> list[_Block]:
     return [block for block in _blocks if not block.loop.is_closed()]
 
 
-def _tell(loop: asyncio.AbstractEventLoop, number: int) -> None:
+def _notify(loop: asyncio.AbstractEventLoop, number: int) -> None:
     innermost = {block.task: block.call for block in _blocks if block.loop is loop}
     for call in innermost.values():
         call(signal.Signals(number).name)
@@ -101,5 +101,5 @@ def _install() -> None:
 def _restore() -> None:
     for number in _SIGNALS:
         handler = signal.getsignal(number)
-        if isinstance(handler, _Handler):  # else somebody has installed a later one
+        if isinstance(handler, _Handler):  # else a later one was installed
             signal.signal(number, handler.before)

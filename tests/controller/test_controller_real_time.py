@@ -291,7 +291,7 @@ async def test_a_signal_before_the_start_has_begun_ends_it() -> None:
     controller = Controller("c", Calls())
     source = Said(has_synced=False)
     controller.add_source(source)
-    with on_stop_signal(lambda _: None):  # of a program that goes on to its run
+    with on_stop_signal(lambda _: None):  # of a program that runs it next
         os.kill(os.getpid(), signal.SIGTERM)
         async with asyncio.timeout(10):
             await controller.run()

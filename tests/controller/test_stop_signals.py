@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT reach all that runs, and afterwards whoever handled them before."""
+"""SIGTERM and SIGINT reach all that runs, and afterwards the earlier handler."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_a_block_of_a_task_inside_a_block_does_not_keep_the_signal_for_its
     assert sorted(called) == ["program", "second SIGTERM"]
 
 
-async def test_a_signal_between_two_blocks_of_a_task_is_told_to_the_second() -> None:
+async def test_a_signal_between_two_blocks_of_a_task_reaches_the_second() -> None:
     """A program that goes from its assembly to its run when the signal has just arrived."""
     called = list[str]()
     with on_stop_signal(lambda _: called.append("first")):

@@ -154,7 +154,7 @@ BELOW = AUTHORITY.create_child_ca()
 
 
 def asked_through(folder: Path, trusted: trustme.Blob) -> Any:
-    """Ask a server for something, by a proxy that is told whom to trust."""
+    """Ask a server for something, by a proxy that trusts a certificate."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     BELOW.issue_cert("127.0.0.1").configure_cert(tls)
     trusted.write_to_path(folder / "trusted.pem")

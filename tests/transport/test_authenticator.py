@@ -255,8 +255,8 @@ async def test_a_file_that_a_rotation_breaks_is_named_once_until_it_can_be_used(
             await authenticator.headers()
         assert authenticator.ssl_context() is first
         words = "; the last certificates stay in use"
-        (*_, said) = told = [line for line in caplog.messages if line.endswith(words)]
-        assert len(told) == times
+        (*_, said) = logged = [line for line in caplog.messages if line.endswith(words)]
+        assert len(logged) == times
         assert said.startswith("my config: ")
         assert str(tmp_path / name) in said
         write()
