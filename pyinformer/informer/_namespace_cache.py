@@ -205,7 +205,7 @@ class NamespaceCache(Generic[V]):
 
     def status(self) -> NamespaceStatus:
         """Return its status; callable from any thread."""
-        facts = self.reflector.status()
+        facts, refused_at = self.reflector.status(), self.reflector.proof_refused_at
         return NamespaceStatus(
             follows=self.name,
             namespace=self.scope.namespace,
@@ -219,7 +219,9 @@ class NamespaceCache(Generic[V]):
             last_error=facts.last_error,
             loads=facts.loads,
             epoch=facts.guard.epoch,
-            is_proof_refused=self.reflector.is_proof_refused,
+            proof_refused_seconds=None
+            if refused_at is None
+            else self._context.lifecycle.now() - refused_at,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

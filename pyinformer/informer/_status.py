@@ -51,8 +51,9 @@ class NamespaceStatus:
     """How many complete lists its cache has taken over."""
     epoch: int = 0
     """How often the server's history turned out to be another one since the first list."""
-    is_proof_refused: bool = False
-    """Whether the server answered the latest request that could have proven it with an error."""
+    proof_refused_seconds: float | None = None
+    """How long ago the server last answered with an error what could have proven it; None if it
+    never did."""
 
     def __str__(self) -> str:
         how = state_text(self.state, self.reason, self.attempts, self.last_error)

@@ -229,10 +229,11 @@ def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator
         yield Finding(f"wedged {name}", text, recovery_seconds=options.recovery_seconds)
 
 
-def _refuses_proof(informer: InformerStatus, age_seconds: float) -> bool:
-    """Return whether nothing but errors of the server has kept caches from being confirmed."""
-    old = [one for one in informer.namespaces if (one.age_seconds or 0.0) > age_seconds]
-    return bool(old) and all(one.is_proof_refused for one in old)
+def _refuses_proof(informer: InformerStatus, limit: float) -> bool:
+    """Return whether errors of the server have kept from being confirmed what is that old."""
+    old = [one for one in informer.namespaces if (one.age_seconds or 0.0) > limit]
+    refused = [one.proof_refused_seconds for one in old]
+    return bool(old) and all(seconds is not None and seconds <= limit for seconds in refused)
 
 
 def _is_closed(informer: InformerStatus) -> bool:

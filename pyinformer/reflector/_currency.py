@@ -42,8 +42,8 @@ class Currency:
     def __init__(self) -> None:
         self.is_blind: bool = False
         """Round trips prove nothing here, since no list of one object is ever answered."""
-        self.is_refused: bool = False
-        """The server has answered the latest list of one object with an error."""
+        self.refused_at: float | None = None
+        """When the server last answered a list of one object with an error."""
         self._was_answered = False
         self.on_wanted: Callable[[], object] = lambda: None
         """Called, in the reader's thread, when a round trip is wanted sooner than planned."""
@@ -75,8 +75,7 @@ class Currency:
 
     def list_answered(self) -> None:
         """Record that a list of one object was answered."""
-        self.is_blind = self.is_refused = False
-        self._was_answered = True
+        self.is_blind, self._was_answered = False, True
 
     def as_of(self, position: str) -> float | None:
         """Return the instant whose state, or a later one, is cached; None if none is known.

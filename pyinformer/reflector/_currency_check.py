@@ -255,7 +255,8 @@ class CurrencyCheck:
         try:
             trip = await trips.take(self._list_watch, oldest_at=oldest_at, alone=alone)
         except InformerError as error:
-            currency.is_refused = isinstance(error, APIStatusError)
+            if isinstance(error, APIStatusError):
+                currency.refused_at = self._now()
             is_refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
             if is_refused or isinstance(error, SelectorIgnoredError):
                 currency.list_refused(is_final=not is_refused)

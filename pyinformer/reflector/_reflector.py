@@ -376,9 +376,9 @@ class Reflector(Generic[V]):
         return self.last_proof_at
 
     @property
-    def is_proof_refused(self) -> bool:
-        """Whether the server has answered the latest request for a proof with an error."""
-        return self._currency.is_refused
+    def proof_refused_at(self) -> float | None:
+        """When the server last answered a request for a proof with an error; None if never."""
+        return self._currency.refused_at
 
     def want_age(self, age_seconds: float) -> None:
         """Keep the age of what is cached below a limit for a minute; from any thread.

@@ -179,11 +179,18 @@ async def test_lists_that_a_server_refuses_are_no_reason_to_restart(
 
         await until(lambda: age() > 1.0)
         if is_alive:
-            await until(lambda: informer.status().namespaces[0].is_proof_refused)
-        health = Health(informer, options=HealthOptions(stale_seconds=1.0, wedged_seconds=1.0))
+            await until(lambda: informer.status().namespaces[0].proof_refused_seconds is not None)
+        options = HealthOptions(stale_seconds=1.0, wedged_seconds=100.0)
+        assert not Health(informer, options=options).ready().is_ok
 
-        assert not health.ready().is_ok
-        assert health.live().is_ok is is_alive
+        status = informer.status()
+        (part,) = status.namespaces
+        old = replace(part, age_seconds=101.0)  # also while lists work again, and nothing is proven
+        told = Told(replace(status, age_seconds=101.0, namespaces=(old,)))
+        assert Health(told, options=options).live().is_ok is is_alive
+        part = replace(old, proof_refused_seconds=101.0)
+        told.now = replace(status, age_seconds=101.0, namespaces=(part,))
+        assert not Health(told, options=options).live().is_ok
         assert informer.state is ReflectorState.WATCHING
         apiserver.faults.release()
 
