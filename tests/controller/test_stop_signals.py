@@ -42,7 +42,8 @@ async def _block(called: list[str], name: str, *, until_set: asyncio.Event) -> N
 
 @contextmanager
 def _handled(
-    number: signal.Signals, handler: Callable[[int, FrameType | None], object]
+    number: signal.Signals,
+    handler: Callable[[int, FrameType | None], object] | signal.Handlers,
 ) -> Iterator[None]:
     before = signal.signal(number, handler)
     try:
@@ -202,6 +203,16 @@ def test_a_loop_that_was_closed_inside_a_block_takes_no_signals() -> None:
         assert heard
         asyncio.run(stack.aclose())
     assert not called
+
+
+async def test_a_signal_that_was_ignored_is_ignored_again() -> None:
+    with _handled(signal.SIGTERM, signal.SIG_IGN):
+        with on_stop_signal(lambda _: None):
+            ours = signal.getsignal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        signal.signal(signal.SIGTERM, ours)  # by code that has kept it
+        _send(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
 
 
 def test_a_signal_after_a_block_ends_a_program_that_has_no_handler() -> None:
