@@ -293,7 +293,7 @@ async def test_a_signal_before_the_start_has_begun_ends_it() -> None:
     controller.add_source(source)
     with on_stop_signal(lambda _: None):  # of a program that runs it next
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             await controller.run()
     assert not source.is_running
 
