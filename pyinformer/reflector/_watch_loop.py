@@ -277,6 +277,7 @@ class WatchLoop(Generic[V]):
         started, requested_seconds = self._now(), self._timeout_seconds
         end: Literal["ended", "closed", "failed"] = "closed"
         failure: InformerError | None = None
+        silent_seconds = 0.0
         try:
             for line in rest:
                 applier.on_line(line, 0, len(line))
@@ -296,7 +297,7 @@ class WatchLoop(Generic[V]):
             self._turn.end()  # likewise, of what came with the headers
             self._stream = None
             if applier.frames or self._now() - started >= _CONTACT_SECONDS:
-                self.liveness.last_contact_at = self._now()
+                self.liveness.last_contact_at = self._now() - silent_seconds
             lasted = self._now() - started
             if self._tap is not None:
                 self._tap.on_left(end, failure)

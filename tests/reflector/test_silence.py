@@ -146,6 +146,15 @@ async def test_after_a_long_time_without_contact_everything_is_listed(server: AP
         assert any("no contact" in entry.what for entry in running.reflector.journal.entries())
 
 
+async def test_the_silence_that_ended_a_watch_is_part_of_the_time_without_contact(
+    server: APIServer,
+) -> None:
+    silent = options(silence_seconds=2.5, relist_after_outage_seconds=2.4)
+    async with reflecting(server, with_options=silent) as running:
+        await running.until_watching(loads=2)
+        assert any("no contact" in entry.what for entry in running.reflector.journal.entries())
+
+
 async def test_after_a_short_time_without_contact_nothing_is_listed(server: APIServer) -> None:
     async with reflecting(server) as running:
         await running.until_watching()
