@@ -6,6 +6,7 @@ logged once for each key. What is kept is bounded.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol, final
@@ -58,26 +59,32 @@ class ValueSource(Protocol):
     """The origin of shared values."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Its name in reports."""
         ...
 
+    @abstractmethod
     def handlers(self) -> tuple[str, ...]:
         """Return the names of all handlers that may have read a value."""
         ...
 
+    @abstractmethod
     def values(self) -> Iterable[SharedValue]:
         """Return all values that readers can get now."""
         ...
 
+    @abstractmethod
     def heal(self, value: SharedValue) -> None:
         """Restore the value for later readers."""
         ...
 
+    @abstractmethod
     def misplaced(self) -> Iterable[CacheMutation | None]:
         """Check, step by step, that each object is found under its index values."""
         ...
 
+    @abstractmethod
     def count(self, mutation: CacheMutation) -> None:
         """Count a mutation."""
         ...

@@ -7,6 +7,7 @@ makes the write look failed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol, final
 
 from pyinformer._logging import get_logger
@@ -24,6 +25,7 @@ class WriteObserver(Protocol):
     Calls may come in any order relative to the events of a watch, and more than once.
     """
 
+    @abstractmethod
     def wrote(self, obj: KubeObject, raw: bytes) -> None:
         """Record an object as the server has it now.
 
@@ -33,6 +35,7 @@ class WriteObserver(Protocol):
         """
         ...
 
+    @abstractmethod
     def deleted(self, key: str, uid: str, resource_version: str | None) -> None:
         """Record that the server no longer has an object.
 

@@ -7,6 +7,7 @@ delta is processed. Deltas are frozen and share their objects.
 from __future__ import annotations
 
 import enum
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, final
@@ -115,6 +116,7 @@ def overlay_keys(keys: dict[str, None], newest: Mapping[str, Delta[V]]) -> None:
 class KnownObjects(Protocol[V]):
     """The objects that the consumer of a queue has already: a store, or a dict."""
 
+    @abstractmethod
     def get(self, key: str, /) -> KubeObject[V] | None:
         """Return the object of a key, or None.
 
@@ -123,6 +125,7 @@ class KnownObjects(Protocol[V]):
         """
         ...
 
+    @abstractmethod
     def keys(self) -> Iterable[str]:
         """Return the keys of all objects."""
         ...

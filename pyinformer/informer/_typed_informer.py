@@ -8,6 +8,7 @@ no other object.
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
@@ -42,14 +43,17 @@ UnreadableEventFunction: TypeAlias = Callable[[Event, ModelMismatchError], objec
 class TypedEventHandler(Protocol[_M_contra]):
     """An object whose methods are called for each change with models; they may be asynchronous."""
 
+    @abstractmethod
     def on_add(self, obj: _M_contra, /) -> object:
         """Handle an object that appeared, that was there already, or that fits the model again."""
         ...
 
+    @abstractmethod
     def on_update(self, old: _M_contra, new: _M_contra, /) -> object:
         """Handle an object that changed; at a resync both are the same."""
         ...
 
+    @abstractmethod
     def on_delete(self, obj: _M_contra, /) -> object:
         """Handle an object that disappeared, in the last state that was seen."""
         ...

@@ -6,6 +6,7 @@ binds once. What is state already is read by a source, only when figures are col
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
@@ -13,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 class Counter(Protocol):
     """A bound series that only grows."""
 
+    @abstractmethod
     def inc(self, amount: float = 1.0) -> None:
         """Add to the counter.
 
@@ -25,6 +27,7 @@ class Counter(Protocol):
 class Gauge(Protocol):
     """A bound series that shows the newest value."""
 
+    @abstractmethod
     def set(self, value: float) -> None:
         """Replace the value.
 
@@ -37,6 +40,7 @@ class Gauge(Protocol):
 class Histogram(Protocol):
     """A bound series that counts values by size."""
 
+    @abstractmethod
     def observe(self, value: float) -> None:
         """Add one value.
 
@@ -66,6 +70,7 @@ class Metrics(Protocol):
     series exists from the moment at which it is bound: a counter at 0.
     """
 
+    @abstractmethod
     def counter(self, name: str, labels: Mapping[str, str]) -> Counter:
         """Bind a counter.
 
@@ -78,6 +83,7 @@ class Metrics(Protocol):
         """
         ...
 
+    @abstractmethod
     def gauge(self, name: str, labels: Mapping[str, str]) -> Gauge:
         """Bind a gauge.
 
@@ -90,6 +96,7 @@ class Metrics(Protocol):
         """
         ...
 
+    @abstractmethod
     def histogram(self, name: str, labels: Mapping[str, str]) -> Histogram:
         """Bind a histogram.
 
@@ -102,6 +109,7 @@ class Metrics(Protocol):
         """
         ...
 
+    @abstractmethod
     def add_source(self, source: MetricsSource) -> None:
         """Read figures from a function whenever figures are collected.
 
@@ -110,6 +118,7 @@ class Metrics(Protocol):
         """
         ...
 
+    @abstractmethod
     def scope(self) -> MetricsScope:
         """Return metrics whose series and sources vanish together.
 
@@ -123,6 +132,7 @@ class Metrics(Protocol):
 class Exposition(Protocol):
     """Metrics that a server can show, such as on `/metrics`."""
 
+    @abstractmethod
     def exposition(self, accept: str) -> tuple[str, Callable[[], bytes]]:
         """Choose the format of an answer.
 
@@ -139,6 +149,7 @@ class Exposition(Protocol):
 class MetricsScope(Metrics, Protocol):
     """The series and sources of one owner, such as an informer, a queue or a controller."""
 
+    @abstractmethod
     def close(self) -> None:
         """Remove what was bound or added through this scope.
 

@@ -6,6 +6,7 @@ There are findings for two questions: would a restart help (alive?), and are the
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, final
@@ -49,6 +50,7 @@ _NOT_FOLLOWING: Final = frozenset(
 class HasStatus(Protocol):
     """A SharedInformerFactory, SharedInformer, Controller, ControllerGroup or LeaderElector."""
 
+    @abstractmethod
     def status(self) -> Status:
         """Return the state; from any thread."""
         ...

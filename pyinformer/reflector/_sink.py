@@ -8,6 +8,7 @@ at once.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -21,6 +22,7 @@ V = TypeVar("V", bound=View | None, default=None)
 class Sink(Protocol[V]):
     """Receives the objects and events of a reflector, synchronously, on the reflector's loop."""
 
+    @abstractmethod
     def get(self, key: str) -> KubeObject[V] | None:
         """Return the newest state of a key, or None; a queue includes what it holds.
 
@@ -32,14 +34,17 @@ class Sink(Protocol[V]):
         """
         ...
 
+    @abstractmethod
     def keys(self) -> Iterable[str]:
         """Return every key for which `get` returns an object; a list belongs to the caller."""
         ...
 
+    @abstractmethod
     def apply_nowait(self, event: Event[V]) -> None:
         """Apply one event; the old object of an update is what `get` returned."""
         ...
 
+    @abstractmethod
     def replace_nowait(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
     ) -> Iterable[None]:
@@ -57,6 +62,7 @@ class Sink(Protocol[V]):
         """
         ...
 
+    @abstractmethod
     def bookmark_nowait(self, resource_version: str) -> None:
         """Record that nothing else has changed up to this resource version."""
         ...

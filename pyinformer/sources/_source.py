@@ -7,6 +7,7 @@ enqueues at once: requests wait only in the controller's queue.
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, final
 
@@ -28,6 +29,7 @@ _PERIOD_MIN_SECONDS: Final = 0.001  # a shorter period would leave the loop no t
 class Enqueue(Protocol):
     """The function that a source calls with each request, on the event loop; it never raises."""
 
+    @abstractmethod
     def __call__(self, request: Request, reason: Reason, *, priority: int) -> None:
         """Put a request into the queue, with the reason for it."""
         ...
@@ -62,18 +64,22 @@ class SourceInformer(Protocol[V]):
     """What a source needs of an informer; every SharedInformer has it."""
 
     @property
+    @abstractmethod
     def scope(self) -> object:
         """What it follows; its text names the source."""
         ...
 
     @property
+    @abstractmethod
     def lister(self) -> Lister[V]:
         """Reads its cache."""
         ...
 
     @property
+    @abstractmethod
     def _core(self) -> SourceCore[V]: ...
 
+    @abstractmethod
     def add_index(self, name: str, by: IndexFunction) -> None:
         """Add an index to its cache."""
         ...
@@ -156,20 +162,24 @@ class Source(Protocol):
     """Makes requests for a controller."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The source's name in reasons, logs and status."""
         ...
 
     @property
+    @abstractmethod
     def informer(self) -> SourceInformer[View | None] | None:
         """The informer whose events it reads; None for a timer."""
         ...
 
     @property
+    @abstractmethod
     def has_synced(self) -> bool:
         """Whether every request of the initial list was enqueued; cached is not enough."""
         ...
 
+    @abstractmethod
     async def wait_synced(self) -> None:
         """Wait until `run` has enqueued every request of the initial list.
 
@@ -178,6 +188,7 @@ class Source(Protocol):
         """
         ...
 
+    @abstractmethod
     def attach(self, enqueue: Enqueue) -> None:
         """Begin to enqueue requests; on the running loop, once.
 
@@ -186,6 +197,7 @@ class Source(Protocol):
         """
         ...
 
+    @abstractmethod
     async def run(self) -> None:
         """Enqueue requests that no event causes: the initial list, resyncs, timers.
 
@@ -194,14 +206,17 @@ class Source(Protocol):
         """
         ...
 
+    @abstractmethod
     def detach(self) -> None:
         """Enqueue no further requests. A second call does nothing."""
         ...
 
+    @abstractmethod
     def requests_for(self, event: Event[View | None]) -> list[Request]:
         """Return the requests that an event would make, without enqueuing them."""
         ...
 
+    @abstractmethod
     def status(self) -> SourceStatus:
         """Return the source's state."""
         ...

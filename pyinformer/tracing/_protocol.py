@@ -6,6 +6,7 @@ begin with `pyinformer.`. No attribute, name or event ever has the content of an
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -43,14 +44,17 @@ class Span(Protocol):
     """A span that was started; it ends once, in the context in which it was started."""
 
     @property
+    @abstractmethod
     def is_recording(self) -> bool:
         """Whether the span is sampled; attributes that cost time are left out otherwise."""
         ...
 
+    @abstractmethod
     def headers(self) -> Mapping[str, str]:
         """Return the headers that carry the span's context to a server, such as `traceparent`."""
         ...
 
+    @abstractmethod
     def add_event(self, name: str, attributes: Attributes) -> None:
         """Record that something happened now.
 
@@ -60,6 +64,7 @@ class Span(Protocol):
         """
         ...
 
+    @abstractmethod
     def wrote(self, version: WrittenVersion) -> None:
         """Remember the span as the cause of a version, for links from what the version causes.
 
@@ -68,6 +73,7 @@ class Span(Protocol):
         """
         ...
 
+    @abstractmethod
     def end(self, attributes: Attributes, error: SpanError | None) -> None:
         """End the span; one that is current is not current any more.
 
@@ -81,6 +87,7 @@ class Span(Protocol):
 class Tracing(Protocol):
     """Starts spans. Its methods are called on the event loop, so they must not block."""
 
+    @abstractmethod
     def start_reconcile(
         self, name: str, attributes: Attributes, causes: Iterable[WrittenVersion]
     ) -> Span | None:
@@ -96,6 +103,7 @@ class Tracing(Protocol):
         """
         ...
 
+    @abstractmethod
     def start_request(self, name: str, attributes: Attributes) -> Span | None:
         """Start the span of a request to the server as a child of the current span.
 
@@ -108,6 +116,7 @@ class Tracing(Protocol):
         """
         ...
 
+    @abstractmethod
     def suspend(self) -> Callable[[], None]:
         """Make no span current in this context, for tasks that outlive a reconcile.
 

@@ -6,6 +6,7 @@ longest ago is forgotten first.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, Protocol, final
@@ -24,6 +25,7 @@ class RateLimiter(Protocol):
         client-go util/workqueue/default_rate_limiters.go, RateLimiter.
     """
 
+    @abstractmethod
     def when(self, item: Hashable, now: float) -> float:
         """Count a failure of a key and return how many seconds it has to wait.
 
@@ -33,10 +35,12 @@ class RateLimiter(Protocol):
         """
         ...
 
+    @abstractmethod
     def forget(self, item: Hashable) -> None:
         """Forget a key's failures: it succeeded, or was given up."""
         ...
 
+    @abstractmethod
     def num_requeues(self, item: Hashable) -> int:
         """Return how many failures of a key are remembered."""
         ...

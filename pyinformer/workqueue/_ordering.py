@@ -5,6 +5,7 @@ The queue never puts a key here twice; an ordering only decides which key is nex
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Hashable
 from typing import Generic, Protocol, final
@@ -21,18 +22,22 @@ class Ordering(Protocol[T]):
         client-go util/workqueue/queue.go, Queue.
     """
 
+    @abstractmethod
     def push(self, item: T, /) -> None:
         """Store a key that is not here."""
         ...
 
+    @abstractmethod
     def pop(self) -> T:
         """Remove and return the next key; the queue calls it only if there is one."""
         ...
 
+    @abstractmethod
     def touch(self, item: T, /) -> None:
         """Record that a key that is here was added again."""
         ...
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
 

@@ -7,6 +7,7 @@ also brings its reference entry and a line in CHANGELOG.md.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 
 import pytest
@@ -483,3 +484,25 @@ def test_all_errors_are_public() -> None:
     }
 
     assert defined - set(pyinformer.errors.__all__) == set()
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_protocols_have_only_abstract_methods(module: str) -> None:
+    """A subclass with a misspelled method inherits the empty one; Python refuses its instances."""
+    folder = importlib.import_module(module)
+    protocols = [found for name in PUBLIC[module] if _is_protocol(found := getattr(folder, name))]
+
+    empty = [
+        f"{protocol.__name__}.{name}"
+        for protocol in protocols
+        for name, found in vars(protocol).items()
+        if not name.startswith("_")
+        and (inspect.isfunction(found) or isinstance(found, property))
+        and name not in protocol.__abstractmethods__
+    ]
+
+    assert empty == []
+
+
+def _is_protocol(found: object) -> bool:
+    return inspect.isclass(found) and getattr(found, "_is_protocol", False)

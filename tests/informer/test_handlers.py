@@ -11,13 +11,11 @@ import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.errors import InvalidTypeError
-from pyinformer.informer.delivery._handlers import Handler, in_thread
+from pyinformer.informer.delivery._handlers import Handler, ResourceEventHandler, in_thread
 from tests.objects import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pyinformer.informer.delivery._handlers import ResourceEventHandler
 
 pytestmark = pytest.mark.covers("client-go tools/cache: TestTypedResourceEventHandlerFuncs")
 
@@ -211,6 +209,18 @@ def test_a_wrong_method_of_an_object_is_refused() -> None:
 
     with pytest.raises(InvalidTypeError, match=r"on_update\(old, new\)"):
         register_wrongly(Wrong())
+
+
+def test_a_misspelled_method_of_a_subclass_is_refused() -> None:
+    class Misspelled(ResourceEventHandler):
+        def on_add(self, obj: KubeObject, /) -> None: ...
+
+        def on_updated(self, old: KubeObject, new: KubeObject, /) -> None: ...
+
+        def on_delete(self, obj: KubeObject, /) -> None: ...
+
+    with pytest.raises(TypeError, match="on_update"):
+        Misspelled()  # type: ignore[abstract] # the mistake
 
 
 def test_in_thread_keeps_name_and_signature() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, final
@@ -27,14 +28,17 @@ _R = TypeVar("_R")
 class ResourceEventHandler(Protocol[_V_contra]):
     """An object whose methods are called for each change; they may be asynchronous."""
 
+    @abstractmethod
     def on_add(self, obj: KubeObject[_V_contra], /) -> object:
         """Handle an object that appeared, or that was there already."""
         ...
 
+    @abstractmethod
     def on_update(self, old: KubeObject[_V_contra], new: KubeObject[_V_contra], /) -> object:
         """Handle an object that changed; at a resync both are the same."""
         ...
 
+    @abstractmethod
     def on_delete(self, obj: KubeObject[_V_contra], /) -> object:
         """Handle an object that disappeared, in the last state that was seen."""
         ...

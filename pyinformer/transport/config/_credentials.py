@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ FILE_SECONDS = 10.0
 class Credentials(Protocol):
     """What authenticates requests to one API server."""
 
+    @abstractmethod
     async def headers(self) -> Mapping[str, str]:
         """Return the headers that authenticate a request; an empty mapping for none.
 
@@ -49,6 +51,7 @@ class Credentials(Protocol):
             Must be safe: the request was not sent.
         """
 
+    @abstractmethod
     def invalidate(self) -> None:
         """Record that the server refused the last headers; the next ones should be fresh."""
 

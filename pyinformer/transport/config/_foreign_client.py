@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import ssl
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -39,10 +40,12 @@ class ClientConfiguration(Protocol):
     """The `Configuration` of kubernetes_asyncio, kubernetes or kubernetes.aio."""
 
     @property
+    @abstractmethod
     def host(self) -> str | None:
         """The server's URL."""
         ...
 
+    @abstractmethod
     def auth_settings(self) -> object:
         """Return what authenticates a request, renewed if that is due."""
         ...
@@ -52,6 +55,7 @@ class ConfiguredClient(Protocol):
     """An `ApiClient` or a `DynamicClient` of kubernetes_asyncio, kubernetes or kubernetes.aio."""
 
     @property
+    @abstractmethod
     def configuration(self) -> ClientConfiguration:
         """Its configuration."""
         ...

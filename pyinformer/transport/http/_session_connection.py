@@ -7,6 +7,7 @@ readers of this connection see the same bodies and errors as those of `Connectio
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol, final
 from urllib.parse import urlencode
@@ -62,14 +63,17 @@ class SessionSource(Protocol):
     """Lends the aiohttp session of another library."""
 
     @property
+    @abstractmethod
     def server(self) -> str:
         """The URL of the server, as far as it is known yet; for errors only."""
         ...
 
+    @abstractmethod
     def timeouts(self, *, watch: bool) -> SessionTimeouts:
         """Return the deadlines of the next request."""
         ...
 
+    @abstractmethod
     async def send(
         self, send: Callable[[aiohttp.ClientSession, str], Awaitable[aiohttp.ClientResponse]]
     ) -> aiohttp.ClientResponse:
