@@ -26,7 +26,7 @@ from pyinformer.apimachinery import (
 from pyinformer.audit._mutation import MutationMode, digest_of
 from pyinformer.audit._mutation_ledger import MutationLedger
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
-from pyinformer.tasks import spread
+from pyinformer.tasks import check_plain, spread
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import View
@@ -220,9 +220,8 @@ class MutationDetector:
             reason = f"must be at most half of period_seconds, {most:g}, got {budget_seconds:g}"
             raise InvalidArgumentError("budget_seconds", reason)
         check_integer("max_watched", max_watched)
-        if on_mutation is not None and not callable(on_mutation):
-            reason = f"must be callable, got a {type(on_mutation).__name__}"
-            raise InvalidTypeError("on_mutation", reason)
+        if on_mutation is not None:
+            check_plain(on_mutation, "on_mutation(mutation)", 1)
         self._period_seconds = period_seconds
         self._budget_seconds = budget_seconds
         self._watched = WatchedValues(max_watched)

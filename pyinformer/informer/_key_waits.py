@@ -21,9 +21,8 @@ from pyinformer.errors import (
     InvalidTypeError,
     LifecycleError,
     WaitTimeoutError,
-    invalid_handler,
 )
-from pyinformer.tasks import check_callable, name_of
+from pyinformer.tasks import check_plain
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
@@ -69,6 +68,8 @@ class _Waiter(Generic[V]):
             return
         try:
             is_met = self._predicate(found)
+            if inspect.isawaitable(is_met):
+                raise _awaitable(is_met)
         except ENDS_PROGRAM:
             raise
         except BaseException as error:  # noqa: BLE001 - user code; it is raised where it was given
@@ -83,6 +84,13 @@ class _Waiter(Generic[V]):
         if not self.done.is_set():
             self.error = error
             self.done.set()
+
+
+def _awaitable(found: object) -> InvalidTypeError:
+    """Return the error for an answer that is always true."""
+    if inspect.iscoroutine(found):
+        found.close()
+    return InvalidTypeError("predicate", "must not be asynchronous: it decides in one step")
 
 
 @final
@@ -212,7 +220,4 @@ def _check(key: object, predicate: object) -> None:
     if not isinstance(key, str):
         raise InvalidTypeError("key", f"must be 'namespace/name' or 'name', got {key!r}")
     if predicate is not bool:  # which accepts any object
-        check_callable(predicate, "predicate(object_or_none)", 1)
-    if inspect.iscoroutinefunction(predicate):
-        reason = "it is a coroutine function, whose result is always true; pass a plain function"
-        raise invalid_handler(name_of(predicate), reason)
+        check_plain(predicate, "predicate(object_or_none)", 1)

@@ -33,6 +33,7 @@ from pyinformer.errors import (
     InvalidTypeError,
 )
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
+from pyinformer.tasks import check_plain
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
@@ -222,6 +223,10 @@ class InformerSettings:
         if not (transform is None or callable(transform) or isinstance(transform, BytesTransform)):
             reason = f"must be a function or a BytesTransform, got {type(transform).__name__}"
             raise InvalidTypeError("transform", reason)
+        if isinstance(transform, BytesTransform):
+            check_plain(transform.function, "transform(text)", 1)
+        elif transform is not None:
+            check_plain(transform, "transform(obj)", 1)
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         check_projection(self.memory, self.projection)

@@ -15,7 +15,7 @@ from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import FailureLog, check_callable, error_text, name_of, repeats_text
+from pyinformer.tasks import FailureLog, check_plain, error_text, name_of, repeats_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +52,9 @@ class StateCallbacks:
         """Call a function at each change from now on; return a function that ends it.
 
         Raises:
-            InvalidTypeError: it cannot be called.
+            InvalidTypeError: it cannot be called, or is asynchronous.
         """
-        check_callable(callback, "callback(change)", 1)
+        check_plain(callback, "callback(change)", 1)
         self.all = (*self.all, callback)
         return lambda: self._remove(callback)
 

@@ -28,7 +28,7 @@ from pyinformer.informer._core import core_of
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer.delivery import Delivery, EventStream, Handler, Registration
 from pyinformer.store import IndexFunction, Models, TypedLister
-from pyinformer.tasks import LogExceptions, check_callable
+from pyinformer.tasks import LogExceptions, check_callable, check_plain
 
 if TYPE_CHECKING:
     from pyinformer.store import IndexValue
@@ -203,6 +203,8 @@ class TypedInformer(Generic[M]):
             InvalidArgumentError: the name is taken; or the path cannot be parsed.
             LifecycleError: the informer runs in another event loop.
         """
+        if not isinstance(by, str):
+            check_plain(by, "index(model)", 1, may_generate=True)
         self.informer.add_index(name, by if isinstance(by, str) else self._index_function(by))
 
     def _index_function(self, by: Callable[[M], Any]) -> IndexFunction:
@@ -316,12 +318,10 @@ class TypedInformer(Generic[M]):
         Cancellation:
             Safe.
         """
-        given: Any = predicate  # what cannot be called so is refused below, with its name
-        if callable(predicate) and not inspect.iscoroutinefunction(predicate):
-            if predicate is not bool:  # which accepts any object
-                check_callable(predicate, "predicate(model_or_none)", 1)
-            given = self._predicate(predicate)
-        found = await self.informer.wait_for(key, given, timeout_seconds=timeout_seconds)
+        if predicate is not bool:  # which accepts any object
+            check_plain(predicate, "predicate(model_or_none)", 1)
+        accepts = self._predicate(predicate)
+        found = await self.informer.wait_for(key, accepts, timeout_seconds=timeout_seconds)
         return None if found is None else self._models.of(found)
 
     def _predicate(

@@ -15,7 +15,8 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import InformerSettings, Memory, Scope
 from pyinformer.operator._functions import shown_as
 from pyinformer.operator._listers import Listers
-from pyinformer.sources import Keys, MappingFunction, PredicateFunction, check_plain
+from pyinformer.sources import Keys, MappingFunction, PredicateFunction
+from pyinformer.tasks import check_plain
 
 DEFAULT_MEMORY: Final = "strip_managed_fields"
 

@@ -62,9 +62,9 @@ from pyinformer.operator._reconciler import (
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
-from pyinformer.sources import PredicateFunction, Request, check_period, check_plain
+from pyinformer.sources import PredicateFunction, Request, check_period
 from pyinformer.store import IndexFunction, Lister
-from pyinformer.tasks import check_callable, checked_by
+from pyinformer.tasks import check_callable, check_plain, checked_by
 from pyinformer.tracing import FencedTracing, Tracing
 from pyinformer.transport import ClusterConfig, ForeignClient
 

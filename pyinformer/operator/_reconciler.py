@@ -29,8 +29,8 @@ from pyinformer.operator._custom_resource import CustomResource, declared_resour
 from pyinformer.operator._declarations import Owns, Watches, scope_of
 from pyinformer.operator._functions import ClusterFunction, shown_as
 from pyinformer.operator._timers import TimedReconcile
-from pyinformer.sources import PredicateFunction, Request, check_plain
-from pyinformer.tasks import check_callable
+from pyinformer.sources import PredicateFunction, Request
+from pyinformer.tasks import check_callable, check_plain
 
 M = TypeVar("M")
 

@@ -18,7 +18,6 @@ from pyinformer.sources._predicates import (
     negate,
     resource_version_changed,
 )
-from pyinformer.sources._predicates import check_plain as check_plain
 from pyinformer.sources._request import Reason, Request
 from pyinformer.sources._request import RequestId as RequestId
 from pyinformer.sources._request import request_for as request_for

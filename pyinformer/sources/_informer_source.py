@@ -17,12 +17,12 @@ from pyinformer.errors import InvalidTypeError, LifecycleError
 from pyinformer.informer import Scope, core_of
 from pyinformer.sources._guarded_call import GuardedCall
 from pyinformer.sources._left_keys import LeftKeys
-from pyinformer.sources._predicates import PredicateFunction, check_plain, verdict
+from pyinformer.sources._predicates import PredicateFunction, verdict
 from pyinformer.sources._request import Reason, ReasonEvent, request_for
 from pyinformer.sources._schedule import PacedRounds
 from pyinformer.sources._source import SourceOptions, SourceStatus
 from pyinformer.sources._stranded import StrandedFinalizers
-from pyinformer.tasks import spread
+from pyinformer.tasks import check_plain, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.sources._predicates import check_plain
 from pyinformer.sources._request import Request
+from pyinformer.tasks import check_plain
 
 Keys: TypeAlias = "str | Request | Iterable[str | Request] | None"
 """Requests, or keys `namespace/name` or `name`; one, several, or None."""

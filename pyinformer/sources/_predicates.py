@@ -15,8 +15,8 @@ import msgspec
 from typing_extensions import TypeVar
 
 from pyinformer.apimachinery import KubeObject, V, View, decoder_of
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError, invalid_handler
-from pyinformer.tasks import check_callable, name_of
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.tasks import check_plain, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -205,20 +205,6 @@ def _names(predicates: tuple[PredicateFunction[_A], ...], *, every: bool) -> str
 
 def _check(predicate: object) -> None:
     check_plain(predicate, "predicate(old, new)", 2)
-
-
-def check_plain(
-    function: object, shape: str, arguments: int, *, may_generate: bool = False
-) -> None:
-    """Refuse a function that cannot be called, or is asynchronous: the event's step never waits.
-
-    Raises:
-        InvalidTypeError: with the function's name and the expected shape.
-    """
-    check_callable(function, shape, arguments, may_generate=may_generate)
-    if inspect.iscoroutinefunction(function):
-        reason = f"must not be asynchronous: write `def {shape}`, which decides in the event's step"
-        raise invalid_handler(name_of(function), reason)
 
 
 def _generation_changed(

@@ -15,11 +15,10 @@ from pyinformer.apimachinery import Event, View, check_iterable, check_type
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.sources._guarded_call import GuardedCall
 from pyinformer.sources._mapping import Keys, collect
-from pyinformer.sources._predicates import check_plain
 from pyinformer.sources._request import Reason, Request, request_for
 from pyinformer.sources._schedule import PacedRounds, next_beat_at
 from pyinformer.sources._source import SourceOptions, SourceStatus, check_period
-from pyinformer.tasks import spread
+from pyinformer.tasks import check_plain, spread
 from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:

@@ -48,6 +48,7 @@ from pyinformer.store._index_readers import (
 from pyinformer.store._label_queries import LabelQueries
 from pyinformer.store._snapshot_reader import SnapshotReader
 from pyinformer.store._state import NO_WRITES, State
+from pyinformer.tasks import check_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,13 +98,16 @@ class Indexer(Generic[V]):
 
         Raises:
             InvalidArgumentError: the name is taken, or the path cannot be read.
-            InvalidTypeError: the name is not text, or `by` neither text nor a function.
+            InvalidTypeError: the name is not text, or `by` neither text nor a plain function
+                of an object.
 
         Source:
             client-go tools/cache/thread_safe_store.go, AddIndexers.
         """
         check_text("name", name)
-        if not callable(by):
+        if callable(by):
+            check_plain(by, "index(obj)", 1, may_generate=True)
+        else:
             check_text("by", by)
         state = self._state
         if name in state.indexes:

@@ -12,6 +12,7 @@ from pyinformer.tasks._failures import (
 )
 from pyinformer.tasks._functions import (
     check_callable,
+    check_plain,
     checked_by,
     is_asynchronous,
     name_of,
@@ -56,6 +57,7 @@ __all__ = [
     "causes_text",
     "check_callable",
     "check_log_exceptions",
+    "check_plain",
     "checked_by",
     "close_on_exit",
     "ends_task",

@@ -31,8 +31,8 @@ def check_callable(
     if not callable(function) or isinstance(function, type):
         reason = f"must be a function like {shape}, got a {type(function).__name__}"
         raise invalid_handler(name_of(function), reason)
-    generates = inspect.isgeneratorfunction(function) and not may_generate
-    if generates or inspect.isasyncgenfunction(function):
+    generates = _is(inspect.isgeneratorfunction, function) and not may_generate
+    if generates or _is(inspect.isasyncgenfunction, function):
         reason = (
             f"must be a function like {shape}, got a generator function: its body would never run"
         )
@@ -46,6 +46,26 @@ def check_callable(
     except TypeError as error:
         reason = f"must be a function like {shape}, got one that takes {signature}"
         raise invalid_handler(name_of(function), reason) from error
+
+
+def check_plain(
+    function: object, shape: str, arguments: int, *, may_generate: bool = False
+) -> None:
+    """Refuse a function that cannot be called so, or whose result would have to be awaited.
+
+    Args:
+        function: the user's function.
+        shape: the signature that it should have, for the error: `predicate(old, new)`.
+        arguments: how many arguments it will be called with.
+        may_generate: whether it may be a generator function that is not asynchronous.
+
+    Raises:
+        InvalidTypeError: with the function's name and `shape`.
+    """
+    check_callable(function, shape, arguments, may_generate=may_generate)
+    if is_asynchronous(function):
+        reason = f"must not be asynchronous: write `def {shape}`, whose result is used at once"
+        raise invalid_handler(name_of(function), reason)
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[F], F]:
@@ -69,10 +89,16 @@ def checked_by(check: Callable[..., None]) -> Callable[[F], F]:
 
 
 def is_asynchronous(function: object) -> bool:
-    """Return whether a function is a coroutine function, or an instance whose call is one."""
+    """Return whether a function, or the call of a callable object, is an `async def`."""
+    is_coroutine = _is(inspect.iscoroutinefunction, function)  # noqa: TID251 - the one place
+    return is_coroutine or _is(inspect.isasyncgenfunction, function)
+
+
+def _is(test: Callable[[object], bool], function: object) -> bool:
+    """Return whether a test is true of a function, or of the call of a callable object."""
     function = _without_partials(function)
     call = getattr(type(function), "__call__", None)  # noqa: B004 - of a callable object
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return test(function) or test(call)
 
 
 def name_of(function: object) -> str:

@@ -371,8 +371,16 @@ def test_watching_a_value_without_a_digest_is_refused() -> None:
         MutationDetector("sample").watch(secret(), object(), name="n")
     with pytest.raises(TypeError, match=r"^obj: "):
         MutationDetector("sample").watch({}, {}, name="n")  # type: ignore[arg-type] # refused
-    with pytest.raises(TypeError, match=r"^on_mutation: "):
+    with pytest.raises(TypeError, match=r"on_mutation\(mutation\), got a int"):
         MutationDetector(on_mutation=3)  # type: ignore[arg-type] # refused
+
+
+async def _report(mutation: CacheMutation) -> None: ...
+
+
+def test_an_asynchronous_listener_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"_report.*`def on_mutation\(mutation\)`"):
+        MutationDetector(on_mutation=_report)  # type: ignore[arg-type] # refused
 
 
 def test_pydantic_and_client_models_have_digests() -> None:

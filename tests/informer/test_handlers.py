@@ -116,6 +116,12 @@ def generator(event: Event) -> object:
     yield event
 
 
+class Waits:
+    """An object whose call is asynchronous."""
+
+    async def __call__(self, event: Event) -> None: ...
+
+
 # Type checkers refuse what follows; this is what they would not see.
 register_wrongly: Any = Handler.of
 thread_wrongly: Any = in_thread
@@ -185,6 +191,11 @@ class Half:
             lambda: in_thread(notify),
             "notify cannot be used: it is asynchronous already; pass it without in_thread",
             id="coroutine-function-in-thread",
+        ),
+        pytest.param(
+            lambda: in_thread(Waits()),
+            "Waits cannot be used: it is asynchronous already; pass it without in_thread",
+            id="asynchronous-object-in-thread",
         ),
         pytest.param(
             lambda: thread_wrongly(3),

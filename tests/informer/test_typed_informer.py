@@ -308,7 +308,7 @@ async def test_a_predicate_that_cannot_be_called_is_refused_by_its_name(
 ) -> None:
     async with running(apiserver) as factory:
         pods = await pods_of(factory)
-        with pytest.raises(InvalidTypeError, match=r"_true.*coroutine function"):
+        with pytest.raises(InvalidTypeError, match=r"_true.*asynchronous"):
             await pods.wait_for("default/a", _true)
         with pytest.raises(InvalidTypeError, match="predicate"):
             await pods.wait_for("default/a", lambda: True)  # type: ignore[arg-type,misc]  # refused

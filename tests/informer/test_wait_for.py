@@ -216,6 +216,9 @@ async def test_an_invalid_wait_is_refused(apiserver: APIServer) -> None:
     async def never(obj: KubeObject[Any] | None) -> bool:
         return obj is None
 
+    def returns_coroutine(obj: KubeObject[Any] | None) -> object:
+        return never(obj)
+
     async with (
         cluster_of(apiserver) as cluster,
         SharedInformer(cluster, "v1", "pods", namespaces="default") as informer,
@@ -225,8 +228,9 @@ async def test_an_invalid_wait_is_refused(apiserver: APIServer) -> None:
             await wait_for("other/a", bool)
         with pytest.raises(InvalidTypeError, match="key"):
             await wait_for(b"default/a", bool)
-        with pytest.raises(InvalidTypeError, match="coroutine"):
-            await wait_for("default/a", never)
+        for asynchronous in (never, returns_coroutine):
+            with pytest.raises(InvalidTypeError, match="asynchronous"):
+                await wait_for("default/a", asynchronous)
         with pytest.raises(InvalidTypeError):
             await wait_for("default/a", lambda: True)
         with pytest.raises(InvalidArgumentError, match="timeout_seconds"):

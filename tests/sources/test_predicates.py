@@ -205,10 +205,16 @@ async def _asynchronous(old: object, new: object) -> bool:
     return True
 
 
+class _Asynchronous:
+    async def __call__(self, old: object, new: object) -> bool:
+        return True
+
+
 @pytest.mark.parametrize(
     "function",
     [
         pytest.param(_asynchronous, id="coroutine"),
+        pytest.param(_Asynchronous(), id="callable-object"),
         pytest.param(lambda obj: True, id="one-argument"),
         pytest.param(7, id="number"),
     ],

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 
-from pyinformer.errors import InformerError
-from pyinformer.tasks import place_of
-from pyinformer.tasks._functions import check_callable
+import pytest
+
+from pyinformer.errors import InformerError, InvalidTypeError
+from pyinformer.tasks import check_callable, check_plain, is_asynchronous, place_of
 
 
 def _place(function: object) -> str:
@@ -46,3 +49,61 @@ def test_an_error_of_pyinformer_is_placed_where_it_was_called() -> None:
 
 def test_an_error_that_was_never_raised_has_no_place() -> None:
     assert place_of(InformerError("said")) == "at an unknown place"
+
+
+async def _waits(obj: object) -> None:
+    """Be a coroutine function."""
+
+
+async def _yields_later(obj: object) -> AsyncIterator[object]:
+    yield obj
+
+
+def _yields(obj: object) -> Iterator[object]:
+    yield obj
+
+
+class _Waits:
+    async def __call__(self, obj: object) -> None: ...
+
+    async def method(self, obj: object) -> None: ...
+
+
+class _YieldsLater:
+    async def __call__(self, obj: object) -> AsyncIterator[object]:
+        yield obj
+
+
+class _Yields:
+    def __call__(self, obj: object) -> Iterator[object]:
+        yield obj
+
+
+_ASYNCHRONOUS = [
+    pytest.param(_waits, id="function"),
+    pytest.param(partial(_waits), id="partial"),
+    pytest.param(_Waits(), id="callable-object"),
+    pytest.param(partial(partial(_Waits())), id="partial-of-a-callable-object"),
+    pytest.param(_Waits().method, id="method"),
+    pytest.param(_yields_later, id="generator"),
+    pytest.param(_YieldsLater(), id="callable-object-that-generates"),
+]
+
+
+@pytest.mark.parametrize("function", _ASYNCHRONOUS)
+def test_an_asynchronous_function_is_recognised_in_each_form(function: object) -> None:
+    assert is_asynchronous(function)
+    with pytest.raises(InvalidTypeError, match=r"like mapping\(obj\)|`def mapping\(obj\)`"):
+        check_plain(function, "mapping(obj)", 1, may_generate=True)
+
+
+@pytest.mark.parametrize("function", [_yields, _Yields(), partial(_Yields())])
+def test_a_generator_function_is_recognised_in_each_form(function: object) -> None:
+    check_plain(function, "mapping(obj)", 1, may_generate=True)
+    with pytest.raises(InvalidTypeError, match="its body would never run"):
+        check_callable(function, "handler(event)", 1)
+
+
+@pytest.mark.parametrize("function", [len, partial(len), _Yields, _Waits])
+def test_a_plain_function_is_not_asynchronous(function: object) -> None:
+    assert not is_asynchronous(function)

@@ -255,7 +255,11 @@ async def _wait(_text: str, _request: str) -> None:
     """Wait for nothing."""
 
 
-@pytest.mark.parametrize("function", [lambda text: text, "text", _wait])
+class _Waits:
+    async def __call__(self, _text: str, _request: str) -> None: ...
+
+
+@pytest.mark.parametrize("function", [lambda text: text, "text", _wait, _Waits()])
 async def test_a_function_that_cannot_be_called_is_refused(
     function: Callable[[str, str], object],
 ) -> None:

@@ -18,7 +18,7 @@ from typing_extensions import TypeVar as DefaultedTypeVar
 
 from pyinformer.apimachinery import Added, Event, KubeObject, Updated, V, View
 from pyinformer.errors import invalid_handler
-from pyinformer.tasks import WorkerThreads, check_callable, name_of
+from pyinformer.tasks import WorkerThreads, check_callable, is_asynchronous, name_of
 
 _V_contra = DefaultedTypeVar("_V_contra", bound=View | None, default=None, contravariant=True)
 _P = ParamSpec("_P")
@@ -168,7 +168,7 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
     if not callable(function):
         reason = f"in_thread needs a plain function, got {type(function).__name__}"
         raise invalid_handler(name_of(function), reason)
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+    if is_asynchronous(function):
         reason = "it is asynchronous already; pass it without in_thread"
         raise invalid_handler(name_of(function), reason)
     threads = WorkerThreads(name_of(function))

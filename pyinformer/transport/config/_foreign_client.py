@@ -7,7 +7,6 @@ attributes, and none of them is imported. Only their settings are shared: connec
 from __future__ import annotations
 
 import asyncio
-import inspect
 import ssl
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from urllib.parse import unquote
 
 from pyinformer._printable import shortened
 from pyinformer.errors import ConfigurationError, InvalidTypeError, LifecycleError
-from pyinformer.tasks import place_of
+from pyinformer.tasks import is_asynchronous, place_of
 from pyinformer.transport.config._blocking_call import BlockingCall
 from pyinformer.transport.config._cluster_config import ClusterConfig, is_own_header
 from pyinformer.transport.config._credentials import StaticCredentials
@@ -324,7 +323,7 @@ async def _api_key(
     """
     ask = configuration.auth_settings
     try:
-        if inspect.iscoroutinefunction(ask):
+        if is_asynchronous(ask):
             found = await ask()
         elif configuration.refresh_api_key_hook is None:
             found = ask()

@@ -6,7 +6,6 @@ bounded, escaped, and without secrets.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -17,8 +16,7 @@ from pyinformer._logging import get_logger
 from pyinformer._printable import printable, shortened
 from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import redacted_warning, without_quotes
-from pyinformer.errors import InvalidTypeError
-from pyinformer.tasks import check_callable, error_text
+from pyinformer.tasks import check_plain, error_text
 from pyinformer.transport._status import kind_of_request
 
 OnWarning: TypeAlias = Callable[[str, str], object]
@@ -51,10 +49,7 @@ class ServerWarnings:
 
     def __init__(self, on_warning: OnWarning | None, count: Callable[[], None] | None) -> None:
         if on_warning is not None:
-            check_callable(on_warning, "on_warning(text, request)", 2)
-            if inspect.iscoroutinefunction(on_warning):
-                reason = "must be a plain function: it is called while a response is read"
-                raise InvalidTypeError("on_warning", reason)
+            check_plain(on_warning, "on_warning(text, request)", 2)
         self._on_warning = on_warning
         self._count = count
         self._logged: set[str] = set()
