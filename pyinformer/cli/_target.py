@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.tasks import imported_only
 
 
 def load_target(target: str) -> object:
@@ -19,6 +20,7 @@ def load_target(target: str) -> object:
 
     Raises:
         InvalidArgumentError: the target is malformed, or was not found.
+        LifecycleError: the module runs controllers while it is imported.
         Exception: what the module raised while it was imported.
     """
     module, colon, name = target.partition(":")
@@ -28,7 +30,8 @@ def load_target(target: str) -> object:
     if folder not in sys.path:  # as with `python -m`; an installed command does not search it
         sys.path.insert(0, folder)
     try:
-        with redirect_stdout(sys.stderr):  # the output is that of the command
+        # The output is that of the command, which sends no request.
+        with redirect_stdout(sys.stderr), imported_only(module):
             found: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):

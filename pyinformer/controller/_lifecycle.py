@@ -24,6 +24,7 @@ from pyinformer.tasks import (
     Host,
     LoopOwner,
     Watchdog,
+    check_not_imported,
     on_sigusr1,
     run_shielded,
 )
@@ -109,6 +110,7 @@ class Lifecycle:
         """
         if self._is_closed:
             raise LifecycleError(f"{self._name} is closed; make a new one")
+        check_not_imported()
         self._loop.claim()
         for engine in self._engines:
             engine.refuse_if_begun()

@@ -64,7 +64,7 @@ from pyinformer.operator._run import OperatorRun, check_no_loop, run_main
 from pyinformer.operator._timers import check_every, checked_timer
 from pyinformer.sources import PredicateFunction, Request, check_period
 from pyinformer.store import IndexFunction, Lister
-from pyinformer.tasks import check_callable, check_plain, checked_by
+from pyinformer.tasks import check_callable, check_not_imported, check_plain, checked_by
 from pyinformer.tracing import FencedTracing, Tracing
 from pyinformer.transport import ClusterConfig, ForeignClient
 
@@ -595,6 +595,7 @@ class Operator:
         health_port: int | None,
         is_program: bool,
     ) -> OperatorRun:
+        check_not_imported()
         check_cluster(cluster)
         self._check_registered()
         checked = checked_namespaces(namespaces)
@@ -703,9 +704,11 @@ class Operator:
         Raises:
             SystemExit: it could not start or continue; Python prints the reason, and the exit
                 status is 1.
-            LifecycleError: an event loop runs already: await `run_async` in it.
+            LifecycleError: an event loop runs already: await `run_async` in it. Or a command such
+                as `pyinformer rbac` imports the program.
             InternalError: something inside crashed.
         """
+        check_not_imported()
         check_no_loop()
         if lifespan is not None:
             check_callable(lifespan, "lifespan(cluster)", 1)

@@ -19,6 +19,7 @@ from pyinformer.tasks._functions import (
     place_of,
 )
 from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, start_in
+from pyinformer.tasks._imports import check_not_imported, imported_only
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._runner import program_runner
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
@@ -57,11 +58,13 @@ __all__ = [
     "causes_text",
     "check_callable",
     "check_log_exceptions",
+    "check_not_imported",
     "check_plain",
     "checked_by",
     "close_on_exit",
     "ends_task",
     "error_text",
+    "imported_only",
     "is_asynchronous",
     "name_of",
     "on_sigusr1",

@@ -79,3 +79,45 @@ def test_an_error_is_one_line(arguments: list[str], words: str) -> None:
     assert (done.exit_code, done.stdout) == (1, "")
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+_UNGUARDED = """
+import asyncio
+
+from pyinformer import Controller, SharedInformerFactory, connect
+
+SERVER = "http://127.0.0.1:1"
+
+
+async def awaited():
+    async with connect(server=SERVER) as cluster:
+        await app.run_async(cluster)
+
+
+async def controller():
+    async with connect(server=SERVER) as cluster:
+        factory = SharedInformerFactory(cluster)
+        await Controller("pods", nothing, factory.informer("v1", "pods")).run()
+
+
+async def nothing(request, pod): ...
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "end", ["app.run(server=SERVER)", "asyncio.run(awaited())", "asyncio.run(controller())"]
+)
+def test_a_program_that_runs_when_it_is_imported_is_refused(end: str, tmp_path: Path) -> None:
+    """It would reconcile, with the rights of the one who asks for the YAML."""
+    path = tmp_path / "rights_operator.py"
+    path.write_text(f"{_PROGRAM}{_UNGUARDED}{end}\n", encoding="utf-8")
+
+    done = here("rbac", "rights_operator:app")
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "cannot print the rights: rights_operator runs controllers while it is imported: put the"
+        " call of run() under `if __name__ == '__main__':`\n"
+    )
