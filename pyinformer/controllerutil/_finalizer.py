@@ -24,9 +24,11 @@ _Object: TypeAlias = KubeObject[View | None]
 _Decision: TypeAlias = Callable[[ObjectMeta], list[str] | None]
 """Returns the desired finalizers; None if they need no change."""
 
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(
-    r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+    rf"(?![^/]{{254}})({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 )
+"""A qualified name, for which a domain is not required: public operators have such finalizers."""
 _ATTEMPTS: Final = 5  # each on the server's newest state; then the reconcile is retried
 
 
@@ -98,7 +100,8 @@ async def finalizer(
         cluster: the object's cluster.
         obj: the object as the reconcile got it; None, or an object that is gone by now, is in phase
             `gone`. So is another object that was created under the same name meanwhile.
-        name: the finalizer: `acme.io/backups`.
+        name: the finalizer: `acme.io/backups`. The server refuses a new one without a domain and a
+            slash, except for custom resources.
         add: False does not add the finalizer; an object without it is in phase `gone`. That is for
             objects that are not managed any more: `held.release()` removes their finalizer.
 

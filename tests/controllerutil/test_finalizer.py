@@ -8,11 +8,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from pyinformer.apimachinery import JSONObject, KubeObject
 from pyinformer.cluster import connect, state_of
 from pyinformer.controllerutil import finalizer
+from pyinformer.crd import custom_resource, custom_resource_definition
 from pyinformer.errors import ConflictError, InvalidArgumentError, InvalidTypeError, NotFoundError
 from pyinformer.testing import APIServer, Fault
 from tests.objects import make
@@ -30,6 +32,13 @@ pytestmark = pytest.mark.covers(
 
 OURS = "acme.io/backups"
 THEIRS = "example.com/audit"
+
+
+@custom_resource("acme.io/v1", "buckets", kind="Bucket")
+class _Bucket(msgspec.Struct):
+    """A custom resource."""
+
+    spec: dict[str, str] = {}
 
 
 @asynccontextmanager
@@ -268,7 +277,37 @@ async def test_a_read_after_a_conflict_that_does_not_name_the_object_is_an_error
                 pytest.fail("the work must not begin without the finalizer")
 
 
-@pytest.mark.parametrize("name", ["", "backups", "acme.io/", "/x", "Acme.io/x", "a/b/c"])
+@pytest.mark.parametrize("name", ["cluster.cluster.x-k8s.io", "backups", "in-use.crossplane.io"])
+async def test_a_finalizer_without_a_domain_can_be_held_and_released(name: str) -> None:
+    """Servers accept them of custom resources, and public operators use them."""
+    with APIServer() as server:
+        server.create(custom_resource_definition(_Bucket))
+        async with connect(server=server.url) as cluster:
+            bucket = await cluster.create(
+                {
+                    "apiVersion": "acme.io/v1",
+                    "kind": "Bucket",
+                    "metadata": {"name": "a", "namespace": "default"},
+                }
+            )
+            async with finalizer(cluster, bucket, name) as held:
+                assert held.phase == "active"
+            await cluster.delete(bucket)
+            doomed = await cluster.get("acme.io/v1", "buckets", "default/a")
+            assert list(doomed.metadata.finalizers) == [name]
+            async with finalizer(cluster, doomed, name, add=False) as held:
+                assert held.phase == "deleting"
+            with pytest.raises(NotFoundError):
+                await cluster.get("acme.io/v1", "buckets", "default/a")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "acme.io/", "/x", "Acme.io/x", "a/b/c", "a..b/x", "acme-.io/x", "x ", "x" * 64),
+        f"{'a' * 254}/x",
+    ],
+)
 async def test_an_invalid_name_is_refused(name: str) -> None:
     async with _shop() as (_, cluster):
         with pytest.raises(InvalidArgumentError, match=r"^name: "):
