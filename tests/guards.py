@@ -37,7 +37,7 @@ class Guard:
         """Keep what was written."""
         self.written.append((resource, resource_version))
 
-    def record_refusal(self) -> None:
+    def record_refusal(self, _lease: str) -> None:
         """Count a refused write."""
         self.refusals += 1
 

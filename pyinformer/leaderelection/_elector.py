@@ -375,6 +375,7 @@ class _Run:
         self._options = options
         self._clock, self._wall = clock, wall_clock
         self._on_refusal = on_refusal
+        self._outer = CURRENT_GUARD.get()
         self._deadline = deadline
         self._tasks = UserTasks()
         self._work: _Work | None = None
@@ -673,6 +674,7 @@ class _Run:
             clock=self._clock,
             wall_clock=self._wall,
             on_refusal=self._on_refusal,
+            outer=self._outer,
         )
         self._work = work = _Work(term, tenure)
         self.terms += 1

@@ -1,6 +1,7 @@
 """The requests for one Lease, on a connection of their own.
 
-No other request may delay a renewal, or wait for a connection before it.
+No other request may delay a renewal, or wait for a connection before it. No term guards them: an
+elector that runs inside of a term of another Lease releases its own after that term has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from pyinformer.cluster import state_of
 from pyinformer.errors import InformerError, InvalidObjectError, RequestTimeoutError
 from pyinformer.leaderelection._election import Read, Write
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
-from pyinformer.transport import Connection, ConnectionOptions, ConnectionProtocol, ListWatch
+from pyinformer.transport import (
+    Connection,
+    ConnectionOptions,
+    ConnectionProtocol,
+    ListWatch,
+    unguarded,
+)
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
@@ -96,7 +103,7 @@ class LeaseRequests:
                 path, method = self._collection, "POST"
         seconds = self._timeout_seconds
         try:
-            with anyio.fail_after(seconds):  # also where a connection has no deadlines
+            with unguarded(), anyio.fail_after(seconds):  # also where a connection has no deadlines
                 raw = await self.connection.request(
                     method, path, body=body, timeout_seconds=seconds
                 )

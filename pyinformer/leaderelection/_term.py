@@ -7,6 +7,7 @@ late is still refused, since the guard reads the clocks itself.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyinformer.leaderelection._election import Tenure
+    from pyinformer.transport import WriteGuard
 
 _log = get_logger(__name__)
 
@@ -36,6 +38,8 @@ class Term:
         clock: the lease clock.
         wall_clock: Unix time in seconds.
         on_refusal: called for each write that was refused, in any thread.
+        outer: the guard of the context in which the elector runs, such as a term of another Lease.
+            What this term allows needs its consent, too.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Term:
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         on_refusal: Callable[[], None] = lambda: None,
+        outer: WriteGuard | None = None,
     ) -> None:
         self.lease: str = lease
         """The Lease, `namespace/name`."""
@@ -53,6 +58,7 @@ class Term:
         self._clock = clock
         self._wall_clock = wall_clock
         self._on_refusal = on_refusal
+        self._outer = outer
         self._cut_offs: dict[int, Callable[[], None]] = {}
         self._numbers = count()
         # Guards the versions: a blocking cluster writes in its own thread.
@@ -92,11 +98,14 @@ class Term:
     def check(self) -> None:
         """Return if this replica may write now; call it before an effect outside of the cluster.
 
-        Writes through a Cluster are checked without a call. Safe from any thread.
+        Writes through a Cluster are checked without a call. Safe from any thread. If the elector
+        runs inside of a term of another Lease, that term is checked as well.
 
         Raises:
-            FencedError: another replica may lead.
+            FencedError: another replica may lead; it names the Lease.
         """
+        if self._outer is not None:
+            self._outer.check()
         reason = self._tenure.why_shut(*self._read_clocks())
         if reason:
             raise FencedError(lease=self.lease, reason=reason, has_ended=self.has_ended)
@@ -109,7 +118,7 @@ class Term:
                 return now, wall
 
     def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
-        """Call a function when the term ends; from any thread.
+        """Call a function when the term ends, or the one around it; from any thread.
 
         Args:
             cut_off: called once, in the thread that ends the term; at once if it has ended already.
@@ -120,6 +129,8 @@ class Term:
         """
         number = next(self._numbers)
         self._cut_offs[number] = cut_off
+        outer, end = self._outer, partial(self._cut_off, number)
+        take_back_outer = None if outer is None else outer.on_end(end)
         # Registered first, checked then: another thread may end the term in between.
         if self._tenure.ended:
             self._cut_off(number)
@@ -127,6 +138,8 @@ class Term:
         def take_back() -> None:
             """Forget the function."""
             self._cut_offs.pop(number, None)
+            if take_back_outer is not None:
+                take_back_outer()
 
         return take_back
 
@@ -143,10 +156,19 @@ class Term:
                 self._versions[resource] = ""
             elif known is None or older(known, resource_version):
                 self._versions[resource] = resource_version
+        if self._outer is not None:
+            self._outer.record_write(resource, resource_version)
 
-    def record_refusal(self) -> None:
-        """Count a write that was refused, or cut off, since the term did not allow it."""
-        self._on_refusal()
+    def record_refusal(self, lease: str) -> None:
+        """Count a write that was refused, or cut off, since a term did not allow it.
+
+        Args:
+            lease: the Lease of that term, which is this one or one around it.
+        """
+        if self._outer is None or lease == self.lease:
+            self._on_refusal()
+        else:
+            self._outer.record_refusal(lease)
 
     def record_caught_up(self, versions: Mapping[str, str]) -> None:
         """Record that the caches have everything that earlier leaders wrote of some resources.

@@ -31,7 +31,13 @@ from pyinformer.transport._frames import (
 from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter
 from pyinformer.transport._list_watch import ListWatch
 from pyinformer.transport._status import NO_SERVER_BEHIND, status_error, status_error_from_object
-from pyinformer.transport._write_guard import CURRENT_GUARD, WriteGuard, check_guard, record_write
+from pyinformer.transport._write_guard import (
+    CURRENT_GUARD,
+    WriteGuard,
+    check_guard,
+    record_write,
+    unguarded,
+)
 from pyinformer.transport.config import (
     ClientConfiguration,
     ClusterConfig,
@@ -138,5 +144,6 @@ __all__ = [
     "status_error",
     "status_error_from_object",
     "table_of",
+    "unguarded",
     "with_zone_index",
 ]

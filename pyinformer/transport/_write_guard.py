@@ -1,18 +1,19 @@
 """The guard of the writes that leave this process: may they leave now?
 
 Leader election sets the context variable around the work of a term. It follows that work into tasks
-and worker threads. Reads are not guarded.
+and worker threads. Reads are not guarded, and neither are the requests for a Lease.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pyinformer.errors import FencedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class WriteGuard(Protocol):
@@ -46,8 +47,12 @@ class WriteGuard(Protocol):
         """
         ...
 
-    def record_refusal(self) -> None:
-        """Record a write that was refused, or cut off, because nothing may leave."""
+    def record_refusal(self, lease: str) -> None:
+        """Record a write that was refused, or cut off, because nothing may leave.
+
+        Args:
+            lease: whose term refused it, as the FencedError names it.
+        """
         ...
 
 
@@ -64,9 +69,19 @@ def check_guard() -> None:
     if guard is not None:
         try:
             guard.check()
-        except FencedError:
-            guard.record_refusal()
+        except FencedError as error:
+            guard.record_refusal(error.lease)
             raise
+
+
+@contextmanager
+def unguarded() -> Iterator[None]:
+    """Let the requests of a block leave, whatever the guard of this context says."""
+    token = CURRENT_GUARD.set(None)
+    try:
+        yield
+    finally:
+        CURRENT_GUARD.reset(token)
 
 
 def record_write(resource: str, resource_version: str) -> None:

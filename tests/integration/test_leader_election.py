@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.errors import FencedError
+from pyinformer.errors import FencedError, NotFoundError
 from pyinformer.leaderelection import LeaderElectionOptions, Term
 from tests.integration.accounts import ACCOUNT, apply, as_the_account, grant
 from tests.integration.servers import Server
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _QUICK = LeaderElectionOptions(
     lease_duration_seconds=5.0, renew_deadline_seconds=3.0, retry_period_seconds=1.0
 )
+_LEASES = ("coordination.k8s.io/v1", "leases")
 _PATIENT = LeaderElectionOptions(
     lease_duration_seconds=600.0, renew_deadline_seconds=300.0, retry_period_seconds=1.0
 )
@@ -92,6 +93,48 @@ async def test_two_electors_hand_over_and_write_what_client_go_writes(server: Se
 
 @pytest.mark.parametrize("server", ["real"], indirect=True)
 @pytest.mark.real
+async def test_an_election_inside_of_a_term_ends_with_it_and_releases_its_lease(
+    server: Server,
+) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        outer, inner = (
+            pyinformer.LeaderElector(cluster, name, namespace=namespace, options=_PATIENT)
+            for name in ("outer", "inner")
+        )
+        leads = asyncio.Event()
+        refusals: list[FencedError] = []
+
+        async def lead_inner(term: Term) -> None:
+            leads.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                assert not term.has_ended
+                try:
+                    await cluster.create(_map("late", namespace))
+                except FencedError as error:
+                    refusals.append(error)
+
+        async def lead_outer(_term: Term) -> None:
+            await inner.run(lead_inner)
+
+        task = asyncio.create_task(outer.run(lead_outer))
+        await until(leads.is_set)
+        lease = await cluster.get(*_LEASES, f"{namespace}/outer")
+        body = lease.to_dict()
+        body["spec"]["holderIdentity"] = "another"
+        await cluster.replace(body)
+        await until(lambda: inner.status().holder == "")  # as the answer to its release says
+        found = await cluster.get(*_LEASES, f"{namespace}/inner")
+        assert not found.to_dict()["spec"].get("holderIdentity")
+        assert [error.lease for error in refusals] == [f"{namespace}/outer"]
+        task.cancel()
+        await asyncio.wait([task])
+        with pytest.raises(NotFoundError):
+            await cluster.get("v1", "configmaps", f"{namespace}/late")
+
+
 async def test_managed_fields_nested_without_end_do_not_end_the_election(server: Server) -> None:
     """A tenant with rights on the Lease writes them, and the server keeps them at each renewal."""
     namespace = server.namespace()

@@ -134,6 +134,7 @@ class Replica:
         world: World,
         identity: str,
         *,
+        name: str = "db-operator",
         options: LeaderElectionOptions | None = None,
         **elector: Any,
     ) -> None:
@@ -145,7 +146,7 @@ class Replica:
         )
         self.elector = LeaderElector(
             self.cluster,
-            "db-operator",
+            name,
             namespace="default",
             identity=identity,
             options=options,

@@ -31,7 +31,7 @@ class _Guard:
     def record_write(self, resource: str, resource_version: str) -> None:
         """Ignore it."""
 
-    def record_refusal(self) -> None:
+    def record_refusal(self, lease: str) -> None:
         """Ignore it."""
 
 

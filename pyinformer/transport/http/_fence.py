@@ -147,8 +147,8 @@ async def _counted(guard: WriteGuard) -> AsyncIterator[Fence]:
     try:
         async with _fenced(guard) as fence:
             yield fence
-    except FencedError:
-        guard.record_refusal()
+    except FencedError as error:
+        guard.record_refusal(error.lease)
         raise
 
 
