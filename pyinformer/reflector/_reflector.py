@@ -712,12 +712,12 @@ class Reflector(Generic[V]):
         except Exception as error:  # noqa: BLE001 - the loop continues
             self._as_informer_error(error)
             return steps.Proved(HistoryVerdict.UNDECIDED)
+        finally:
+            self._end_outage()  # also if nothing is proven, and the next watch is opened unproven
         self._guard.counts.add("lineage_proofs", proof.verdict.name.lower())
-        if proof.verdict is HistoryVerdict.INTACT:
-            self._end_outage()
-        elif proof.verdict is HistoryVerdict.BROKEN:  # the lineage has notified its members
+        if proof.verdict is HistoryVerdict.BROKEN:  # the lineage has notified its members
             machine.distrust_reason = f"the server's history is another: {proof.reason}"
-        else:
+        elif proof.verdict is not HistoryVerdict.INTACT:
             self.journal.note(f"the server's history: {proof.verdict.value}: {proof.reason}")
         return steps.Proved(proof.verdict, await self._lists_work(proof.verdict))
 
@@ -733,7 +733,7 @@ class Reflector(Generic[V]):
         return True
 
     def _end_outage(self) -> None:
-        """The history is intact: list everything if the contact was lost for long."""
+        """List everything before the next watch if the contact was lost for long."""
         facts = self._watch_loop.liveness
         known = (facts.last_contact_at, facts.last_event_at, facts.last_bookmark_at)
         contact_at = max((at for at in known if at is not None), default=None)

@@ -34,6 +34,7 @@ from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyinformer.reflector._silence import IdleTimer
+    from pyinformer.testing import RequestRecord
     from pyinformer.transport import Body
     from tests.transport.serving import Request
 
@@ -144,6 +145,24 @@ async def test_after_a_long_time_without_contact_everything_is_listed(server: AP
         server.accept_again()
         await running.until_watching(loads=2)
         assert any("no contact" in entry.what for entry in running.reflector.journal.entries())
+
+
+async def test_after_a_long_time_without_contact_nothing_is_followed_unproven(
+    server: APIServer,
+) -> None:
+    """The lists that would prove the history are refused, and watches are not."""
+    patient = options(relist_after_outage_seconds=0.001)
+    async with reflecting(server, with_options=patient) as running:
+        await running.until_watching()
+        server.faults.add(Fault(match=is_proof, status=503, times=None))
+        server.drop_connections()
+        await running.until_watching(loads=2)
+        assert any("no contact" in entry.what for entry in running.reflector.journal.entries())
+
+
+def is_proof(record: RequestRecord) -> bool:
+    """Return whether a request asks for one object of the newest state."""
+    return record.verb == "list" and record.query.get("limit") == "1"
 
 
 async def test_the_silence_that_ended_a_watch_is_part_of_the_time_without_contact(
