@@ -38,6 +38,7 @@ from pyinformer.cluster._field_manager import (
     checked_field_manager,
     field_manager_of,
 )
+from pyinformer.cluster._ineffective_patches import IneffectivePatches
 from pyinformer.cluster._log_stream import LogStream, log_query
 from pyinformer.cluster._object_list import ObjectList, VersionMatch
 from pyinformer.cluster._request_spans import RequestSpans
@@ -225,6 +226,7 @@ class Cluster(Closable):
         """Whether the server's history is still the one that was followed."""
         self._writes = WritePath(self._requests, self.discovery)
         self._applied = ApplyCache()
+        self._ineffective = IneffectivePatches()
         self._state = ClusterState(spans, request_metrics=counted)
         if counted is not None:
             state = partial(waiting_samples, counted.labels, self._requests, self.request_budget)
@@ -726,7 +728,8 @@ class Cluster(Closable):
                 `(api_version, plural, key)`; None if `obj` is that object.
 
         Returns:
-            The object as the server stored it; `obj` if nothing was edited, and nothing is sent.
+            The object as the server stored it; `obj` if nothing was edited, or if the same edit has
+            changed nothing in this version of the object: then nothing is sent.
 
         Raises:
             ConflictError: it is another object by now, or with `check_version` another version.
@@ -747,6 +750,8 @@ class Cluster(Closable):
         if has_status_edits and target.api.has_status:
             _check_patched_status(await self.discovery.current(target.api))
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
+        if self._ineffective.has(target, before, patch, query):
+            return self._unsent(target, before)
         found = await self._patch(
             target,
             before,
@@ -755,6 +760,7 @@ class Cluster(Closable):
             check_uid=check_uid,
             check_version=check_version,
         )
+        self._ineffective.record(target, before, patch, query, found)
         if has_status_edits and not is_status_stored(patch, found):
             _check_patched_status(await self.discovery.current(target.api))
         return found
@@ -801,7 +807,8 @@ class Cluster(Closable):
                 the server's default, which is `Warn`.
 
         Returns:
-            The object as the server stored it; `obj` if nothing is new, and nothing is sent.
+            The object as the server stored it; `obj` if nothing is new, or if the same write has
+            changed nothing in this version of the object: then nothing is sent.
 
         Raises:
             ConflictError: it is another object by now, or with `check_version` another version; or
@@ -826,6 +833,8 @@ class Cluster(Closable):
         known = self._writes.statuses.seen_in(before, current_identity())
         change = status_change_of(before, status, known=known)
         query = self._query_of(field_manager, field_validation, dry_run=dry_run)
+        if self._ineffective.has(target.of_status, before, change.unmerged, query):
+            return self._unsent(target, before)
 
         async def send(target: Target) -> tuple[JSONObject, KubeObject]:
             """Write the status where the kind has it."""
@@ -856,6 +865,7 @@ class Cluster(Closable):
         if missing:
             raise _not_stored(target, missing)
         self._writes.unstored.record(target.resource, dropped_paths(patch, found))
+        self._ineffective.record(target.of_status, before, change.unmerged, query, found)
         return found
 
     async def apply(

@@ -69,6 +69,11 @@ class StatusChange:
         """Whether the patch has conditions, which are to be merged into the newest ones."""
         return self.written != self.patch
 
+    @property
+    def unmerged(self) -> JSONObject:
+        """The patch if it is sent as it is; empty with conditions, which depend on the newest."""
+        return {} if self.has_conditions else self.patch
+
     def onto(self, newest: JSONObject) -> JSONObject:
         """Return the patch for the newest object: its conditions, with the changed ones."""
         return _merged(self.patch, self.written, newest)
