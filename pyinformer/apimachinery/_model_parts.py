@@ -26,7 +26,7 @@ from typing import (
 import msgspec
 
 from pyinformer.apimachinery._meta import Labels, ObjectMeta
-from pyinformer.errors import InvalidModelError
+from pyinformer.errors import InvalidModelError, InvalidTypeError
 
 _OF_THE_CACHE: Final = (ObjectMeta, Labels)
 _OF_JSON: Final = (dict, list, str, int, float, bool, types.NoneType)
@@ -46,6 +46,36 @@ def check_parts(model: Any, *, is_field: bool = False) -> None:  # noqa: ANN401 
     by_pydantic = is_pydantic(model) and not is_field
     if (found := _unreadable_part(model, by_pydantic=by_pydantic)) is not None:
         raise InvalidModelError(getattr(model, "__name__", repr(model)), *found)
+
+
+def complete(model: Any) -> None:  # noqa: ANN401 - any type
+    """Resolve the annotations of a pydantic model that names classes which came after it.
+
+    Raises:
+        NameError: one of them is not defined.
+    """
+    if is_pydantic(model) and not getattr(model, "__pydantic_complete__", True):
+        model.model_rebuild()
+
+
+def unreadable_model(model: Any, error: Exception) -> InvalidTypeError:  # noqa: ANN401 - any type
+    """Return the error for a model whose annotations its decoder cannot read.
+
+    Args:
+        model: the class.
+        error: what the decoder raised.
+    """
+    name = getattr(model, "__name__", repr(model))
+    words = str(error).partition("\n")[0]  # pydantic's errors end with the address of a page
+    reason = f"an annotation of {name}, or of a part of it, cannot be read: {words}"
+    if isinstance(error, NameError):
+        reason += "; define it in the module, or import it there outside of `if TYPE_CHECKING:`"
+    return InvalidTypeError("model", reason)
+
+
+def has_fields(model: object) -> bool:
+    """Return whether a class declares fields: it is a Struct, a dataclass or the like."""
+    return isinstance(model, type) and any(hasattr(model, name) for name in _HAS_FIELDS)
 
 
 def check_not_pydantic_dataclass(model: type[Any]) -> None:

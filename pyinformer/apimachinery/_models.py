@@ -34,7 +34,10 @@ import msgspec
 from pyinformer.apimachinery._model_parts import (
     check_not_pydantic_dataclass,
     check_parts,
+    complete,
+    has_fields,
     is_pydantic,
+    unreadable_model,
 )
 from pyinformer.apimachinery._object import KubeObject, converts_itself
 from pyinformer.apimachinery._view import View
@@ -73,7 +76,7 @@ def check_model(model: type[object]) -> None:
 
     Raises:
         InvalidTypeError: it is neither a msgspec Struct, a dataclass, a pydantic model nor a model
-            of a Kubernetes client.
+            of a Kubernetes client; or its annotations cannot be read.
         InvalidModelError: a part of it would be read wrongly; names the field.
     """
     if is_typeddict(model):
@@ -86,9 +89,15 @@ def check_model(model: type[object]) -> None:
     if hasattr(model, "openapi_types") or converts_itself(model):
         return
     try:
+        complete(model)
         is_object = is_pydantic(model) or isinstance(msgspec.inspect.type_info(model), _OBJECTS)
-    except (TypeError, NameError):  # not a type, or its fields have undefined names
+    except (TypeError, NameError, SyntaxError) as error:
+        if has_fields(model) or not isinstance(error, TypeError):
+            raise unreadable_model(model, error) from error
         is_object = False
+    if getattr(getattr(model, "__struct_config__", None), "array_like", False):
+        reason = f"{model.__name__} has array_like=True, so it is read from arrays, not objects"
+        raise InvalidTypeError("model", reason)
     if not is_object:
         name = getattr(model, "__name__", repr(model))
         reason = f"an object cannot be decoded into {name}: use a msgspec.Struct or a dataclass"

@@ -42,7 +42,12 @@ from pyinformer.apimachinery._json import (
 )
 from pyinformer.apimachinery._keys import GroupVersionKind, ObjectKey
 from pyinformer.apimachinery._meta import NO_LABELS, Labels, ObjectMeta
-from pyinformer.apimachinery._model_parts import check_parts, is_pydantic
+from pyinformer.apimachinery._model_parts import (
+    check_parts,
+    complete,
+    is_pydantic,
+    unreadable_model,
+)
 from pyinformer.apimachinery._paths import compile_path
 from pyinformer.apimachinery._redact import hides_content
 from pyinformer.apimachinery._view import View
@@ -319,6 +324,8 @@ def _decoder_of(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - any 
         return _model_decoder(cast("Hashable", model))
     except InvalidModelError:
         raise
+    except (NameError, SyntaxError) as error:
+        raise unreadable_model(model, error) from error
     except TypeError as error:
         reason = f"nothing can be decoded into {model!r}: {error}"
         raise InvalidTypeError("model", reason) from error
@@ -367,6 +374,7 @@ def _model_decoder(model: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - a
         return _bounded(_client_decoder(model))
     check_parts(model)
     if is_pydantic(model):
+        complete(model)
         return _bounded(model.model_validate_json)
     return decoder_of(model)
 

@@ -80,7 +80,7 @@ def check_view(view: type[View]) -> None:
         raise _invalid(name, "it must be a subclass of pyinformer.View")
     try:
         info = msginspect.type_info(view)
-    except (TypeError, NameError) as error:
+    except (TypeError, NameError, SyntaxError) as error:
         raise _invalid(name, f"its types cannot be decoded: {error}") from error
     struct = _as_struct(info)
     for field in struct.fields:

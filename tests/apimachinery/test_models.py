@@ -10,7 +10,7 @@ import re
 import threading
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypedDict
 
 import attrs
 import msgspec
@@ -32,6 +32,9 @@ from pyinformer.errors import (
     ModelMismatchError,
     TerminalError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class _Spec(msgspec.Struct):
@@ -161,6 +164,86 @@ class _Undefined(msgspec.Struct):
 def test_a_type_that_cannot_be_decoded_into_is_refused(model: Any) -> None:
     with pytest.raises(InvalidTypeError, match="model"):
         check_model(model)
+
+
+@dataclasses.dataclass
+class _UndefinedData:
+    spec: Nowhere  # type: ignore[name-defined]  # noqa: F821 - as above
+
+
+class _UndefinedPydantic(pydantic.BaseModel):
+    spec: Nowhere  # type: ignore[name-defined]  # noqa: F821 - as above
+
+
+class _UndefinedInside(msgspec.Struct):
+    part: _Undefined
+
+
+class _UndefinedInsidePydantic(pydantic.BaseModel):
+    part: _UndefinedPydantic
+
+
+@pytest.mark.parametrize(
+    "model",
+    [_Undefined, _UndefinedData, _UndefinedPydantic, _UndefinedInside, _UndefinedInsidePydantic],
+)
+@pytest.mark.parametrize("read", [check_model, make({"spec": 1}).as_type])
+def test_an_annotation_that_is_not_defined_is_named(
+    model: type[object], read: Callable[[type[object]], object]
+) -> None:
+    words = rf"^model: an annotation of {model.__name__}, or of .*: name 'Nowhere'"
+    with pytest.raises(InvalidTypeError, match=words) as caught:
+        read(model)
+
+    assert str(caught.value).endswith("outside of `if TYPE_CHECKING:`")
+    assert isinstance(caught.value.__cause__, NameError)
+
+
+class _Late(pydantic.BaseModel):
+    spec: _LateSpec
+
+
+class _LateSpec(pydantic.BaseModel):
+    replicas: int
+
+
+def test_an_annotation_may_name_a_class_that_is_defined_later() -> None:
+    check_model(_Late)
+    assert make({"spec": {"replicas": 3}}).as_type(_Late).spec.replicas == 3
+
+
+class _Untagged(msgspec.Struct):
+    spec: _Spec | _Struct
+
+
+class _Bounded(msgspec.Struct):
+    spec: Annotated[str, msgspec.Meta(ge=3)]
+
+
+class _Misspelled(msgspec.Struct):
+    spec: "no annotation"  # type: ignore[valid-type]  # noqa: F722 - the mistake
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (_Untagged, "all Struct types must be tagged"),
+        (_Bounded, "Can only set `ge` on a numeric type"),
+        (_Misspelled, "Forward reference must be an expression"),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_is_shown(model: type[object], words: str) -> None:
+    with pytest.raises(InvalidTypeError, match=f"an annotation of {model.__name__}.*{words}"):
+        check_model(model)
+
+
+class _Array(msgspec.Struct, array_like=True):
+    spec: int
+
+
+def test_a_model_that_is_read_from_arrays_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match=r"^model: _Array has array_like=True"):
+        check_model(_Array)
 
 
 class _Dict(TypedDict):
