@@ -10,7 +10,14 @@ from typing import Final
 from pyinformer.apimachinery._keys import GroupVersionResource
 
 _CLUSTER_SCOPED: Final = {
-    "": {"componentstatuses", "namespaces", "nodes", "persistentvolumes"},
+    "": {
+        "componentstatuses",
+        "groups",  # as those of users, uids, userextras and signers: only rights name them
+        "namespaces",
+        "nodes",
+        "persistentvolumes",
+        "users",
+    },
     "admissionregistration.k8s.io": {
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
@@ -21,7 +28,13 @@ _CLUSTER_SCOPED: Final = {
     },
     "apiextensions.k8s.io": {"customresourcedefinitions"},
     "apiregistration.k8s.io": {"apiservices"},
-    "certificates.k8s.io": {"certificatesigningrequests", "clustertrustbundles"},
+    "authentication.k8s.io": {"selfsubjectreviews", "tokenreviews", "uids", "userextras"},
+    "authorization.k8s.io": {
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+    },
+    "certificates.k8s.io": {"certificatesigningrequests", "clustertrustbundles", "signers"},
     "flowcontrol.apiserver.k8s.io": {"flowschemas", "prioritylevelconfigurations"},
     "internal.apiserver.k8s.io": {"storageversions"},
     "metrics.k8s.io": {"nodes"},  # of the metrics server

@@ -22,7 +22,7 @@ def test_the_table_says_what_the_server_says(kube_apiserver: KubeAPIServer) -> N
     for path in ("/api/v1", *(f"/apis/{one}" for one in versions if _is_built_in(one))):
         version = path.removeprefix("/apis/").removeprefix("/api/")
         for one in kube_apiserver.request("GET", path)["resources"]:
-            if "list" in one["verbs"]:  # a subresource or a review cannot be followed
+            if "/" not in one["name"]:
                 resource = GroupVersionResource.of(version, one["name"])
                 found[str(resource)] = is_built_in_cluster_scoped(resource) is one["namespaced"]
     assert len(found) > 40
@@ -35,3 +35,28 @@ def _is_built_in(version: str) -> bool:
 
 def test_a_resource_of_another_group_is_not_known() -> None:
     assert not is_built_in_cluster_scoped(GroupVersionResource.of("acme.io/v1", "nodes"))
+
+
+@pytest.mark.parametrize(
+    ("version", "plural"),
+    [
+        ("v1", "users"),
+        ("v1", "groups"),
+        ("authentication.k8s.io/v1", "uids"),
+        ("authentication.k8s.io/v1", "userextras"),
+        ("certificates.k8s.io/v1", "signers"),
+        ("authentication.k8s.io/v1", "tokenreviews"),
+        ("authorization.k8s.io/v1", "subjectaccessreviews"),
+    ],
+)
+def test_what_only_rights_name_is_known_too(version: str, plural: str) -> None:
+    """Discovery has no users: a right to impersonate them is checked without a namespace."""
+    assert is_built_in_cluster_scoped(GroupVersionResource.of(version, plural))
+
+
+@pytest.mark.parametrize(
+    ("version", "plural"),
+    [("v1", "serviceaccounts"), ("authorization.k8s.io/v1", "localsubjectaccessreviews")],
+)
+def test_what_is_in_a_namespace_is_not_cluster_scoped(version: str, plural: str) -> None:
+    assert not is_built_in_cluster_scoped(GroupVersionResource.of(version, plural))
