@@ -509,6 +509,23 @@ def test_finalizers_and_events_work_as_in_production() -> None:
         assert event["reason"] == "Cleaned"
 
 
+def test_objects_of_worlds_beside_each_other_are_not_equal() -> None:
+    """Each cluster gives uids of its own, and those of a run are those of the next run."""
+
+    def uids() -> list[str]:
+        with (
+            World([_pod("a")]) as one,
+            World([_pod("a")], beside=one) as other,
+            World([_pod("a")], beside=one) as third,
+        ):
+            worlds = (one, other, third)
+            found: list[Any] = [world.get("v1", "pods", "a")["metadata"] for world in worlds]
+            return [metadata["uid"] for metadata in found]
+
+    assert len({*uids()}) == 3
+    assert uids() == uids()
+
+
 def test_two_worlds_beside_each_other_serve_one_controller() -> None:
     copied: list[str] = []
     with (

@@ -365,7 +365,8 @@ def synced_informer(
     Args:
         api_version: `v1`, or `group/version`.
         plural: the resource's plural name.
-        objects: the cached objects; see `SyncedInformer.apply`.
+        objects: the cached objects; see `SyncedInformer.apply`. Their uids follow from their names:
+            those of the same name in two informers are equal, unless one gets another uid.
         projection: the view to decode with each object.
         namespaces: as for an informer; objects in other namespaces are left out.
         label_selector: as for an informer; other objects are left out.

@@ -83,7 +83,8 @@ class World(ObjectTestAPI):
         virtual_time: whether its loop has a virtual clock, which starts at 0, jumps in `elapse`
             and while a method waits, and stands still otherwise. Wall time, as in
             `creationTimestamp`, stays real.
-        seed: the seed of uids and generated names.
+        seed: the seed of uids and generated names, for this World and those `beside` it. Objects of
+            other Worlds with the same seed may have the same uids, and are then equal.
         field_manager: as for `pyinformer.connect`: for functions of an Operator that a test calls
             itself, and not through a controller.
 
@@ -107,20 +108,6 @@ class World(ObjectTestAPI):
         if beside is not None:
             check_type("beside", beside, World)
         check_type("seed", seed, int, shown="an integer")
-        self._storage = Storage(window_size=_HISTORY, history_size=_HISTORY)
-        self._registry = Registry()
-        self._faults = FaultScript(seed)
-        self._writes = Writes(
-            self._storage,
-            Leases(None),
-            self._registry,
-            rng=random.Random(seed),
-            monotonic=monotonic,
-            timestamp=_clock.timestamp,
-            strict_namespaces=False,
-        )
-        self._create_existing(objects)
-        self._log = WriteLog()
         # The only place that accesses another World.
         shared = None if beside is None else beside._loop_thread  # noqa: SLF001
         loop_thread = shared or WorldThread(virtual_time=virtual_time)
@@ -128,6 +115,21 @@ class World(ObjectTestAPI):
         if virtual_time and not loop_thread.virtual_time:
             reason = "must be False beside a World with real time"
             raise InvalidArgumentError("virtual_time", reason)
+        number = len(loop_thread.connections)  # no two Worlds beside each other share a uid
+        self._storage = Storage(window_size=_HISTORY, history_size=_HISTORY)
+        self._registry = Registry()
+        self._faults = FaultScript(seed)
+        self._writes = Writes(
+            self._storage,
+            Leases(None),
+            self._registry,
+            rng=random.Random(f"{seed} {number}" if number else seed),
+            monotonic=monotonic,
+            timestamp=_clock.timestamp,
+            strict_namespaces=False,
+        )
+        self._create_existing(objects)
+        self._log = WriteLog()
         self._connection = MemoryConnection(RequestHandler(self._backend), self._log.note)
         self._asked: weakref.WeakKeyDictionary[Controller[Any], int] = weakref.WeakKeyDictionary()
         self.cluster: Cluster = Cluster(

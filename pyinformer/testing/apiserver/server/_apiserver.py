@@ -99,7 +99,8 @@ class APIServer(ObjectTestAPI):
         garbage_collection: soon after each write, delete the objects whose owners are gone, and
             empty namespaces that are deleted. `collect_garbage()` does so at once, with either
             setting.
-        seed: the seed of uids, generated names and the fault script.
+        seed: the seed of uids, generated names and the fault script. Objects of two servers with
+            the same seed may have the same uids, and are then equal: give each another one.
         port: the TCP port; 0 takes any free one.
 
     Attributes:
