@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from pyinformer.apimachinery._checks import check_iterable, plain_text
+from pyinformer.apimachinery._checks import check_iterable, check_text, plain_text
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -33,11 +33,21 @@ class FieldRequirement:
         path: the field, such as `spec.nodeName`.
         operator: `=` or `!=`.
         value: the value that it is compared with, unescaped.
+
+    Raises:
+        InvalidTypeError: one of them is not text.
     """
 
     path: str
     operator: str
     value: str
+
+    def __post_init__(self) -> None:
+        for name in ("path", "operator", "value"):
+            given = getattr(self, name)
+            if type(given) is not str:  # a member of an Enum would be shown by its name
+                check_text(name, given)
+                object.__setattr__(self, name, plain_text(given))
 
     def __str__(self) -> str:
         return f"{self.path}{self.operator}{_SPECIAL.sub(_BACKSLASHED, self.value)}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias, TypeGuard, final
 
-from pyinformer.apimachinery._checks import check_iterable, plain_text
+from pyinformer.apimachinery._checks import check_iterable, check_text, plain_text
 from pyinformer.apimachinery._json import JSONValue
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
@@ -33,6 +33,7 @@ _PREFIX_MAX = 253
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _PREFIX = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}")  # no label is longer, and int() of anything is slow
+_IS_PLAIN = frozenset({str}).issuperset  # a member of an Enum would be shown by its name
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -45,11 +46,28 @@ class LabelRequirement:
         key: the label's key.
         operator: `=`, `!=`, `in`, `notin`, `exists`, `!` (does not exist), `>` or `<`.
         values: sorted, each once; empty for `exists` and `!`.
+
+    Raises:
+        InvalidTypeError: one of them is not text.
     """
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        values = self.values
+        if type(values) is tuple and _IS_PLAIN(map(type, (self.key, self.operator, *values))):
+            return  # reads parse their selectors
+        check_text("key", self.key)
+        check_text("operator", self.operator)
+        check_iterable("values", values, shown="a tuple of texts")
+        values = tuple(values)
+        for value in values:
+            check_text("values", value)
+        object.__setattr__(self, "key", plain_text(self.key))
+        object.__setattr__(self, "operator", plain_text(self.operator))
+        object.__setattr__(self, "values", tuple(map(plain_text, values)))
 
     def __str__(self) -> str:
         match self.operator:

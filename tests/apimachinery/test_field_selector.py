@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from enum import Enum
 from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._field_selector import FieldSelector
+from pyinformer.apimachinery._field_selector import FieldRequirement, FieldSelector
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 pytestmark = pytest.mark.covers(
@@ -160,3 +161,21 @@ def test_any_text_is_read_or_refused_and_round_trips(text: str) -> None:
     except InvalidSelectorError:
         return
     assert FieldSelector.parse(str(selector)) == selector
+
+
+class _Word(str, Enum):  # noqa: UP042 - whose str() is its name
+    PATH = "spec.nodeName"
+    NODE = "n1"
+    IS = "="
+
+
+def test_a_requirement_of_enum_members_is_that_of_their_values() -> None:
+    requirement = FieldRequirement(_Word.PATH, _Word.IS, _Word.NODE)
+
+    assert str(FieldSelector((requirement,))) == "spec.nodeName=n1"
+    assert requirement == FieldRequirement("spec.nodeName", "=", "n1")
+
+
+def test_a_requirement_of_anything_else_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match=r"^value: "):
+        FieldRequirement("spec.nodeName", "=", 5)  # type: ignore[arg-type] # refused

@@ -6,13 +6,15 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
+from enum import Enum
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._label_selector import LabelSelector
+from pyinformer.apimachinery._label_selector import LabelRequirement, LabelSelector
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 LABELS = {"app": "web", "tier": "front", "weight": "7", "empty": "", "in": "notin"}
@@ -336,3 +338,34 @@ def test_a_huge_selector_is_parsed_in_linear_time() -> None:
     selector = LabelSelector.parse(text)
     assert len(selector.requirements) == 20_000
     assert selector.matches({f"k{number}": "" for number in range(20_000)})
+
+
+class _Word(str, Enum):  # noqa: UP042 - whose str() is its name
+    APP = "app"
+    WEB = "web"
+    IS = "="
+
+
+def test_a_requirement_of_enum_members_is_that_of_their_values() -> None:
+    requirement = LabelRequirement(_Word.APP, _Word.IS, (_Word.WEB,))
+
+    assert str(LabelSelector((requirement,))) == "app=web"
+    assert requirement == LabelRequirement("app", "=", ("web",))
+    assert {type(one) for one in (requirement.key, requirement.operator, *requirement.values)} == {
+        str
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((5, "=", ("a",)), "key"),
+        (("a", None, ("a",)), "operator"),
+        (("a", "=", "web"), "values"),
+        (("a", "=", (5,)), "values"),
+        (("a", "=", 5), "values"),
+    ],
+)
+def test_a_requirement_of_anything_else_is_refused(arguments: Any, name: str) -> None:
+    with pytest.raises(InvalidTypeError, match=f"^{name}: "):
+        LabelRequirement(*arguments)
