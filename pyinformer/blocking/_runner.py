@@ -5,7 +5,7 @@ A runner belongs to the process that made it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from types import TracebackType
@@ -17,6 +17,7 @@ from pyinformer.blocking._loop_thread import LoopThread
 from pyinformer.blocking._proxy import with_arguments_of
 from pyinformer.cluster import Cluster
 from pyinformer.cluster import connect as connect_to
+from pyinformer.errors import InvalidTypeError
 from pyinformer.tasks import DEFAULT_GRACE_SECONDS
 
 P = ParamSpec("P")
@@ -106,7 +107,14 @@ class Runner:
             LifecycleError: the runner is not started, is closed, or is another process's; or the
                 call comes from the loop's own thread.
             TimeoutError: the deadline of a `timeout` block has passed.
+            InvalidTypeError: it is not a function, but a coroutine, for example.
         """
+        if not callable(function):
+            if isinstance(function, Coroutine):
+                function.close()
+            given = type(function).__name__
+            reason = f"must be a function, runner.call(function, argument), got a {given}"
+            raise InvalidTypeError("function", reason)
         return self._thread.call(partial(function, *args, **kwargs))
 
     def __enter__(self) -> Self:

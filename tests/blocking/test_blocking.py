@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -23,7 +24,7 @@ from pyinformer.blocking import (
     timeout,
 )
 from pyinformer.blocking._loop_thread import LoopThread
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -426,6 +427,16 @@ def test_a_call_from_the_loops_own_thread_is_refused(
         runner.call(on_loop)
     with pytest.raises(pyinformer.errors.LifecycleError, match="own thread"):
         runner.call(_close, runner)
+
+
+def test_a_call_of_what_is_not_a_function_is_refused(runner: Runner) -> None:
+    """A coroutine is closed: it would be reported as never awaited."""
+    call: Any = runner.call
+    for given in (_close(runner), None):
+        with pytest.raises(
+            InvalidTypeError, match=r"^function: must be a function, runner\.call\("
+        ):
+            call(given)
 
 
 async def _close(runner: Runner) -> None:
