@@ -11,6 +11,8 @@ import anyio
 
 from pyinformer.apimachinery import KubeObject, ObjectCodec, check_integer
 from pyinformer.errors import (
+    InformerError,
+    InvalidObjectError,
     ListInconsistentError,
     ModelMismatchError,
     NotFoundError,
@@ -19,7 +21,7 @@ from pyinformer.errors import (
 )
 from pyinformer.reflector import Paging
 from pyinformer.tasks import TimeBudget, spread
-from pyinformer.transport import ListMetadata, ListSplitter
+from pyinformer.transport import ListMetadata, ListSplitter, item_kind
 
 if TYPE_CHECKING:
     from pyinformer.cluster._discovery import Discovery
@@ -114,10 +116,7 @@ class ObjectList(Generic[T]):
         async with self._reading:
             while not self._is_over:
                 try:
-                    with self._requests.spans.of("GET", self._list_watch.path):
-                        found, objects = await self._requests.until_served(
-                            self._read_page, is_read=True
-                        )
+                    found, objects = await self._request_page()
                 except NotFoundError as error:
                     await self._discovery.check_served(self._list_watch.resource, error)
                     known = self._discovery.known(self._list_watch.resource)
@@ -132,6 +131,28 @@ class ObjectList(Generic[T]):
                     return objects
                 await anyio.sleep(pause_seconds)
         return []
+
+    async def _request_page(self) -> tuple[ListMetadata, list[T]]:
+        """Request a page; again, if its items come before the kind of their list, or have none."""
+        try:
+            return await self._request_known()
+        except InvalidObjectError:
+            if self._codec.gvk is not None or not await self._learn_kind():
+                raise
+        return await self._request_known()
+
+    async def _learn_kind(self) -> bool:
+        """Learn the kind of the objects from discovery; return whether it names one."""
+        try:
+            api = await self._discovery.resource(self._list_watch.resource)
+        except InformerError:  # what the caller raises says more
+            return False
+        self._codec.learn_kind(api.kind)
+        return True
+
+    async def _request_known(self) -> tuple[ListMetadata, list[T]]:
+        with self._requests.spans.of("GET", self._list_watch.path):
+            return await self._requests.until_served(self._read_page, is_read=True)
 
     async def _read_page(self) -> tuple[ListMetadata, list[T]]:
         objects: list[T] = []
@@ -192,8 +213,9 @@ def object_splitter(
     splitter: ListSplitter
 
     def on_item(data: bytes | bytearray, start: int, end: int) -> None:
-        if codec.gvk is None and splitter.kind.endswith("List"):
-            codec.learn_kind(splitter.kind.removesuffix("List"))
+        kind = item_kind(splitter.kind)
+        if codec.gvk is None and kind:
+            codec.learn_kind(kind)
         on_object(codec.decode(data, start, end))
 
     splitter = ListSplitter(on_item, what=what)

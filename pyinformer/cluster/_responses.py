@@ -5,7 +5,7 @@ A response is decoded once. Whether an object is gone is read from the response 
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +20,7 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.cluster._object_list import object_splitter
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, ProtocolError
+from pyinformer.transport import item_kind
 
 
 class _Details(Struct, frozen=True):
@@ -42,6 +43,7 @@ class _Nameless(Struct, frozen=True, rename="camel"):
     metadata: _Named = _Named()
 
 
+_STATUS: Final = "Status"
 _decode_status = null_as_absent(_Status)
 _decode_nameless = null_as_absent(_Nameless)
 
@@ -101,8 +103,11 @@ class ResponseReader:
             ProtocolError: the response is neither a list nor a Status.
         """
         found: list[KubeObject] = []
-        if deleted_uid(resource, raw) is None:
+        kind = _status_of(resource, raw).kind
+        if kind != _STATUS:
             codec = ObjectCodec[None](resource)
+            if item_kind(kind):  # it may stand behind the items
+                codec.learn_kind(item_kind(kind))
             splitter = object_splitter(codec, found.append, what=f"delete {resource}")
             splitter.feed(raw)
             splitter.finish()
@@ -153,15 +158,19 @@ def deleted_uid(resource: GroupVersionResource, raw: bytes) -> str | None:
     Raises:
         ProtocolError: the response is neither of the two.
     """
-    try:
-        status = _decode_status(raw)
-    except RecursionError:  # an object; a Status is not nested deeply
-        return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"delete {resource}", f"cannot be decoded: {error}") from error
-    if status.kind != "Status":
+    status = _status_of(resource, raw)
+    if status.kind != _STATUS:
         return None
     return status.details.uid if status.details else ""
+
+
+def _status_of(resource: GroupVersionResource, raw: bytes) -> _Status:
+    try:
+        return _decode_status(raw)
+    except RecursionError:  # an object or a list; a Status is not nested deeply
+        return _Status()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"delete {resource}", f"cannot be decoded: {error}") from error
 
 
 def _expected(resource: GroupVersionResource, subresource: str, raw: bytes) -> GroupVersionResource:

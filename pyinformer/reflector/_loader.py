@@ -19,7 +19,7 @@ from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
 from pyinformer.errors import APIStatusError, InformerError, ProtocolError
 from pyinformer.reflector._initial_events import NO_LISTS, InitialEvents, check_is_empty
 from pyinformer.reflector._mass_delete import MANY, is_mass_delete
-from pyinformer.reflector._object_kind import kind_of, wrong_kind_of
+from pyinformer.reflector._object_kind import kind_of, served_kind_of, wrong_kind_of
 from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
@@ -30,7 +30,7 @@ from pyinformer.reflector.machine.steps import (
     PagesInconsistentError,
 )
 from pyinformer.tasks import TimeBudget, spread
-from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter
+from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter, item_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 _SLICE = 2048  # keys per step; a step stays far below the time budget
+
+
+class _LacksKind(Exception):  # noqa: N818 - control flow within this module
+    """A page of a list whose items name no kind, and come before that of their list."""
 
 
 @final
@@ -80,6 +84,7 @@ class Loader(Generic[V]):
         self._journal = journal
         self._audits = audits
         self._had_nameless = self._has_loaded = False
+        self._may_lack_kind = True  # once: what a list and discovery do not name, no list does
         # Any resource may be sent as this.
         self._checked_kind = f"{PARTIAL_OBJECT_METADATA.kind}List"
         self.pages = 0
@@ -129,15 +134,18 @@ class Loader(Generic[V]):
 
     async def _list(self, mode: LoadMode, own_seconds: float | None = None) -> Snapshot[V]:
         """List everything, on new connections if `own_seconds` limits them."""
-        snapshot = self._snapshot()
+        snapshot = self._snapshot(may_lack_kind=self._may_lack_kind)
         try:
             await self._read_pages(snapshot, mode, own_seconds)
         except InformerError:
             await spread(snapshot.release())
             raise
+        except _LacksKind:
+            await spread(snapshot.release())
+            return await self._list(mode, own_seconds)
         return snapshot
 
-    def _snapshot(self) -> Snapshot[V]:
+    def _snapshot(self, *, may_lack_kind: bool = False) -> Snapshot[V]:
         self._codec.forget_kind()
         return Snapshot(
             self._codec,
@@ -146,6 +154,7 @@ class Loader(Generic[V]):
             distrust=self.distrust,
             had_nameless=self._had_nameless,
             is_first=not self._has_loaded,
+            may_lack_kind=may_lack_kind,
         )
 
     async def _read_pages(
@@ -212,7 +221,18 @@ class Loader(Generic[V]):
             raise ListWithoutVersionError(what, "metadata.resourceVersion is missing")
         self._check_kind(page)
         await self._refuse_other(page.kind)
+        if snapshot.lacks_kind:
+            await self._learn_late(page.kind)
+            raise _LacksKind
         return page
+
+    async def _learn_late(self, list_kind: str) -> None:
+        """Learn the kind of items that came before it, or that only discovery names."""
+        self._may_lack_kind = False
+        kind = item_kind(list_kind) or await served_kind_of(self._list_watch)
+        self._journal.note(f"the items of a list name no kind: listing again as {kind or '(none)'}")
+        if kind:
+            self._codec.learn_kind(kind)
 
     async def _feed(self, body: Body, splitter: ListSplitter, paging: Paging) -> None:
         budget = TimeBudget()
@@ -244,7 +264,7 @@ class Loader(Generic[V]):
         resource = self._codec.resource
         wrong = await wrong_kind_of(self._list_watch, list_kind)
         if wrong:
-            self._codec.unlearn_kind(list_kind.removesuffix("List"))
+            self._codec.unlearn_kind(item_kind(list_kind))
             raise ProtocolError(f"list {resource}", f"the server answered with {wrong}")
         self._checked_kind = list_kind
 

@@ -1,5 +1,7 @@
 """The kind of a resource's objects: what it is, and whether an answer has that of another one.
 
+A list may name its kind behind items that have none, or be a `List`: discovery has the kind then.
+
 An object that is sent as metadata alone names PartialObjectMetadata as its kind. An empty list
 still names the real one, so a list that matches nothing is requested: it needs no other right than
 list, and has no objects.
@@ -22,10 +24,10 @@ from pyinformer.errors import (
     TooManyRequestsError,
 )
 from pyinformer.reflector._availability import served_beside
-from pyinformer.transport import read_bounded
+from pyinformer.transport import item_kind, read_bounded
 
 if TYPE_CHECKING:
-    from pyinformer.transport import ListWatch
+    from pyinformer.transport import APIResource, ListWatch
 
 _MAX_ANSWER_BYTES: Final = 65_536
 _LIST: Final = "List"
@@ -61,7 +63,22 @@ async def kind_of(list_watch: ListWatch) -> str:
         return ""
     found = _named_in(answer)
     is_list = found.api_version == list_watch.resource.api_version and found.kind.endswith(_LIST)
-    return found.kind.removesuffix(_LIST) if is_list else ""
+    return item_kind(found.kind) if is_list else ""
+
+
+async def served_kind_of(list_watch: ListWatch) -> str:
+    """Return the kind of a resource's objects as discovery names it; empty if that is refused.
+
+    Raises:
+        ServerError: discovery failed.
+        TooManyRequestsError: the server is overloaded.
+        TransportError: it was not reached.
+
+    Cancellation:
+        Safe; the connection is closed.
+    """
+    table = await _readable_table(list_watch)
+    return next((one.kind for one in table if one.resource == list_watch.resource), "")
 
 
 async def wrong_kind_of(list_watch: ListWatch, list_kind: str) -> str:
@@ -101,13 +118,18 @@ async def wrong_kind_of(list_watch: ListWatch, list_kind: str) -> str:
 
 async def _resources_of(kind: str, list_watch: ListWatch) -> list[str]:
     """Return the resources with a kind in a resource's group and version, if discovery is open."""
+    table = await _readable_table(list_watch)
+    return [one.resource.resource for one in table if one.kind == kind]
+
+
+async def _readable_table(list_watch: ListWatch) -> list[APIResource]:
+    """Return what is served in a resource's group and version; nothing if discovery is refused."""
     try:
-        table = await served_beside(list_watch)
+        return await served_beside(list_watch)
     except (ServerError, TooManyRequestsError):
         raise
     except (APIStatusError, ProtocolError):
         return []
-    return [one.resource.resource for one in table if one.kind == kind]
 
 
 def _named_in(answer: bytes) -> _Named:

@@ -32,6 +32,7 @@ from pyinformer.transport import (
     DELETED,
     ERROR,
     MODIFIED,
+    item_kind,
     read_bookmark,
     read_error,
     read_frame,
@@ -62,6 +63,8 @@ class Snapshot(Generic[V]):
         distrust: the server's history was proven to be another one.
         had_nameless: the load before this one had objects without a name as well.
         is_first: the reflector has loaded nothing yet, so every object is passed as it was listed.
+        may_lack_kind: an item that cannot be read while the kind of the objects is not known sets
+            `lacks_kind`, and is not skipped: the caller learns the kind, and lists again.
     """
 
     def __init__(
@@ -73,9 +76,11 @@ class Snapshot(Generic[V]):
         distrust: bool = False,
         had_nameless: bool = False,
         is_first: bool = False,
+        may_lack_kind: bool = False,
     ) -> None:
         self._codec = codec
         self._is_first = is_first
+        self._may_lack_kind = may_lack_kind
         self._sink = sink
         self._guard = guard
         self._distrust = distrust or guard.expects_rewind
@@ -93,6 +98,8 @@ class Snapshot(Generic[V]):
         """How many items could not be identified."""
         self.nameless = 0
         """How many of them had no readable name."""
+        self.lacks_kind = False
+        """Whether an item could not be read while the kind of the objects was not known."""
         self.is_live = False
         """Whether a watch-list brought a change: there are no more initial events."""
         self.present = ""
@@ -152,8 +159,9 @@ class Snapshot(Generic[V]):
 
     def on_list_kind(self, kind: str) -> None:
         """Learn the kind from the list: built-in lists omit it in their items."""
-        if self._codec.gvk is None and kind.endswith("List"):
-            self._codec.learn_kind(kind.removesuffix("List"))
+        kind_of_items = item_kind(kind)
+        if self._codec.gvk is None and kind_of_items:
+            self._codec.learn_kind(kind_of_items)
 
     def on_line(self, data: bytes | bytearray, start: int, end: int) -> None:
         """Apply one line of a watch-list; no reference to `data` is kept.
@@ -269,6 +277,9 @@ class Snapshot(Generic[V]):
 
     def _skip(self, error: Exception, text: bytes) -> None:
         """Skip an object; the cached object under its key stays, if a key can be read."""
+        if self._may_lack_kind and self._codec.gvk is None:
+            self.lacks_kind = True
+            return
         self.skipped += 1
         self._guard.counts.add("undecodable", "skipped")
         key = key_in(text)

@@ -75,7 +75,7 @@ from pyinformer.transport.http import (
     send_once,
     with_zone_index,
 )
-from pyinformer.transport.list_parser import ListMetadata, ListSplitter
+from pyinformer.transport.list_parser import ListMetadata, ListSplitter, item_kind
 
 __all__ = [
     "ADDED",
@@ -127,6 +127,7 @@ __all__ = [
     "failure_reason",
     "find_config",
     "in_cluster_config",
+    "item_kind",
     "name_for_tls",
     "near_kinds",
     "near_resources",

@@ -56,6 +56,43 @@ async def test_a_list_that_expires_between_its_pages_names_the_cure(
             await found.next_page()
 
 
+@pytest.mark.parametrize("list_kind", ["ConfigMapList", "List"])
+async def test_items_without_a_kind_get_it_where_it_stands_behind_them_or_is_not_named(
+    list_kind: str,
+) -> None:
+    page = {name: value for name, value in _PAGE.items() if name != "kind"}
+    page |= {"metadata": {"resourceVersion": "7"}, "kind": list_kind}
+    table = {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "v1",
+        "resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": True}],
+    }
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        asked = request.target.partition("?")[0]
+        writer.write(response(json.dumps(table if asked == "/api/v1" else page).encode()))
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        found = [one async for one in cluster.list("v1", "configmaps")]
+    assert [(one.key, one.gvk.kind) for one in found] == [("default/a", "ConfigMap")]
+
+
+async def test_a_deletion_of_many_returns_objects_whose_kind_stands_behind_them() -> None:
+    page = {name: value for name, value in _PAGE.items() if name != "kind"}
+    page |= {"metadata": {"resourceVersion": "7"}, "kind": "ConfigMapList"}
+    api = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True}
+    table = {"kind": "APIResourceList", "groupVersion": "v1", "resources": [api]}
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        found = page if request.method == "DELETE" else table
+        writer.write(response(json.dumps(found).encode()))
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        found = await cluster.delete_collection("v1", "configmaps", namespace="default")
+    assert [(one.key, one.gvk.kind) for one in found] == [("default/a", "ConfigMap")]
+
+
 class _Data(msgspec.Struct):
     number: int
 

@@ -176,5 +176,55 @@ async def test_one_object_in_place_of_a_list_is_refused(server: APIServer, kind:
         assert [words.split()[0] for words in running.sink.history["default/a"]] == ["add"]
 
 
+def _without_kinds(server: APIServer, kind: str, *, is_last: bool) -> Fault:
+    """Return a fault that lists the pods of now without their kind, as API servers do."""
+    items = [{"metadata": one["metadata"]} for one in server.list("v1", "pods")]
+    head: JSONObject = {"kind": kind, "apiVersion": "v1"}
+    rest: JSONObject = {"items": items, "metadata": {"resourceVersion": server.resource_version}}
+    body = {**rest, **head} if is_last else {**head, **rest}
+    return Fault(match=is_load, body=json.encode(body), times=None)
+
+
+@pytest.mark.parametrize(
+    ("list_kind", "is_last", "asked"),
+    [
+        pytest.param("PodList", True, 0, id="the-kind-is-behind-the-items"),
+        pytest.param("List", False, 2, id="a-list-of-anything"),
+        pytest.param("List", True, 2, id="a-list-of-anything-behind-the-items"),
+    ],
+)
+async def test_the_first_list_is_complete_if_items_lack_a_kind_that_comes_later_or_never(
+    server: APIServer, list_kind: str, is_last: bool, asked: int
+) -> None:
+    """The order of the members of a JSON object means nothing, and gateways answer with List."""
+    put(server, "a")
+    server.faults.add(_without_kinds(server, list_kind, is_last=is_last))
+    async with reflecting(server) as running:
+        await running.until_watching()
+        await running.until_equal()
+        assert running.sink.objects["default/a"].to_dict()["kind"] == "Pod"
+        assert ("undecodable", "skipped") not in running.reflector.counts()
+        assert running.reflector.status().loads == 1
+        put(server, "a", "b")
+        await running.until_equal()
+        assert {str(one.gvk) for one in running.sink.objects.values()} == {"v1/Pod"}
+    assert discoveries(server) == asked
+
+
+async def test_items_whose_kind_nothing_names_are_skipped_after_a_second_list(
+    server: APIServer,
+) -> None:
+    put(server, "a")
+    server.faults.add(Fault(match=lambda one: one.path == "/api/v1", status=403, times=None))
+    server.faults.add(_without_kinds(server, "List", is_last=False))
+    async with reflecting(server) as running:
+        await running.until_watching()
+        assert running.sink.versions() == {}
+        assert running.reflector.counts()["undecodable", "skipped"] == 1
+        assert sum(is_load(one) for one in server.requests) == 2
+        put(server, "b")
+        await until(lambda: "default/b" in running.sink.versions())
+
+
 def _is_discovery(request: RequestRecord) -> bool:
     return request.path == "/apis/example.com/v1"

@@ -59,6 +59,14 @@ class Envelope(Struct, frozen=True, gc=False, rename="camel"):
 decode_envelope = decoder_of(Envelope, skims=True)
 
 
+def item_kind(list_kind: str) -> str:
+    """Return the kind of the items of a list, `Pod` for a `PodList`; empty if it names none.
+
+    A `List` is one of anything: gateways answer with it, as `kubectl get -o json` does.
+    """
+    return list_kind.removesuffix("List") if list_kind.endswith("List") else ""
+
+
 def check_kind(envelope: Envelope, what: str) -> None:
     """Refuse a body whose kind is not that of a list; an empty kind is accepted."""
     if envelope.kind and not envelope.kind.endswith("List"):
