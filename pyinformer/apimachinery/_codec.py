@@ -370,6 +370,19 @@ class ObjectCodec(Generic[V]):
         if "." in self.resource.group and not self._metadata_only:
             self._is_settled = False
 
+    def names_new_kind(self, text: bytes) -> bool:
+        """Return whether an object that was refused names another kind than is known.
+
+        That may be the kind by now if this is a custom resource; `forget_kind` takes it.
+        """
+        if "." not in self.resource.group or self._metadata_only or self.gvk is None:
+            return False
+        try:
+            kind, found = named_kind(self.resource, self._fields_of(text), text)
+        except InvalidObjectError:
+            return False
+        return found == self.resource.api_version and kind not in {"", self.gvk.kind}
+
     def unlearn_kind(self, kind: str) -> None:
         """Learn the kind and the shape again, if this is the kind and it was wrong."""
         if self.gvk is not None and self.gvk.kind == kind:

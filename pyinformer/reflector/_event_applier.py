@@ -1,8 +1,9 @@
 """Applying the lines of a watch to the sink, as far as the guard allows.
 
 The position moves only after the sink has taken an event. An event whose object cannot be
-identified is skipped and reported. A line that cannot be followed ends the stream by an exception
-that names the reason and the key to verify; the lines behind it are not read.
+identified is skipped and reported, unless the kind of a custom resource is another one: its
+definition may have been created again. A line that cannot be followed ends the stream by an
+exception that names the reason and the key to verify; the lines behind it are not read.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class EventApplier(Generic[V]):
         try:
             obj = self._codec.decode_head(head[start:-1], size_bytes - start - 1)
         except InvalidObjectError as error:
-            self._skip(error)
+            self._refuse(error, head[start:-1], head)
         else:
             self._take(kind, obj)
 
@@ -200,16 +201,23 @@ class EventApplier(Generic[V]):
         """Apply a line that is not written as API servers write it."""
         try:
             _, data, start, end = read_frame_slowly(line, 0, len(line))
-            obj = self._codec.decode(data, start, end)
         except ProtocolError as error:
             raise self._unreadable(error, line) from error
+        try:
+            obj = self._codec.decode(data, start, end)
         except InvalidObjectError as error:
-            self._skip(error)
+            self._refuse(error, bytes(data[start:end]), line)
         else:
             self._take(kind, obj)
 
-    def _skip(self, error: InvalidObjectError) -> None:
-        """Skip an object that cannot be identified: it must not cost any other object."""
+    def _refuse(self, error: InvalidObjectError, text: bytes, line: bytes) -> None:
+        """Skip an object that cannot be identified: it must not cost any other object.
+
+        Raises:
+            StreamBroken: it is of another kind, and so may be those that follow.
+        """
+        if self._codec.names_new_kind(text):
+            raise self._unreadable(error, line) from error
         self.skipped += 1
         self._guard.counts.add("undecodable", "skipped")
         self._on_skipped(error)

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 import pyinformer
+from pyinformer import SharedInformerFactory
 from pyinformer.errors import (
     CacheSyncTimeoutError,
     InformerError,
@@ -287,6 +288,28 @@ async def test_a_name_finds_the_version_that_is_served_now(server: Server) -> No
         await kind.define(has_status=True)
         await cluster.status(made, {"ready": True})
         assert (await cluster.find_resource(kind.kind)).has_status
+
+
+async def test_an_informer_follows_a_kind_that_has_come_back_in_another_spelling(
+    server: Server,
+) -> None:
+    """The names of a definition cannot be changed, so people delete it and create it again."""
+    async with defined(server) as (cluster, kind), SharedInformerFactory(cluster) as factory:
+        await cluster.create(kind.body())
+        informer = factory.informer(kind.api_version, kind.plural)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=100)
+        before = kind.kind
+        await kind.remove()
+        kind.kind = kind.kind.upper()
+        await kind.define()
+        async with server.connect() as other:
+            await other.create(kind.body(data={"is": "new"}))
+            await until(lambda: [one.gvk.kind for one in informer.lister.list()] == [kind.kind])
+            assert kind.kind != before
+            found = informer.lister.list()[0]
+            await other.delete(found)
+            await until(lambda: not informer.lister.list())
 
 
 async def test_an_informer_in_a_namespace_syncs_once_its_kind_has_namespaces(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import Event, KubeObject
+from pyinformer.apimachinery import Event, GroupVersionResource, KubeObject, ObjectCodec
 from pyinformer.errors import (
     APIStatusError,
     ForbiddenError,
@@ -23,12 +23,12 @@ from pyinformer.transport import LineSplitter
 from tests.reflector.samples import (
     DictSink,
     bookmark,
-    codec,
     line,
     pod,
     pod_bytes,
     status_bytes,
 )
+from tests.reflector.samples import codec as pod_codec
 
 if TYPE_CHECKING:
     from pyinformer.reflector.guard import Order
@@ -43,13 +43,23 @@ pytestmark = pytest.mark.covers(
 class Bench:
     """A follower behind a list at 100 that has `a` in it."""
 
-    def __init__(self, *, selective: bool = False, sink: type[DictSink] = DictSink) -> None:
+    def __init__(
+        self,
+        *,
+        selective: bool = False,
+        sink: type[DictSink] = DictSink,
+        codec: ObjectCodec[None] | None = None,
+    ) -> None:
         self.sink = sink(pod("a", "90"))
         self.guard = Guard()
         self.guard.loaded("100")
         self.skipped: list[InvalidObjectError] = []
         self.follower = EventApplier(
-            codec(), self.guard, self.sink, selective=selective, on_skipped=self.skipped.append
+            codec or pod_codec(),
+            self.guard,
+            self.sink,
+            selective=selective,
+            on_skipped=self.skipped.append,
         )
 
     def feed(self, *lines: bytes) -> None:
@@ -253,6 +263,27 @@ def test_an_object_that_cannot_be_identified_costs_itself_only(frame: bytes) -> 
     bench.feed(frame, line("MODIFIED", "a", "101"))
     assert bench.sink.versions() == {"a": "101"}
     assert bench.guard.position == "101"
+
+
+@pytest.mark.parametrize("frame", ["line", "shape", "oversized"])
+def test_another_kind_of_a_custom_resource_ends_the_stream(frame: str) -> None:
+    """Its definition may be another one by now: a list shows that, which forgets the kind."""
+    made: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("e.com/v1", "pods"))
+    bench = Bench(codec=made)
+    old = line("MODIFIED", "a", "101").replace(b'"v1"', b'"e.com/v1"')
+    bench.feed(old)
+    new = old.replace(b'"Pod"', b'"POD"').replace(b'"101"', b'"102"')
+    with pytest.raises(StreamBroken, match=r"POD where e\.com/v1/Pod was expected") as caught:
+        if frame == "oversized":
+            bench.follower.on_oversized(new, 1 << 20)
+        else:
+            bench.feed(new if frame == "line" else new.replace(b'{"type"', b'{ "type"'))
+    assert caught.value.breach is Breach.UNREADABLE
+    assert bench.guard.position == "101"
+    assert not bench.skipped
+    made.forget_kind()
+    bench.feed(new)
+    assert bench.sink.objects["a"].gvk.kind == "POD"
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
