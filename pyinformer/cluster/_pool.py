@@ -2,7 +2,7 @@
 
 A pool opens what the program needs for a cluster's name, an informer factory for example, and
 raises an error with the cause while that is not possible. Each cluster is opened and closed by a
-task of its own. No lock is held meanwhile.
+task of its own, in the context in which the pool was started. No lock is held meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
+from typing import Final, Generic, TypeAlias, TypeVar, final
 
 import anyio
 import anyio.lowlevel
@@ -38,9 +38,6 @@ from pyinformer.cluster._pooled_cluster import (
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.metrics import NO_METRICS, Metrics, Sample, fenced
 from pyinformer.tasks import Host, LoopOwner, Startable, ends_task, run_shielded
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
 
 _T = TypeVar("_T")
 
@@ -199,7 +196,7 @@ class ClusterPool(Startable, Generic[_T]):
 
     def _look(self, name: str, started: float) -> tuple[PooledCluster[_T], Opened[_T] | None]:
         """Return a cluster and what was opened for it; begin to open it if it is not open."""
-        group = self._running()
+        self._check_running()
         now = self._now()
         member = self._members.get(name) or self._new_member(name, now)
         if member.state == "open":
@@ -208,14 +205,15 @@ class ClusterPool(Startable, Generic[_T]):
             if now < member.retry_at:
                 raise member.unavailable(now, waited_seconds=now - started)
             member.begin(now)
-            group.start_soon(self._keep, member)
+            self._host.start_soon(self._keep, member)
         return member, None
 
-    def _running(self) -> TaskGroup:
+    def _check_running(self) -> None:
         if self._is_closed:
             raise LifecycleError("the cluster pool is closed: create a new one")
         self._loop.check()
-        return self._host.task_group
+        if not self._host.is_running:
+            raise LifecycleError("the cluster pool is not running: start it first, or a new one")
 
     def _new_member(self, name: str, now: float) -> PooledCluster[_T]:
         if now - self._swept_at > _SWEEP_SECONDS:
@@ -252,7 +250,7 @@ class ClusterPool(Startable, Generic[_T]):
         check = member.check
         if check is None:
             check = member.check = ReadinessCheck()
-            self._running().start_soon(self._check_readiness, member, check, opened.value)
+            self._host.start_soon(self._check_readiness, member, check, opened.value)
         with anyio.move_on_after(_LAST_CHECK_SECONDS):
             await check.done.wait()
         return check.missing
@@ -388,7 +386,7 @@ class ClusterPool(Startable, Generic[_T]):
             Safe; closing the cluster continues.
         """
         _check_name(name)
-        self._running()
+        self._check_running()
         member = self._members.get(name)
         if member is None:
             return

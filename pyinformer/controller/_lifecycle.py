@@ -189,7 +189,7 @@ class Lifecycle:
         Raises:
             LifecycleError: it does not run.
         """
-        self._host.task_group.start_soon(function)
+        self._host.start_soon(function)
 
     async def run_one(
         self,

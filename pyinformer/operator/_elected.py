@@ -127,7 +127,7 @@ class ElectedControllers(Startable):
         Raises:
             LifecycleError: it does not run.
         """
-        self._host.task_group.start_soon(function)
+        self._host.start_soon(function)
 
     async def add(
         self,

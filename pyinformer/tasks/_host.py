@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context, copy_context
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias, final
+from typing import Protocol, Self, TypeAlias, TypeVarTuple, final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -23,6 +24,8 @@ from pyinformer.tasks._failures import error_text
 from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
 
 _log = get_logger(__name__)
+
+Ts = TypeVarTuple("Ts")
 
 Main: TypeAlias = Callable[[TaskGroup, Callable[[], None]], Awaitable[None]]
 """The main function of a host: called with the task group, and with a function to call when ready.
@@ -185,6 +188,7 @@ class Host(Startable):
         self._ready: asyncio.Future[None] | None = None
         self._closing = False
         self._error: InformerError | None = None
+        self._context = Context()  # of its start
 
     @property
     def is_running(self) -> bool:
@@ -198,7 +202,7 @@ class Host(Startable):
 
     @property
     def task_group(self) -> TaskGroup:
-        """The task group, for tasks that are added later.
+        """The task group, for tasks that are added later in the context of their caller.
 
         Raises:
             LifecycleError: the host is not running.
@@ -206,6 +210,29 @@ class Host(Startable):
         if self._group is None or self._closing:
             raise LifecycleError(f"{self.name} is not running: start it first, or a new one")
         return self._group
+
+    def start_soon(
+        self, function: Callable[[*Ts], Coroutine[None, None, None]], *args: *Ts
+    ) -> None:
+        """Run a function in a task of the group, in the context in which the host was started.
+
+        What is shared outlives its first caller: it must not keep the term of leader election or
+        the span of that caller, nor lack those of the host.
+
+        Args:
+            function: called with `args`.
+            *args: its arguments.
+
+        Raises:
+            LifecycleError: the host is not running.
+        """
+        group = self.task_group
+
+        def start() -> None:
+            """Create the task, which copies the context."""
+            group.start_soon(function, *args)
+
+        self._context.copy().run(start)
 
     async def start(self) -> None:
         """Start and wait until the main function is ready.
@@ -221,6 +248,7 @@ class Host(Startable):
         if self._task is not None:
             raise LifecycleError(f"{self.name} was started before; make a new one")
         self._ready = asyncio.get_running_loop().create_future()
+        self._context = copy_context()
         self._task = asyncio.create_task(self._run(), name=f"pyinformer host of {self.name}")
         self._task.add_done_callback(self._ended)
         try:

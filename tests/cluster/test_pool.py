@@ -24,6 +24,8 @@ from pyinformer.errors import (
     InvalidTypeError,
     LifecycleError,
 )
+from pyinformer.transport import CURRENT_GUARD
+from tests.guards import Guard, guarded
 from tests.virtual_time import elapse
 from tests.waiting import now, settle
 
@@ -119,6 +121,27 @@ async def refused(get: Awaitable[object]) -> ClusterUnavailableError:
     with pytest.raises(ClusterUnavailableError) as raised:
         await get
     return raised.value
+
+
+async def test_a_cluster_is_opened_outside_of_the_term_of_its_first_caller() -> None:
+    """It outlives that term: its controllers would be refused in the next one, without an end."""
+    guards: list[object] = []
+
+    @asynccontextmanager
+    async def note(_cluster: Cluster) -> AsyncIterator[str]:
+        guards.append(CURRENT_GUARD.get())
+        yield "open"
+
+    async def ready(_value: str, _timeout_seconds: float) -> None:
+        guards.append(CURRENT_GUARD.get())
+
+    async with ClusterPool(note, connect=connect, ready=ready) as pool:
+        with guarded(Guard()):
+            await pool.get("a")
+    with guarded(Guard()) as outer:
+        async with ClusterPool(note, connect=connect) as pool:
+            await pool.get("a")
+    assert guards == [None, None, outer]
 
 
 async def test_a_cluster_is_opened_when_it_is_asked_for_and_once() -> None:

@@ -14,6 +14,7 @@ from pyinformer import ControllerOptions, KubeObject, LeaderElection, Operator, 
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import (
     CacheSyncTimeoutError,
+    FencedError,
     InvalidArgumentError,
     LifecycleError,
     NotFoundError,
@@ -361,6 +362,47 @@ def test_a_leader_calls_it_in_its_term_and_a_standby_in_the_next(world: World) -
             assert two.names == ["configmaps", "pods", "secrets"]
 
     world.run(scenario)
+
+
+def test_a_reconcile_that_is_registered_in_a_term_writes_only_in_that_term(world: World) -> None:
+    """It is registered by a task that began before the term, and so knows of none."""
+
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        errors: list[FencedError] = []
+        waits, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def write(request: Request, _obj: Any, cluster: Cluster) -> None:
+            waits.set()
+            try:
+                await goes_on.wait()
+            except asyncio.CancelledError:
+                try:
+                    await cluster.create(body("Secret", "late"))
+                except FencedError as error:
+                    errors.append(error)
+                raise
+            await cluster.create(body("Secret", f"of-{request.name}"))
+
+        async with one.run:
+            await until(lambda: one.reconciled)
+            one.app.reconcile("v1", "pods", options=_OPTIONS)(write)
+            await waits.wait()
+            lease = await world.cluster.get(
+                "coordination.k8s.io/v1", "leases", "default/db-operator"
+            )
+            taken = lease.to_dict()
+            taken["spec"]["holderIdentity"] = "another"
+            await world.cluster.replace(taken)
+            await until(lambda: errors)
+            goes_on.set()
+            elector = one.run.elector
+            assert elector is not None
+            await until(lambda: elector.status().terms == 2)
+            await until(lambda: "default/of-pod" in {write.key for write in world.writes})
+
+    world.run(scenario)
+    assert "default/late" not in {write.key for write in world.writes}
 
 
 def test_an_added_cache_obeys_the_barrier_of_a_term(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import anyio
@@ -44,6 +45,27 @@ class Slow:
             with anyio.CancelScope(shield=True):
                 await elapse(self.cleanup_seconds)
             self.cleaned_up = True
+
+
+async def test_a_task_that_is_added_later_runs_in_the_context_of_the_start() -> None:
+    """What the first caller of a shared object has set must not stay in force for all others."""
+    current = ContextVar("current", default="nothing")
+    found: list[str] = []
+
+    async def note(what: str) -> None:
+        found.append(f"{what} {current.get()}")
+
+    host = Host("test")
+    current.set("the start")
+    await host.start()
+    current.set("the caller")
+    host.start_soon(note, "in")
+    host.start_soon(note, "again in")
+    await settle()
+    assert found == ["in the start", "again in the start"]
+    await host.aclose()
+    with pytest.raises(LifecycleError):
+        host.start_soon(note, "after")
 
 
 async def test_start_waits_for_readiness() -> None:
