@@ -9,7 +9,6 @@ removed at the head, or when stale times outnumber the live ones.
 from __future__ import annotations
 
 import heapq
-import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Generic, final
@@ -85,7 +84,14 @@ class Schedule(Generic[T]):
 
     def clear(self) -> list[T]:
         """Remove and return all keys, due or not, by time."""
-        return list(self.pop_due(math.inf))
+        found: list[T] = []
+        for due_at in sorted(self._keys_at):  # one by one, a heap of a million blocks for seconds
+            there = self._keys_at[due_at]
+            found += there if isinstance(there, _Together) else (there,)
+        self._due_at.clear()
+        self._keys_at.clear()
+        self.moments.clear()
+        return found
 
     def shift(self, seconds: float) -> None:
         """Move every time: the queue reads another clock."""
