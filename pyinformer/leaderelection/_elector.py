@@ -79,6 +79,7 @@ _VERBS: Final = (
     "get, create and update on leases.coordination.k8s.io (list and watch spare requests)"
 )
 _MAX_HOLDER_CHARACTERS: Final = 253  # of a name; any client may write more
+_TERMINATING: Final = "NamespaceTerminating"  # the cause of a 403 that no right cures
 _EXPIRY_SECONDS: Final = 0.1  # how late the end of a term may be noticed after a suspend
 
 
@@ -607,8 +608,8 @@ class _Run:
         """Record a request that failed; a replica without the right to send it waits for it."""
         now = self._clock()
         self.election.on_failure(now)
-        is_forbidden = isinstance(error, ForbiddenError)
-        if isinstance(error, ForbiddenError):
+        is_forbidden = isinstance(error, ForbiddenError) and _TERMINATING not in error.causes
+        if isinstance(error, ForbiddenError) and is_forbidden:
             error = error.with_hint(f"leader election needs {_VERBS}")
         text = str(error) if isinstance(error, InformerError) else error_text(error)
         if text != self.last_error:

@@ -10,6 +10,7 @@ import pytest
 
 from pyinformer.errors import (
     FencedError,
+    ForbiddenError,
     InvalidArgumentError,
     InvalidTypeError,
     LifecycleError,
@@ -593,6 +594,32 @@ def test_replicas_without_the_right_wait_until_it_is_granted(world: World) -> No
         await two.stop()
 
     world.run(scenario)
+
+
+def test_a_namespace_that_is_being_deleted_is_no_missing_right(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async def refuse(method: str) -> None:
+            if method == "POST":
+                request = "POST leases"
+                reason = "NamespaceTerminating"
+                raise ForbiddenError(
+                    status=403, reason="Forbidden", request=request, causes=(reason,)
+                )
+
+        one = Replica(world, "one")
+        one.line.before = refuse
+        one.start()
+        await pause(60)
+        assert "403" in one.elector.status().last_error
+        assert "leader election needs" not in one.elector.status().last_error
+        one.line.before = None
+        await one.leads.wait()
+        await one.stop()
+
+    world.run(scenario)
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("ends_by", ["the end of its term", "a stop"])
