@@ -91,8 +91,6 @@ async def test_two_electors_hand_over_and_write_what_client_go_writes(server: Se
         await asyncio.wait([leading])
 
 
-@pytest.mark.parametrize("server", ["real"], indirect=True)
-@pytest.mark.real
 async def test_an_election_inside_of_a_term_ends_with_it_and_releases_its_lease(
     server: Server,
 ) -> None:
@@ -135,6 +133,8 @@ async def test_an_election_inside_of_a_term_ends_with_it_and_releases_its_lease(
             await cluster.get("v1", "configmaps", f"{namespace}/late")
 
 
+@pytest.mark.parametrize("server", ["real"], indirect=True)
+@pytest.mark.real
 async def test_managed_fields_nested_without_end_do_not_end_the_election(server: Server) -> None:
     """A tenant with rights on the Lease writes them, and the server keeps them at each renewal."""
     namespace = server.namespace()
