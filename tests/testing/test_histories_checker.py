@@ -516,6 +516,24 @@ def test_a_reader_may_not_go_back_in_the_same_epoch() -> None:
     assert Rule.WENT_BACK in broken(run.rest())
 
 
+def test_a_deletion_that_a_list_found_is_not_that_of_a_later_restore() -> None:
+    """The list names the lost version, which a restore puts in the place of another object."""
+    run = usual_run()
+    saved, revision = dict(run.live), run.revision
+    run.delete("x")
+    run.wait(10.0)
+    run.relist()
+    run.put("x")
+    run.watch()
+    run.wait(10.0)
+    run.restore(saved, revision)
+    run.wait(10.0)
+    run.notice_restore()
+    verdict = check_history(run.rest())
+
+    assert verdict.holds, str(verdict)
+
+
 def test_a_restore_that_is_never_noticed_is_found() -> None:
     run = a_restore()
     run.put("new")

@@ -86,8 +86,11 @@ class Order:
         """
         timeline, before = self._scopes[who].timeline(key), self._shown.get((who, key))
         after, newest = _since(before, epoch)
+        # A list that finds a deletion names the version that was lost. A later restore may put that
+        # in the place of another object, which is a point of the same revision.
+        until = timeline.at(record.at_seconds + self._tolerance)
         exact = () if by is None else timeline.gone_by(by)
-        index = next((one for one in exact if one >= after), None)
+        index = next((one for one in exact if after <= one <= until), None)
         if index is None:
             # While a server lies, the absence may be its lie rather than a deletion: what was
             # shown before may be shown again.
