@@ -56,6 +56,7 @@ INTERNAL = {
     "pyinformer.tasks.Turn",
     "pyinformer.transport.Body",
     "pyinformer.transport.ConnectionProtocol",
+    "pyinformer.transport.WriteGuard",
 }
 
 _OPTIONS = "   :members:\n   :member-order: bysource\n"
