@@ -707,13 +707,15 @@ class Reflector(Generic[V]):
         lost_at = self._now() if machine.lost_at is None else machine.lost_at
         try:
             proof = await self._lineage.prove(lost_at, self, alone=machine.proves_alone)
-        except (TransportError, APIStatusError) as error:
+        except (TransportError, APIStatusError) as error:  # it is away, or overloaded
+            self._list_after_outage()
             return steps.ProofFailed(error)
         except Exception as error:  # noqa: BLE001 - the loop continues
             self._as_informer_error(error)
             return steps.Proved(HistoryVerdict.UNDECIDED)
-        finally:
-            self._end_outage()  # also if nothing is proven, and the next watch is opened unproven
+        # Without an answer the next watch may be opened unproven, and nothing would follow.
+        if proof.verdict is HistoryVerdict.INTACT or proof.is_unanswered:
+            self._list_after_outage()
         self._guard.counts.add("lineage_proofs", proof.verdict.name.lower())
         if proof.verdict is HistoryVerdict.BROKEN:  # the lineage has notified its members
             machine.distrust_reason = f"the server's history is another: {proof.reason}"
@@ -732,7 +734,7 @@ class Reflector(Generic[V]):
             return False
         return True
 
-    def _end_outage(self) -> None:
+    def _list_after_outage(self) -> None:
         """List everything before the next watch if the contact was lost for long."""
         facts = self._watch_loop.liveness
         known = (facts.last_contact_at, facts.last_event_at, facts.last_bookmark_at)

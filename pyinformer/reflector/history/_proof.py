@@ -192,6 +192,8 @@ class Proof(Struct, frozen=True):
     reason: str
     samples: int = 0
     """How many samples were checked."""
+    is_unanswered: bool = False
+    """Whether the server did not answer in time."""
 
 
 async def prove(members: Iterable[HistoryMember]) -> Proof:
@@ -221,7 +223,8 @@ async def prove(members: Iterable[HistoryMember]) -> Proof:
             proof = Proof(HistoryVerdict.UNDECIDED, f"the server did not answer the probe: {error}")
             continue
         except RequestTimeoutError as error:
-            proof = Proof(HistoryVerdict.UNDECIDED, f"the server does not answer lists: {error}")
+            reason = f"the server does not answer lists: {error}"
+            proof = Proof(HistoryVerdict.UNDECIDED, reason, is_unanswered=True)
         break
     return await _check_samples(known) if proof.verdict is HistoryVerdict.INTACT else proof
 
