@@ -33,6 +33,7 @@ _LEAST_SECONDS: Final = 1.0
 _WANTED_SECONDS: Final = 60.0  # a reader of a limit reads again within that, or is forgotten
 _READ_SECONDS: Final = 150.0  # metrics are collected once a minute, sometimes missed once
 _MOST_PENDING: Final = 16
+_REFUSED_SECONDS: Final = 5.0  # a server that has just started refuses what it will allow
 
 
 @final
@@ -45,6 +46,7 @@ class Currency:
         self.refused_at: float | None = None
         """When the server last answered a list of one object with an error."""
         self._was_answered = False
+        self._refused_since: float | None = None  # None since a list was answered
         self.on_wanted: Callable[[], object] = lambda: None
         """Called, in the reader's thread, when a round trip is wanted sooner than planned."""
         self.has_stalled: bool = False
@@ -63,19 +65,22 @@ class Currency:
         """Lists of other resources show nothing, since this one is in another storage."""
         self._read_at = -math.inf
 
-    def list_refused(self, *, is_final: bool) -> None:
+    def list_refused(self, now: float, *, is_final: bool) -> None:
         """Record that a list of one object was refused.
 
         Where one was answered before, rights may return: until then the age grows.
 
         Args:
+            now: the time.
             is_final: the server knows no such lists.
         """
-        self.is_blind = self.is_blind or is_final or not self._was_answered
+        self._refused_since = now if self._refused_since is None else self._refused_since
+        lasts = now - self._refused_since >= _REFUSED_SECONDS
+        self.is_blind = self.is_blind or is_final or (lasts and not self._was_answered)
 
     def list_answered(self) -> None:
         """Record that a list of one object was answered."""
-        self.is_blind, self._was_answered = False, True
+        self.is_blind, self._was_answered, self._refused_since = False, True, None
 
     def as_of(self, position: str) -> float | None:
         """Return the instant whose state, or a later one, is cached; None if none is known.

@@ -259,7 +259,7 @@ class CurrencyCheck:
                 currency.refused_at = self._now()
             is_refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
             if is_refused or isinstance(error, SelectorIgnoredError):
-                currency.list_refused(is_final=not is_refused)
+                currency.list_refused(self._now(), is_final=not is_refused)
             return None
         if trip.path == self._list_watch.path:
             self._sent_at = trip.sent_at
