@@ -182,7 +182,7 @@ def _is_pydantic_dataclass(kind: object) -> bool:
 
 
 def _has_fields(kind: type[Any]) -> bool:
-    return any(hasattr(kind, name) for name in _HAS_FIELDS) or is_typeddict(kind)
+    return has_fields(kind) or is_typeddict(kind)
 
 
 def _fields(kind: type[Any]) -> Iterator[tuple[str, Any]]:

@@ -213,8 +213,7 @@ def object_splitter(
     splitter: ListSplitter
 
     def on_item(data: bytes | bytearray, start: int, end: int) -> None:
-        kind = item_kind(splitter.kind)
-        if codec.gvk is None and kind:
+        if codec.gvk is None and (kind := item_kind(splitter.kind)):
             codec.learn_kind(kind)
         on_object(codec.decode(data, start, end))
 

@@ -106,8 +106,8 @@ class ResponseReader:
         kind = _status_of(resource, raw).kind
         if kind != _STATUS:
             codec = ObjectCodec[None](resource)
-            if item_kind(kind):  # it may stand behind the items
-                codec.learn_kind(item_kind(kind))
+            if kind_of_items := item_kind(kind):  # it may stand behind the items
+                codec.learn_kind(kind_of_items)
             splitter = object_splitter(codec, found.append, what=f"delete {resource}")
             splitter.feed(raw)
             splitter.finish()

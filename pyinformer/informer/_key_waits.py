@@ -6,7 +6,6 @@ turns of the event loop is missed. What it raises is raised in its caller and af
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
@@ -22,7 +21,7 @@ from pyinformer.errors import (
     LifecycleError,
     WaitTimeoutError,
 )
-from pyinformer.tasks import check_plain
+from pyinformer.tasks import check_plain, refuse_awaitable
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
@@ -68,8 +67,7 @@ class _Waiter(Generic[V]):
             return
         try:
             is_met = self._predicate(found)
-            if inspect.isawaitable(is_met):
-                raise _awaitable(is_met)
+            refuse_awaitable(is_met, "predicate")
         except ENDS_PROGRAM:
             raise
         except BaseException as error:  # noqa: BLE001 - user code; it is raised where it was given
@@ -84,13 +82,6 @@ class _Waiter(Generic[V]):
         if not self.done.is_set():
             self.error = error
             self.done.set()
-
-
-def _awaitable(found: object) -> InvalidTypeError:
-    """Return the error for an answer that is always true."""
-    if inspect.iscoroutine(found):
-        found.close()
-    return InvalidTypeError("predicate", "must not be asynchronous: it decides in one step")
 
 
 @final

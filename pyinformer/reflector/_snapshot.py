@@ -159,8 +159,7 @@ class Snapshot(Generic[V]):
 
     def on_list_kind(self, kind: str) -> None:
         """Learn the kind from the list: built-in lists omit it in their items."""
-        kind_of_items = item_kind(kind)
-        if self._codec.gvk is None and kind_of_items:
+        if self._codec.gvk is None and (kind_of_items := item_kind(kind)):
             self._codec.learn_kind(kind_of_items)
 
     def on_line(self, data: bytes | bytearray, start: int, end: int) -> None:

@@ -5,14 +5,13 @@ An invalid entry raises a typed error, but only when the other entries were take
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from pyinformer.apimachinery import KubeObject, V
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.sources._request import Request
-from pyinformer.tasks import check_plain
+from pyinformer.tasks import check_plain, refuse_awaitable
 
 Keys: TypeAlias = "str | Request | Iterable[str | Request] | None"
 """Requests, or keys `namespace/name` or `name`; one, several, or None."""
@@ -49,10 +48,7 @@ def collect(found: Keys, cluster: str, into: dict[Request, None]) -> None:
     if isinstance(found, str | Request):
         into[request_of(found, cluster)] = None
         return
-    if inspect.isawaitable(found):
-        if inspect.iscoroutine(found):
-            found.close()
-        raise InvalidTypeError("mapping", "must not be asynchronous: it decides in one step")
+    refuse_awaitable(found, "mapping")
     if not isinstance(found, Iterable) or isinstance(found, Mapping | bytes | bytearray):
         reason = f"must return keys, requests or None, not {type(found).__name__}"
         raise InvalidTypeError("mapping", reason)

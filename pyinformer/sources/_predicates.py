@@ -7,7 +7,6 @@ state and one that leaves it, however filters are combined.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, overload
 
@@ -15,8 +14,8 @@ import msgspec
 from typing_extensions import TypeVar
 
 from pyinformer.apimachinery import KubeObject, V, View, decoder_of
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.tasks import check_plain, name_of
+from pyinformer.errors import InvalidArgumentError
+from pyinformer.tasks import check_plain, name_of, refuse_awaitable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,10 +177,7 @@ def verdict(
     found: object = predicate(old, new)
     if found is True or found is False:
         return found
-    if inspect.isawaitable(found):
-        if inspect.iscoroutine(found):
-            found.close()
-        raise InvalidTypeError("predicate", "must not be asynchronous: it decides in one step")
+    refuse_awaitable(found, "predicate")
     return bool(found)
 
 

@@ -17,6 +17,7 @@ from pyinformer.tasks._functions import (
     is_asynchronous,
     name_of,
     place_of,
+    refuse_awaitable,
 )
 from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, start_in
 from pyinformer.tasks._imports import check_not_imported, imported_only
@@ -71,6 +72,7 @@ __all__ = [
     "place_of",
     "program_runner",
     "refusal_text",
+    "refuse_awaitable",
     "released_time",
     "repeats_text",
     "run_in_daemon",

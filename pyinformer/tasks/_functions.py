@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from pyinformer.errors import invalid_handler
+from pyinformer.errors import InvalidTypeError, invalid_handler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,6 +66,23 @@ def check_plain(
     if is_asynchronous(function):
         reason = f"must not be asynchronous: write `def {shape}`, whose result is used at once"
         raise invalid_handler(name_of(function), reason)
+
+
+def refuse_awaitable(found: object, argument: str) -> None:
+    """Refuse what a user's function has returned if it would have to be awaited.
+
+    Args:
+        found: what it has returned; a coroutine is closed.
+        argument: what the function is, for the error: `predicate`.
+
+    Raises:
+        InvalidTypeError: it is awaitable.
+    """
+    if not inspect.isawaitable(found):
+        return
+    if inspect.iscoroutine(found):
+        found.close()
+    raise InvalidTypeError(argument, "must not be asynchronous: it decides in one step")
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[F], F]:
