@@ -35,12 +35,21 @@ async def until(
     deadline = loop.time() + timeout_seconds
     while not condition():
         assert loop.time() < deadline, f"not after {timeout_seconds:.0f} s: {what or condition}"
-        tick = asyncio.Event()
-        timer = loop.call_later(_INTERVAL_SECONDS, tick.set)
-        try:
-            await tick.wait()
-        finally:
-            timer.cancel()
+        await pause(_INTERVAL_SECONDS)
+
+
+async def pause(seconds: float) -> None:
+    """Let time pass, on the clock of the loop.
+
+    Cancellation:
+        Safe.
+    """
+    passed = asyncio.Event()
+    timer = asyncio.get_running_loop().call_later(seconds, passed.set)
+    try:
+        await passed.wait()
+    finally:
+        timer.cancel()
 
 
 def now() -> float:

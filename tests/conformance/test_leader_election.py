@@ -31,8 +31,9 @@ from pyinformer.leaderelection._lease import (
 from pyinformer.metrics import MetricsRegistry
 from pyinformer.operator import Health
 from pyinformer.testing import World
-from tests.leaderelection.electing import Replica, now, pause
+from tests.leaderelection.electing import Replica
 from tests.metrics.reading import collected
+from tests.waiting import now, pause
 
 _OPTIONS = LeaderElectionOptions(
     lease_duration_seconds=15.0, renew_deadline_seconds=2.0, retry_period_seconds=1.0

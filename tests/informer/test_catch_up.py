@@ -13,7 +13,8 @@ from pyinformer.informer import SharedInformer, SharedInformerFactory, catch_up
 from pyinformer.informer._core import core_of
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import World
-from tests.leaderelection.electing import Line, pause
+from tests.leaderelection.electing import Line
+from tests.waiting import pause
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import ForbiddenError, TransportError
 from pyinformer.leaderelection import LeaderElector, Term
 from pyinformer.testing.world._memory_connection import MemoryBody
+from tests.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -189,18 +190,3 @@ class Replica:
         """End without a release, as a killed process does."""
         self.line.is_down = True
         await self.stop()
-
-
-async def pause(seconds: float) -> None:
-    """Let virtual time pass."""
-    passed = asyncio.Event()
-    timer = asyncio.get_running_loop().call_later(seconds, passed.set)
-    try:
-        await passed.wait()
-    finally:
-        timer.cancel()
-
-
-def now() -> float:
-    """Return the time of the loop."""
-    return asyncio.get_running_loop().time()

@@ -24,7 +24,8 @@ from pyinformer.leaderelection import (
 )
 from pyinformer.leaderelection._lease import read_lease, written_in
 from pyinformer.testing import World
-from tests.leaderelection.electing import Replica, now, pause
+from tests.leaderelection.electing import Replica
+from tests.waiting import now, pause
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

@@ -11,8 +11,9 @@ from pyinformer.leaderelection import Term
 from pyinformer.metrics import CATALOGUE, MetricsRegistry
 from pyinformer.testing import World
 from pyinformer.transport import CURRENT_GUARD
-from tests.leaderelection.electing import Replica, pause
+from tests.leaderelection.electing import Replica
 from tests.metrics.reading import collected
+from tests.waiting import pause
 
 Scenario = Callable[[], Awaitable[None]]
 

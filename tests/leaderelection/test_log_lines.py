@@ -8,7 +8,8 @@ import pytest
 
 from pyinformer.errors import FencedError
 from pyinformer.testing import World
-from tests.leaderelection.electing import Replica, pause
+from tests.leaderelection.electing import Replica
+from tests.waiting import pause
 
 _ELECTION = "pyinformer.leaderelection"
 

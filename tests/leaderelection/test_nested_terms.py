@@ -14,8 +14,9 @@ from pyinformer.leaderelection._election import Tenure
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease, written_in
 from pyinformer.metrics import MetricsRegistry
 from pyinformer.testing import World
-from tests.leaderelection.electing import Replica, now, pause
+from tests.leaderelection.electing import Replica
 from tests.metrics.reading import collected
+from tests.waiting import now, pause
 
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster

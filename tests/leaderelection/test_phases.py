@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.testing import World
-from tests.leaderelection.electing import Line, Replica, now, pause
+from tests.leaderelection.electing import Line, Replica
 from tests.soak import in_soak
+from tests.waiting import now, pause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

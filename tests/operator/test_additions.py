@@ -21,8 +21,8 @@ from pyinformer.errors import (
 )
 from pyinformer.operator import Listers, OperatorRun, Owns, Watches
 from pyinformer.testing import World
-from tests.leaderelection.electing import Line, pause
-from tests.waiting import until
+from tests.leaderelection.electing import Line
+from tests.waiting import pause, until
 
 _OPTIONS = ControllerOptions(drain_timeout_seconds=5.0, sync_timeout_seconds=30.0)
 

@@ -24,8 +24,8 @@ from pyinformer.errors import (
 )
 from pyinformer.operator import Listers, Owns, Watches
 from pyinformer.testing import World
-from tests.leaderelection.electing import Line, pause
-from tests.waiting import until
+from tests.leaderelection.electing import Line
+from tests.waiting import pause, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,8 +18,8 @@ from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.operator import Listers, OperatorRun
 from pyinformer.operator._health_server import Document
 from pyinformer.testing import World
-from tests.leaderelection.electing import Line, now, pause
-from tests.waiting import until
+from tests.leaderelection.electing import Line
+from tests.waiting import now, pause, until
 
 pytestmark = pytest.mark.covers("controller-runtime pkg/cache: should not require LeaderElection")
 

@@ -13,10 +13,9 @@ from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.metrics import CATALOGUE, NO_METRICS, Metrics, MetricsRegistry
 from pyinformer.operator import Operator
 from pyinformer.testing import World
-from tests.leaderelection.electing import now, pause
 from tests.metrics.reading import collected
 from tests.metrics.upstream import CONTROLLER, LEADER_ELECTION, WORKQUEUE
-from tests.waiting import until
+from tests.waiting import now, pause, until
 
 _OURS = ("workqueue_", "controller_", "leader_election_", "operator_", "informer_loop_")
 

@@ -25,8 +25,8 @@ from pyinformer.operator import Operator
 from pyinformer.operator._timers import phase_seconds
 from pyinformer.sources import Request
 from pyinformer.testing import World
-from tests.leaderelection.electing import Line, now, pause
-from tests.waiting import until
+from tests.leaderelection.electing import Line
+from tests.waiting import now, pause, until
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject, KubeObject

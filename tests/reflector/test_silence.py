@@ -30,7 +30,7 @@ from tests.reflector.running import options, put, reflecting, until_held, verbs,
 from tests.reflector.samples import PODS, DictSink, bookmark, line
 from tests.transport.serving import CHUNKED, chunk, connected, response, serving
 from tests.virtual_time import elapse
-from tests.waiting import until
+from tests.waiting import pause, until
 
 if TYPE_CHECKING:
     from pyinformer.reflector._silence import IdleTimer
@@ -192,13 +192,6 @@ TRICKLES = {
 }
 
 
-async def tick(seconds: float) -> None:
-    """Wait as a server does that sends something now and then."""
-    passed = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, passed.set)
-    await passed.wait()
-
-
 @pytest.mark.parametrize("client", ["direct", "aiohttp"])
 @pytest.mark.parametrize("trickle", TRICKLES)
 async def test_a_partial_event_neither_proves_freshness_nor_ends_a_silence(
@@ -216,7 +209,7 @@ async def test_a_partial_event_neither_proves_freshness_nor_ends_a_silence(
             writer.write(chunk(part))
         while True:
             writer.write(chunk(TRICKLES[trickle][-1]) if is_chunked else b"\n")
-            await tick(0.02)
+            await pause(0.02)
 
     async with serving(answer) as server, connected(server.url, http_client=client) as connection:
         reflector: Reflector[None] = Reflector(
@@ -273,7 +266,7 @@ async def test_a_long_line_that_arrives_slowly_is_not_a_silence() -> None:
             writer.write(response(EMPTY_LIST))
             return
         writer.write(CHUNKED + chunk(event[: 64 * 1024]))
-        await tick(1.0)
+        await pause(1.0)
         writer.write(chunk(event[64 * 1024 :]))
         await asyncio.Event().wait()
 
@@ -298,7 +291,7 @@ async def test_a_repeated_event_counts_as_progress_though_it_changes_nothing() -
         writer.write(CHUNKED)
         while True:
             writer.write(chunk(line("ADDED", "a", "6") + b"\n"))
-            await tick(0.02)
+            await pause(0.02)
 
     async with serving(answer) as server, connected(server.url) as connection:
         reflector: Reflector[None] = Reflector(

@@ -18,7 +18,7 @@ from pyinformer.health import Health
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, pod
-from tests.leaderelection.electing import pause
+from tests.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from tests.leaderelection.electing import now, pause
+from tests.waiting import now, pause
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -8,14 +8,11 @@ it is alive and ready.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-
-import anyio
 
 import pyinformer
 from pyinformer._clock import monotonic
@@ -24,6 +21,7 @@ from pyinformer.errors import InformerError
 from pyinformer.health import Health, HealthOptions
 from pyinformer.testing import FaultProxy
 from pyinformer.transport import StaticCredentials
+from tests.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -201,7 +199,7 @@ class Subject:
         """Note every second what it is, as a kubelet does."""
         while True:
             self.look()
-            await passed(_PAUSE_SECONDS)
+            await pause(_PAUSE_SECONDS)
 
     def look(self) -> None:
         """Note what it is now."""
@@ -232,7 +230,7 @@ class Subject:
         while not condition():
             if monotonic() - began > seconds:
                 return None
-            await passed(_LOOK_SECONDS)
+            await pause(_LOOK_SECONDS)
         return monotonic() - began
 
     def during(self, begin: float, end: float | None = None) -> list[Seen]:
@@ -265,13 +263,3 @@ def write_always(subjects: Iterable[Subject], stop: threading.Event) -> None:
         for one in busy:
             with contextlib.suppress(InformerError, OSError):
                 one.write()
-
-
-async def passed(seconds: float) -> None:
-    """Wait until so much time has passed on the real clock."""
-    over = anyio.Event()
-    timer = asyncio.get_running_loop().call_later(seconds, over.set)
-    try:
-        await over.wait()
-    finally:
-        timer.cancel()

@@ -28,10 +28,10 @@ from tests.integration.chaos.outlasting import (
     PODS_AND_TEMPLATES,
     Limits,
     Subject,
-    passed,
     write_always,
 )
 from tests.soak import IS_SOAK
+from tests.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -64,7 +64,7 @@ async def silent(subject: Subject) -> None:
         took = await subject.within(is_replaced, limit + MARGIN_SECONDS)
         subject.note(f"silence {number} noticed after", took)
         subject.check(took is not None, f"silence {number} did not end the watch")
-    await passed(limit)
+    await pause(limit)
     subject.check(subject.loads == loads, f"{subject.loads - loads} lists for two silences")
     _is_never_unready(subject, struck)
     _lags_at_most(subject, limit + NOTICED_SECONDS)
@@ -94,7 +94,7 @@ async def outage(
     loads, age = subject.loads, subject.informer.age_seconds() or 0.0
     struck = monotonic()
     strike()
-    await passed(seconds)
+    await pause(seconds)
     healed = monotonic()
     heal()
     await _recovers(subject, struck, healed, age)
@@ -137,7 +137,7 @@ async def forbidden(subject: Subject) -> None:
     for verb in ("list", "watch"):
         subject.proxy.faults.add(Fault(verb=verb, status=403, times=None))
     subject.proxy.cut()
-    await passed(subject.limits.stale_seconds + MARGIN_SECONDS)
+    await pause(subject.limits.stale_seconds + MARGIN_SECONDS)
     healed = monotonic()
     subject.proxy.heal()
     await _recovers(subject, struck, healed, age)
@@ -148,7 +148,7 @@ async def without_watches(subject: Subject, fault: Fault) -> None:
     struck = monotonic()
     subject.proxy.faults.add(fault)
     subject.proxy.cut()
-    await passed(subject.limits.stale_seconds + MARGIN_SECONDS)
+    await pause(subject.limits.stale_seconds + MARGIN_SECONDS)
     subject.proxy.heal()
     _is_never_unready(subject, struck)
     _lags_at_most(subject, subject.limits.reflector.poll_seconds + 2 * NOTICED_SECONDS)
@@ -169,7 +169,7 @@ async def unconfirmed(subject: Subject) -> None:
     limits, age = subject.limits, subject.informer.age_seconds() or 0.0
     struck = monotonic()
     subject.proxy.faults.add(Fault(verb="list", hang=True, times=None))
-    await passed(limits.wedged_seconds + MARGIN_SECONDS)
+    await pause(limits.wedged_seconds + MARGIN_SECONDS)
     healed = monotonic()
     subject.proxy.heal()
     took = await subject.within(lambda: _is_well(subject), RECOVERED_SECONDS)
@@ -193,7 +193,7 @@ async def lists_refused(subject: Subject) -> None:
     """A watch lives, and lists get 503 for longer than `wedged_seconds`: no reason to restart."""
     age, struck = subject.informer.age_seconds() or 0.0, monotonic()
     subject.proxy.faults.add(Fault(verb="list", status=503, times=None))
-    await passed(subject.limits.wedged_seconds + MARGIN_SECONDS)
+    await pause(subject.limits.wedged_seconds + MARGIN_SECONDS)
     healed = monotonic()
     subject.proxy.heal()
     await _recovers(subject, struck, healed, age)
@@ -208,7 +208,7 @@ async def standing_still(subject: Subject) -> None:
     """
     struck = monotonic()
     subject.relay.hold(PODS_AND_TEMPLATES)
-    await passed(subject.limits.wedged_seconds + MARGIN_SECONDS)
+    await pause(subject.limits.wedged_seconds + MARGIN_SECONDS)
     subject.relay.release()
     _is_never_unready(subject, struck)
     lags = any(one.lag_seconds > MARGIN_SECONDS for one in subject.seen)
