@@ -19,8 +19,9 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,15 @@ from typing import Any, Final
 
 from benchmarks.soak.load import config_map
 from benchmarks.soak.program import digest
-from pyinformer.testing import EtcdRelay, FaultLab, FaultProxy, FaultSchedule, KubeAPIServer
+from pyinformer.testing import (
+    EtcdRelay,
+    FaultLab,
+    FaultProxy,
+    FaultSchedule,
+    KubeAPIServer,
+    TimedFault,
+)
+from pyinformer.testing.faults import CATALOGUE
 
 _ROOT: Final = Path(__file__).parents[2]
 _NAMESPACE: Final = "soak"
@@ -83,25 +92,35 @@ async def running(
         await child.wait()
 
 
-async def strike(lab: FaultLab, seconds: float, faults_seconds: float, seed: int) -> Counter[str]:
-    """Carry out one fault at the begin of each period; return how often each was."""
+def schedule_of(
+    names: Sequence[str], seconds: float, period_seconds: float, seed: int
+) -> FaultSchedule:
+    """Draw one fault for the begin of each period."""
     rng = random.Random(seed)
-    names = [one for one in lab.names() if one not in _NOT_DRAWN]
-    done: Counter[str] = Counter()
-    clock = asyncio.get_running_loop().time
-    begun = clock()
-    while clock() - begun + faults_seconds <= seconds:
+    faults = []
+    for period in range(int(seconds / period_seconds)):
         name = rng.choice(names)
-        drawn = FaultSchedule.drawn([name], seed=rng.randrange(2**32), seconds=faults_seconds / 2)
-        for fault in [*drawn][:1]:
-            number = await asyncio.to_thread(lab.begin, fault)
-            await asyncio.sleep(fault.lasts_seconds)
-            await asyncio.to_thread(lab.end, number)
-            done[name] += 1
-        periods = (clock() - begun) // faults_seconds + 1
-        await asyncio.sleep(begun + periods * faults_seconds - clock())
-    await asyncio.to_thread(lab.heal)
-    return done
+        kind = CATALOGUE[name]
+        faults.append(
+            TimedFault(
+                name=name,
+                at_seconds=period * period_seconds,
+                lasts_seconds=min(rng.uniform(*kind.lasts_seconds), period_seconds / 2),
+                arguments=kind.draw(rng),
+            )
+        )
+    return FaultSchedule(faults)
+
+
+async def strike(lab: FaultLab, schedule: FaultSchedule, seconds: float) -> None:
+    """Carry out the faults, and wait until so many seconds have passed."""
+    stop, rest = threading.Event(), asyncio.create_task(asyncio.sleep(seconds))
+    try:
+        await asyncio.to_thread(lab.run, schedule, stop)
+        await rest
+    finally:
+        stop.set()
+        rest.cancel()
 
 
 async def is_equal(program: Process, server: KubeAPIServer) -> bool:
@@ -154,16 +173,19 @@ async def main(asked: argparse.Namespace) -> bool:
             load = (str(asked.objects), str(asked.rate))
             async with running("benchmarks.soak.load", server, *load) as writes:
                 lab = FaultLab(proxy=proxy, server=server, relays=[relay])
-                faults = await strike(lab, seconds, asked.fault_seconds, asked.seed)
+                names = [one for one in lab.names() if one not in _NOT_DRAWN]
+                schedule = schedule_of(names, seconds, asked.fault_seconds, asked.seed)
+                await strike(lab, schedule, seconds)
             samples = program.lines[:]
             is_right = await is_equal(program, server)
+    faults = Counter(fault.name for fault in schedule)
     begun, last, written = samples[0]["at_seconds"], samples[-1], writes.lines[-1]
     lasted = last["at_seconds"] - begun
     events = sum(last.get(one, 0) for one in ("added", "updated", "deleted"))
     print(
         f"{lasted / 60:.0f} min, {last['objects']:,} objects, {written['writes']:,} writes"
         f" ({written['writes'] / lasted:.0f} a second; {written.get('failures', 0):,} failed),"
-        f" {sum(faults.values())} faults of {len(faults)} kinds, {events:,} events of handlers,"
+        f" {lab.faults} faults of {len(faults)} kinds, {events:,} events of handlers,"
         f" {last['reconciles']:,} reconciles; at the end the cache"
         f" {'has what the server has' if is_right else 'DIFFERS from the server'}"
     )

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import Any
 
 import pyinformer
-from pyinformer.transport import ClusterConfig, StaticCredentials
+from benchmarks.soak.server import connected
 
 _WORKERS = 24
 _REPLACED = 0.02
@@ -88,12 +88,7 @@ class Load:
 
 async def main(server: dict[str, str], namespace: str, objects: str, rate: str) -> None:
     """Write, and report."""
-    config = ClusterConfig(
-        server=server["url"],
-        ca_file=server["ca_file"],
-        credentials=StaticCredentials.bearer(server["token"]),
-    )
-    async with pyinformer.connect(config=config) as cluster, asyncio.TaskGroup() as group:
+    async with connected(server) as cluster, asyncio.TaskGroup() as group:
         load = Load(cluster, namespace, objects=int(objects), rate=float(rate))
         for _ in range(_WORKERS):
             group.create_task(load.write_again_and_again())

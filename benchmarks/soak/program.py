@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import pyinformer
 from benchmarks.harness.processes import open_descriptors, rss_bytes
-from pyinformer.transport import ClusterConfig, StaticCredentials
+from benchmarks.soak.server import connected
 
 
 def digest(versions: Iterable[tuple[str, str]]) -> str:
@@ -27,11 +27,6 @@ def digest(versions: Iterable[tuple[str, str]]) -> str:
 
 async def main(server: dict[str, str], namespace: str, period_seconds: str) -> None:
     """Follow the ConfigMaps of a namespace."""
-    config = ClusterConfig(
-        server=server["url"],
-        ca_file=server["ca_file"],
-        credentials=StaticCredentials.bearer(server["token"]),
-    )
     counts: Counter[str] = Counter()
 
     def count(event: pyinformer.Event) -> None:
@@ -41,7 +36,7 @@ async def main(server: dict[str, str], namespace: str, period_seconds: str) -> N
         counts["reconciles"] += 1
 
     async with (
-        pyinformer.connect(config=config) as cluster,
+        connected(server) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):
         informer = factory.informer("v1", "configmaps", namespaces=namespace)
