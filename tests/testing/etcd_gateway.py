@@ -25,6 +25,7 @@ class Gateway:
         self.epoch = 0
         """How often every connection was cut."""
         self.fails = False
+        self.closed = False
         self.port = 0
 
     @property
@@ -55,6 +56,11 @@ class Gateway:
         with self.changed:
             self.epoch += 1
             self.changed.notify_all()
+
+    def close(self) -> None:
+        """End every watch, those as well whose requests are still being read."""
+        self.closed = True
+        self.cut()
 
     def save(self) -> tuple[int, dict[str, tuple[int, bytes]], list[tuple[int, str, bytes | None]]]:
         """Copy everything."""
@@ -120,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._line(canceled=True)
                 return
             self._line(created=True)
-            while epoch == store.epoch:
+            while epoch == store.epoch and not store.closed:
                 events = [one for one in store.events[sent:] if one[0] >= start]
                 sent = len(store.events)
                 if events:
@@ -147,7 +153,7 @@ def gateway() -> Iterator[Gateway]:
         try:
             yield store
         finally:
-            store.cut()
+            store.close()
             server.shutdown()
             thread.join()
 
