@@ -181,6 +181,7 @@ class Election:
         self._retry_at = -math.inf
         self._poll_at: float | None = None
         self._markers: set[Marker] = set()  # of own writes that may be what the server has
+        self._is_coarse = False  # whether the server cuts the fractions of times off
         self._release: tuple[WrittenVersions | None, float] | None = None
 
     @property
@@ -211,12 +212,13 @@ class Election:
         if self._under_way is not None:
             raise InternalError("a second request for a Lease while one is under way")
         self._check_expiry(now)
+        written_at = math.floor(wall_at) if self._is_coarse else wall_at
         if self._release is not None:
-            step = self._next_release(self._release, now, wall_at)
+            step = self._next_release(self._release, now, written_at)
         elif self._tenure is not None:
-            step = self._next_renewal(self._tenure, now, wall_at)
+            step = self._next_renewal(self._tenure, now, written_at)
         else:
-            step = self._next_try(now, wall_at)
+            step = self._next_try(now, written_at)
         if isinstance(step, Read | Write):
             self._under_way = step
             self._sent_at, self._sent_wall_offset = now, wall_at - now
@@ -389,7 +391,10 @@ class Election:
 
     def _on_written(self, write: Write, lease: LeaseRecord, now: float) -> None:
         before = self.lease
-        if lease.marker != read_lease(write.body).marker or self._is_overtaken(lease):
+        written = read_lease(write.body).marker
+        is_cut = lease.marker != written and lease.marker == written.in_whole_seconds()
+        self._is_coarse = self._is_coarse or is_cut
+        if not (is_cut or lease.marker == written) or self._is_overtaken(lease):
             self._must_read = True
             return
         if before is not None and before.uid != lease.uid:

@@ -35,9 +35,14 @@ class Marker(NamedTuple):
     """What distinguishes one write of a holder from all other writes."""
 
     holder: str
-    acquire_time: str
-    renew_time: str
+    acquire_time: datetime | str
+    renew_time: datetime | str
     transitions: int
+
+    def in_whole_seconds(self) -> Marker:
+        """Return what a server stores of it that cuts the fractions of times off."""
+        acquire_time, renew_time = _whole(self.acquire_time), _whole(self.renew_time)
+        return Marker(self.holder, acquire_time, renew_time, self.transitions)
 
 
 @final
@@ -60,7 +65,8 @@ class LeaseRecord:
     @property
     def marker(self) -> Marker:
         """Which write of which holder this is."""
-        return Marker(self.holder, self.acquire_time, self.renew_time, self.transitions)
+        acquire_time, renew_time = _instant(self.acquire_time), _instant(self.renew_time)
+        return Marker(self.holder, acquire_time, renew_time, self.transitions)
 
     @property
     def was_released(self) -> bool:
@@ -255,6 +261,18 @@ def _changed(before: LeaseRecord, **fields: object) -> JSONObject:
 def _duration(value: object) -> float | None:
     is_usable = isinstance(value, int) and not isinstance(value, bool) and value > 0
     return float(value) if isinstance(value, int) and is_usable else None
+
+
+def _instant(text: str) -> datetime | str:
+    """Return the time that is meant, however a server writes it; the text if it is none."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return text
+
+
+def _whole(instant: datetime | str) -> datetime | str:
+    return instant if isinstance(instant, str) else instant.replace(microsecond=0)
 
 
 def _without_api_version(resource: str) -> tuple[str, str]:

@@ -40,6 +40,10 @@ class Line:
         self.answers: list[bytes] = []
         """Answers of a gateway, which take the place of the server's."""
         self.ignores_selectors = False
+        self.store: Callable[[bytes], bytes] = bytes
+        """What the server stores of a body that is written."""
+        self.show: Callable[[bytes], bytes] = bytes
+        """What it answers."""
         self._bodies: list[tuple[str, MemoryBody]] = []
 
     @property
@@ -72,12 +76,14 @@ class Line:
             raise ForbiddenError(status=403, reason="Forbidden", request=f"{method} {path}")
         if self.answers:
             return self.answers.pop(0)
+        if body is not None:
+            body = self.store(body)
         answer = await self._beyond.request(
             method, path, query=query, body=body, content_type=content_type
         )
         if self.after is not None:
             await self.after(method)
-        return answer
+        return self.show(answer)
 
     def stream(
         self, path: str, query: Query = (), **options: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -551,6 +552,38 @@ def test_two_running_replicas_with_one_identity_are_an_error(world: World) -> No
             await two.elector.run(two.lead)
         assert one.leads.is_set()
         await one.stop()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("shown", [b".000000Z", b"Z", b".000Z", b".000000+00:00"])
+def test_a_server_that_cuts_the_fractions_of_times_off_has_leaders(
+    world: World, shown: bytes
+) -> None:
+    """Its answers are not what was written, and its events come before them."""
+
+    def cut(body: bytes) -> bytes:
+        return re.sub(rb"(:\d\d)(\.\d+)?(Z|\+00:00)", rb"\1.000000Z", body)
+
+    def show(body: bytes) -> bytes:
+        return cut(body).replace(b".000000Z", shown)
+
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        for replica in (one, two):
+            replica.line.store, replica.line.show = cut, show
+            replica.line.after = lambda _: pause(0.01)
+            replica.start()
+        await one.leads.wait()
+        await pause(60)
+        assert len(one.terms) == 1
+        assert not two.began_at
+        await one.stop()
+        await two.leads.wait()
+        assert two.began_at[0] - one.ended_at[0] < 16, "its first write is not known as its own"
+        await pause(60)
+        assert len(two.terms) == 1
+        await two.stop()
 
     world.run(scenario)
 

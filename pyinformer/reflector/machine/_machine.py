@@ -46,7 +46,7 @@ _log = get_logger(__name__)
 
 _SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner is not reopened at once
 _EMPTY_WATCHES = 3  # that many empty ones in a row: the position may be dead (kubernetes#104171)
-_EMPTY_WATCH_SECONDS = 2.0
+_LASTING_WATCH_SECONDS = 2.0  # one that fails later has worked, also without an event
 _EXPIRED_AFTER_LOAD = 2  # twice in a row: paging takes longer than the server remembers
 _TOO_LARGE = 3  # a lagging server catches up within three attempts
 _MISSED_DELETION = "StorageReadError"  # a corrupt object was removed without a DELETED event
@@ -451,7 +451,7 @@ class ReflectorMachine:
     def _on_watch_ended(self, happened: steps.WatchEnded, now: float) -> steps.Command:
         self._watches_since_load += 1
         self._touch(now)
-        if happened.events or happened.seconds >= _EMPTY_WATCH_SECONDS:
+        if happened.events or happened.seconds >= _SHORT_WATCH_SECONDS:
             self.progressed()
         else:
             self._empty_watches += 1
@@ -477,7 +477,7 @@ class ReflectorMachine:
 
     def _on_watch_failed(self, happened: steps.WatchFailed, now: float) -> steps.Command:
         error = happened.error
-        was_good = happened.established or happened.seconds >= _EMPTY_WATCH_SECONDS
+        was_good = happened.established or happened.seconds >= _LASTING_WATCH_SECONDS
         if was_good:
             self._watches_since_load += 1
             self._touch(now)
@@ -500,7 +500,7 @@ class ReflectorMachine:
             return self._on_watch_refused(error, now)
         # A network that breaks one stream after the other must not make the cache ever older.
         was_useful = isinstance(error, TransportError)
-        lasted = was_useful and happened.seconds >= _EMPTY_WATCH_SECONDS
+        lasted = was_useful and happened.seconds >= _LASTING_WATCH_SECONDS
         return self._wait(error, now, steps.Watch(), was_useful=was_useful, lasted=lasted)
 
     def _on_watch_refused(self, error: InformerError, now: float) -> steps.Command:
