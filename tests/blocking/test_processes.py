@@ -196,6 +196,39 @@ def test_a_forked_child_gets_an_error_at_once_that_names_the_cure(apiserver: API
     assert ended.returncode == 0
 
 
+def test_a_forked_child_does_not_use_the_connections_of_its_parent(apiserver: APIServer) -> None:
+    """A loop that does not run can be forked: that of a module of a preforking server, say."""
+    forking = """
+        import asyncio, os, sys
+        import pyinformer
+        loop = asyncio.new_event_loop()
+        opening = pyinformer.connect(server=sys.argv[1])
+        cluster = loop.run_until_complete(opening.__aenter__())
+        loop.run_until_complete(cluster.get("v1", "namespaces", "default"))
+        child = os.fork()
+        if child == 0:
+            for attempt in (
+                lambda: cluster.list("v1", "pods").__anext__(),
+                lambda: cluster.delete("v1", "pods", "default/a"),
+                lambda: cluster.get("v1", "namespaces", "default"),
+                lambda: cluster.aclose(),
+            ):
+                try:
+                    loop.run_until_complete(attempt())
+                except pyinformer.errors.LifecycleError as error:
+                    print("refused:", str(error).partition(" belongs ")[0], flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        loop.run_until_complete(cluster.get("v1", "namespaces", "default"))
+        loop.run_until_complete(cluster.aclose())
+        loop.close()
+    """
+    ended = run(apiserver, forking)
+
+    assert ended.stderr == ""
+    assert ended.stdout == "refused: the cluster\n" * 4
+
+
 def test_ctrl_c_while_blocks_are_left_does_not_wait_for_handlers(apiserver: APIServer) -> None:
     apiserver.create(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"}}
