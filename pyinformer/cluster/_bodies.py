@@ -23,6 +23,7 @@ from pyinformer.apimachinery import (
     JSONObject,
     JSONValue,
     KubeObject,
+    ObjectMeta,
     View,
     check_written_names,
     converts_itself,
@@ -249,6 +250,8 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
         return revealed
     if hasattr(kind, "openapi_types"):
         return {value.attribute_map[name]: getattr(value, name) for name in value.openapi_types}
+    if isinstance(value, ObjectMeta):
+        raise TypeError("an ObjectMeta is not all of the metadata, which obj.to_dict() has")
     if isinstance(value, Struct):
         if omit_defaults or value.__struct_config__.array_like:
             found = msgspec.to_builtins(value, str_keys=True, order="deterministic")

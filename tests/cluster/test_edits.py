@@ -17,7 +17,7 @@ import pydantic
 import pytest
 from pydantic.alias_generators import to_camel
 
-from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec
+from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec, ObjectMeta
 from pyinformer.cluster._bodies import body_of, whole_body_of
 from pyinformer.cluster._edits import patch_of, status_change_of
 from pyinformer.errors import InvalidArgumentError, InvalidObjectError, InvalidTypeError
@@ -349,6 +349,12 @@ _LOOP["self"] = _LOOP
         pytest.param({"a": math.nan}, InvalidArgumentError, "NaN", id="nan"),
         pytest.param({"a": [math.inf]}, InvalidArgumentError, "infinity", id="infinity"),
         pytest.param({"a": object()}, InvalidTypeError, "JSON cannot express", id="object"),
+        pytest.param(
+            {"metadata": ObjectMeta("default", "a", "u", "1")},
+            InvalidTypeError,
+            r"in dict: an ObjectMeta is not all .* obj\.to_dict\(\)",
+            id="metadata",
+        ),
         pytest.param(_LOOP, InvalidArgumentError, "nor contain itself", id="loop"),
         pytest.param([], InvalidTypeError, "not list", id="list"),
         pytest.param("a", InvalidTypeError, "not str", id="text"),
