@@ -1,13 +1,15 @@
-"""The quickstart runs as it stands, against a server that a kubeconfig names."""
+"""The first examples run as they stand, against a server that a kubeconfig names."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +17,7 @@ from pyinformer.apimachinery import JSONObject
 from pyinformer.testing import APIServer
 from tests.programs import running
 
-_SCRIPT = Path(__file__).parents[2] / "docs/examples/quickstart.py"
+_EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 _WAIT_SECONDS = 100.0
 
 
@@ -34,6 +36,7 @@ class _Lines:
 
     def __init__(self, stream: IO[str]) -> None:
         self.seen: list[str] = []
+        self.errors = ""
         self._queue: queue.Queue[str] = queue.Queue()
         self._thread = threading.Thread(target=self._read, args=(stream,))
         self._thread.start()
@@ -52,32 +55,52 @@ class _Lines:
             self._queue.put(line.rstrip("\n"))
 
 
-def test_the_quickstart_follows_pods_through_their_life(tmp_path: Path) -> None:
+@contextlib.contextmanager
+def _example(server: APIServer, name: str, folder: Path) -> Iterator[_Lines]:
+    """Run an example, and end it as Ctrl-C does."""
+    kubeconfig = server.write_kubeconfig(folder / "kubeconfig")
+    environ = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, str(_EXAMPLES / name)]
+    with running(command, env=environ, errors=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = _Lines(process.stdout)
+        try:
+            yield lines
+        finally:
+            process.send_signal(signal.SIGINT)
+            lines.join()
+            lines.errors = process.stderr.read()
+            process.wait(_WAIT_SECONDS)
+
+
+def test_the_quickstart_shows_pods_and_their_changes(tmp_path: Path) -> None:
     with APIServer() as server:
         server.create(_pod("web-1"))
-        kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
-        environ = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, str(_SCRIPT)]
-        with running(command, env=environ, errors=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            lines = _Lines(process.stdout)
-            try:
-                version = server.get("v1", "pods", "web-1")["metadata"]["resourceVersion"]
-                lines.wait_for(
-                    "+ default/web-1 on node-1",
-                    "1 web pods in default, 1 pods on node-1",
-                    f"now cached: default/web-1 at {version}",
-                )
-                server.patch("v1", "pods", "web-1", {"status": {"phase": "Running"}})
-                lines.wait_for(
-                    "~ default/web-1 Pending -> Running",
-                    "changed in default/web-1: status.phase",
-                )
-                server.delete("v1", "pods", "web-1")
-                lines.wait_for("- default/web-1", "gone: default/web-1")
-            finally:
-                process.send_signal(signal.SIGINT)
-                lines.join()
-            assert process.stderr is not None
-            assert process.stderr.read() == ""
-            assert process.wait(_WAIT_SECONDS) == 0
+        with _example(server, "quickstart.py", tmp_path) as lines:
+            lines.wait_for("1 web pods", "Added default/web-1")
+            server.patch("v1", "pods", "web-1", {"status": {"phase": "Running"}})
+            lines.wait_for("Updated default/web-1")
+            server.delete("v1", "pods", "web-1")
+            lines.wait_for("Deleted default/web-1")
+        assert lines.errors.endswith("KeyboardInterrupt\n")
+
+
+def test_every_change_follows_pods_through_their_life(tmp_path: Path) -> None:
+    with APIServer() as server:
+        server.create(_pod("web-1"))
+        with _example(server, "every_change.py", tmp_path) as lines:
+            version = server.get("v1", "pods", "web-1")["metadata"]["resourceVersion"]
+            lines.wait_for(
+                "+ default/web-1 on node-1",
+                "1 web pods in default, 1 pods on node-1",
+                f"now cached: default/web-1 at {version}",
+            )
+            server.patch("v1", "pods", "web-1", {"status": {"phase": "Running"}})
+            lines.wait_for(
+                "~ default/web-1 Pending -> Running",
+                "changed in default/web-1: status.phase",
+            )
+            server.delete("v1", "pods", "web-1")
+            lines.wait_for("- default/web-1", "gone: default/web-1")
+        assert lines.errors == ""

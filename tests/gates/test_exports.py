@@ -1,7 +1,7 @@
 """The public face, pinned: the names of the package and of each public namespace.
 
 A name that comes or goes changes a list in this file, and so is seen in review; a new public name
-also brings its reference entry and a line in CHANGELOG.md.
+also brings its reference entry.
 """
 
 from __future__ import annotations
