@@ -250,13 +250,8 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
         return revealed
     if hasattr(kind, "openapi_types"):
         return {value.attribute_map[name]: getattr(value, name) for name in value.openapi_types}
-    if isinstance(value, ObjectMeta):
-        raise TypeError("an ObjectMeta is not all of the metadata, which obj.to_dict() has")
     if isinstance(value, Struct):
-        if omit_defaults or value.__struct_config__.array_like:
-            found = msgspec.to_builtins(value, str_keys=True, order="deterministic")
-            return found if isinstance(found, dict) else None
-        return dict(_struct_fields(value))
+        return _of_struct(value, omit_defaults=omit_defaults)
     if converts_itself(kind) or _is_dynamic(value):
         converted: Mapping[str, object] = value.to_dict()
         return converted
@@ -264,6 +259,15 @@ def _fields_of(value: Any, *, omit_defaults: bool) -> Mapping[str, object] | Non
         check_written_names(kind)
     fields = dataclasses.fields(value) if is_dataclass else getattr(kind, "__attrs_attrs__", None)
     return None if fields is None else {one.name: getattr(value, one.name) for one in fields}
+
+
+def _of_struct(value: Struct, *, omit_defaults: bool) -> Mapping[str, object] | None:
+    if isinstance(value, ObjectMeta):
+        raise TypeError("an ObjectMeta is not all of the metadata, which obj.to_dict() has")
+    if omit_defaults or value.__struct_config__.array_like:
+        found = msgspec.to_builtins(value, str_keys=True, order="deterministic")
+        return found if isinstance(found, dict) else None
+    return dict(_struct_fields(value))
 
 
 def _revealed(dumped: Any, values: Any) -> Any:  # noqa: ANN401
