@@ -222,7 +222,8 @@ def test_an_update_raises_generation_only_when_the_spec_changes(
     )
     assert labelled.json["metadata"]["generation"] == 1
     assert labelled.json["metadata"]["uid"] == created["metadata"]["uid"]
-    changed = wire.request("PUT", f"{PODS}/a", pod() | {"spec": {"nodeName": "n"}})
+    spec = {**created["spec"], "activeDeadlineSeconds": 5}
+    changed = wire.request("PUT", f"{PODS}/a", pod() | {"spec": spec})
     assert changed.json["metadata"]["generation"] == 2
 
 

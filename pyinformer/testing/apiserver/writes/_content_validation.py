@@ -13,6 +13,7 @@ from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
 from pyinformer.testing.apiserver.storage import go_json
+from pyinformer.testing.apiserver.writes._immutable_fields import changes_of_immutables
 from pyinformer.testing.apiserver.writes._validation import why_not_key
 
 _Cause: TypeAlias = tuple[str, str, str]
@@ -65,9 +66,8 @@ def check_content(resource: ResourceType, before: JSONObject, after: JSONObject)
         causes += check(before, after)
     if before and resource.qualified_name in _FROZEN:
         causes += _immutable(_FROZEN[resource.qualified_name], before, after)
-    if before and resource.qualified_name == "secrets" and after.get("type") != before.get("type"):
-        shown = go_json(after.get("type")).decode()
-        causes.append((_INVALID, "type", f"Invalid value: {shown}: field is immutable"))
+    if before:
+        causes += changes_of_immutables(resource.qualified_name, before, after)
     if causes:
         name = str(after["metadata"].get("name") or "")
         raise failures.invalid(resource.kind, resource.group, name, causes)

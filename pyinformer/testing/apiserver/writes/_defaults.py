@@ -18,6 +18,7 @@ from pyinformer.testing.apiserver.writes import _definitions, _workload_defaults
 _TEMPLATES: Final = "deprecated.daemonset.template.generation"
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADDRESS: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
+_PRIORITY: Final = ("priority", "preemptionPolicy")
 _FIRST_NODE_PORT: Final = 30_000
 _NODE_PORTS: Final = 2768
 
@@ -98,12 +99,13 @@ def refill(resource: ResourceType, body: JSONObject, before: JSONObject) -> None
     Args:
         resource: its resource.
         body: what the write makes of the object.
-        before: the stored object, whose address a Service keeps.
+        before: the stored object; a Service keeps its address, and a pod its priority.
     """
     fill(resource, body)
     if resource.qualified_name == "pods":
         _pod(body)
-        body["spec"] = dict(body.get("spec") or {})
+        given, old_spec = body.get("spec") or {}, before.get("spec") or {}
+        body["spec"] = {name: old_spec[name] for name in _PRIORITY if name in old_spec} | given
         _workload_defaults.tolerate(body["spec"])
         quality = (before.get("status") or {}).get("qosClass")
         if quality is not None:  # no writer of the status changes it
