@@ -45,6 +45,7 @@ def no_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
 
+@pytest.mark.covers("kube-client src: test_mock")
 async def test_by_url(apiserver: APIServer) -> None:
     apiserver.create(NAMESPACE)
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -52,6 +53,7 @@ async def test_by_url(apiserver: APIServer) -> None:
         assert apiserver.url in repr(cluster)
 
 
+@pytest.mark.covers("kube-client src: test_try_from_kubeconfig")
 async def test_by_a_kubeconfig_with_tls_and_a_token(tmp_path: Path) -> None:
     with APIServer(tls=True, tokens=[Token(value="s3cret")]) as server:
         server.create(NAMESPACE)

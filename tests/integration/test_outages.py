@@ -144,7 +144,6 @@ async def test_a_server_that_dies_under_load_loses_nothing(server: Server) -> No
             await one.settle(server, versions=versions)
 
 
-@pytest.mark.covers("kube-client src: test_default_ns")
 @EITHER_CLIENT
 @pytest.mark.soak
 @pytest.mark.every_loop

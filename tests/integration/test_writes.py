@@ -15,7 +15,7 @@ import pytest
 import pyinformer
 from pyinformer import GroupVersionResource
 from pyinformer.cluster import create_or_update, retry_on_conflict
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.errors import InvalidArgumentError, InvalidError
 from tests.cluster.observing import RecordedWrites
 from tests.integration.objects import CONFIG_MAPS, NODES, PODS, SECRETS, pod_on, unique
 from tests.waiting import until
@@ -291,8 +291,8 @@ async def test_an_edit_of_an_object_does_not_hit_its_successor(server: Server) -
 
 @pytest.mark.covers(
     "controller-runtime pkg/client: should not create a new object, global option",
-    "controller-runtime pkg/client: should successfully Get an object",
     "controller-runtime pkg/client/fake: with the DryRun option / should not create a new",
+    "controller-runtime pkg/client: should not create an object",
 )
 async def test_a_dry_run_is_checked_and_changes_nothing(server: Server) -> None:
     namespace = server.namespace()
@@ -301,13 +301,56 @@ async def test_a_dry_run_is_checked_and_changes_nothing(server: Server) -> None:
         heard = observed(cluster, "configmaps")
 
         await cluster.create(CONFIG_MAPS.make("a", namespace), dry_run=True)
-        await cluster.patch(kept, {**kept.to_dict(), "data": {"key": "x"}}, dry_run=True)
+        changed = {**kept.to_dict(), "data": {"key": "x"}}
+        answers = [
+            await cluster.replace(changed, dry_run=True),
+            await cluster.patch(kept, changed, dry_run=True),
+        ]
         await cluster.delete(kept, dry_run=True)
+        await cluster.delete_collection("v1", "configmaps", namespace=namespace, dry_run=True)
 
+        assert [one.at("data.key", str) for one in answers] == ["x", "x"]
         assert await cluster.get("v1", "configmaps", kept.key) == kept
         with pytest.raises(pyinformer.NotFoundError):
             await cluster.get("v1", "configmaps", f"{namespace}/a")
         assert heard.events == []
+
+
+@pytest.mark.covers("controller-runtime pkg/client: should not create an object")
+async def test_a_dry_run_changes_no_status(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        kept = await cluster.create(pod_on("none", "a", namespace))
+        heard = observed(cluster, "pods")
+        status: JSONObject = {"message": "x"}
+        identity = {"apiVersion": "v1", "kind": "Pod"}
+        applied = {**identity, "metadata": {"name": "a", "namespace": namespace}, "status": status}
+
+        answers = [
+            await cluster.status(kept, status, dry_run=True),
+            await cluster.replace(
+                {**kept.to_dict(), "status": status}, subresource="status", dry_run=True
+            ),
+            await cluster.apply(applied, subresource="status", field_manager="suite", dry_run=True),
+        ]
+
+        assert [one.at("status.message", str) for one in answers] == ["x", "x", "x"]
+        assert await cluster.get("v1", "pods", kept.key) == kept
+        assert heard.events == []
+
+
+@pytest.mark.covers("controller-runtime pkg/client: should refuse a create request for an invalid")
+async def test_a_dry_run_refuses_what_is_invalid(server: Server) -> None:
+    namespace = server.namespace()
+    async with server.connect() as cluster:
+        kept = await cluster.create(CONFIG_MAPS.make("kept", namespace))
+        edited = kept.to_dict()
+        edited["metadata"]["labels"] = {"x": "not a label"}
+
+        with pytest.raises(InvalidError, match="Not_A_Name"):
+            await cluster.create(CONFIG_MAPS.make("Not_A_Name", namespace), dry_run=True)
+        with pytest.raises(InvalidError, match="not a label"):
+            await cluster.patch(kept, edited, dry_run=True)
 
 
 @pytest.mark.covers("controller-runtime pkg/client: should create and update a configMap using SSA")

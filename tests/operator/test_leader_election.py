@@ -13,7 +13,7 @@ import yaml
 
 import pyinformer
 from pyinformer.cluster import Cluster, WriteOptions
-from pyinformer.errors import InvalidArgumentError, StaleCacheError
+from pyinformer.errors import CacheSyncTimeoutError, InvalidArgumentError, StaleCacheError
 from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.operator import Listers, OperatorRun
 from pyinformer.operator._health_server import Document
@@ -76,7 +76,7 @@ _OPTIONS = pyinformer.ControllerOptions(drain_timeout_seconds=5.0, grace_seconds
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/internal/controller: should return an error if there is an error (3)"
+    "controller-runtime pkg/internal/controller: should be called before leader election runnables"
 )
 def test_one_replica_reconciles_and_the_other_waits_with_full_caches(world: World) -> None:
     async def scenario() -> None:
@@ -134,6 +134,9 @@ def test_no_mapping_is_called_before_the_caches_that_it_reads_have_synced(
     assert "mapping failed" not in caplog.text
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should be called before leader election runnables"
+)
 def test_a_replica_whose_caches_are_empty_does_not_compete(world: World) -> None:
     async def scenario() -> None:
         one = _Replica(world, "one")
@@ -148,6 +151,48 @@ def test_a_replica_whose_caches_are_empty_does_not_compete(world: World) -> None
         await starting
         await until(lambda: one.leads)
         await one.run.aclose()
+
+    world.run(scenario)
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should return an error if there is an error (3)"
+)
+def test_a_replica_whose_caches_do_not_fill_in_time_ends_and_has_not_competed(world: World) -> None:
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        one.line.holds_new = True
+
+        with pytest.raises(CacheSyncTimeoutError, match="configmaps"):
+            await one.run.run()
+
+        assert [path for _, _, path in one.line.calls if "leases" in path] == []
+        assert one.reconciled == []
+
+    world.run(scenario)
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should not leak goroutines when manager is stopped"
+)
+def test_a_replica_that_is_stopped_while_its_caches_fill_leaves_nothing(world: World) -> None:
+    """Neither a task nor a claim to the Lease; the start ends as cancelled, not as failed."""
+
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        before = asyncio.all_tasks()
+        one.line.holds_new = True
+        starting = asyncio.create_task(one.run.run())
+        await pause(20)
+        assert len(asyncio.all_tasks()) > len(before) + 1
+
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+        assert asyncio.all_tasks() == before
+        assert one.line.count("POST") == 0
+        assert one.reconciled == []
 
     world.run(scenario)
 

@@ -231,6 +231,7 @@ UNREADABLE = [
 ]
 
 
+@pytest.mark.covers("kube-client src: watch_malformed_json_is_serde_error")
 @pytest.mark.parametrize("frame", UNREADABLE)
 def test_a_frame_that_cannot_be_read_ends_the_stream_and_moves_nothing(frame: bytes) -> None:
     bench = Bench()
@@ -473,7 +474,10 @@ def test_an_event_that_the_sink_does_not_take_moves_nothing() -> None:
     assert bench.guard.position == "100"
 
 
-@pytest.mark.covers("apimachinery pkg/watch: TestStreamWatcher")
+@pytest.mark.covers(
+    "apimachinery pkg/watch: TestStreamWatcher",
+    "kube-client src: watch_unexpected_eof_after_truncated_line_keeps_resource_version",
+)
 def test_a_stream_cut_at_any_byte_leaves_whole_events() -> None:
     stream = b"\n".join(
         [

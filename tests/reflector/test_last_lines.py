@@ -72,6 +72,7 @@ def answering(*bodies: Callable[[], Pieces]) -> Answering:
     return Answering(silence, pods=LISTED, bodies=list(bodies))
 
 
+@pytest.mark.covers("kube-client src: watch_clean_termination_delivers_every_event")
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
     "end", [*LINE_ENDS, pytest.param(b"  ", id="blanks"), pytest.param(b"\r", id="carriage-return")]
@@ -126,6 +127,9 @@ async def test_a_whole_list_in_place_of_events_is_named(end: bytes) -> None:
         assert "the server sent a PodList in place of an event" in str(reflector.status())
 
 
+@pytest.mark.covers(
+    "kube-client src: watch_unexpected_eof_after_truncated_line_keeps_resource_version"
+)
 @pytest.mark.virtual_time
 async def test_a_watch_that_ends_within_a_line_is_named_and_resumed() -> None:
     event = line("ADDED", "b", "101")

@@ -96,6 +96,7 @@ async def test_a_list_cut_off_in_a_page_takes_no_effect(server: APIServer) -> No
         assert all(len(history) == 1 for history in running.sink.history.values())
 
 
+@pytest.mark.covers("kube-client src: watch_direct_unexpected_eof_delivers_added_then_ends")
 @pytest.mark.parametrize("cut", ["reset", "close", "end"])
 @pytest.mark.exhaustive
 async def test_a_connection_cut_at_any_byte_leaves_whole_events_and_resumes(cut: Cut) -> None:

@@ -207,7 +207,9 @@ async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
         await find(tmp_path, path, context="two")
 
 
-@pytest.mark.covers("client-go tools/clientcmd: TestToleratingMissingFiles")
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestToleratingMissingFiles", "kube-client src: test_default_ns"
+)
 async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: Path) -> None:
     one = write(tmp_path / "a" / "one", kubeconfig("one", token="1"))
     config = kubeconfig("two", tokenFile="token")

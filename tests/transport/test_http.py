@@ -168,7 +168,9 @@ ERRORS = [
 STATUS = b'{"kind":"Status","reason":"Why","message":"the server says","code":1}'
 
 
-@pytest.mark.covers("client-go rest: TestDoRequestSuccess")
+@pytest.mark.covers(
+    "client-go rest: TestDoRequestSuccess", "kube-client src: test_watch_error_response_is_surfaced"
+)
 @pytest.mark.parametrize("watch", [True, False])
 @pytest.mark.parametrize(("status", "expected"), ERRORS)
 async def test_a_refusal_is_the_error_of_its_status(
@@ -189,7 +191,11 @@ async def test_a_refusal_is_the_error_of_its_status(
     assert {request.target for request in server.requests} == {"/a", "/b"}
 
 
-@pytest.mark.covers("client-go rest: TestDoRequestSuccess", "client-go rest: TestTransformResponse")
+@pytest.mark.covers(
+    "client-go rest: TestDoRequestSuccess",
+    "client-go rest: TestTransformResponse",
+    "kube-client src: test_non_json_error_response_is_reconstructed",
+)
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -290,6 +296,7 @@ async def test_a_write_with_no_usable_answer_says_that_its_outcome_is_not_known(
             await connection.request("POST", "/a", body=b"{}")
 
 
+@pytest.mark.covers("kube-client src: watch_nested_non_eof_io_error_is_read_events")
 @pytest.mark.parametrize("how", ["abort", "close"])
 @pytest.mark.parametrize("cut", range(len(CHUNKED), len(STREAM), 7))
 @pytest.mark.exhaustive

@@ -1,4 +1,4 @@
-"""A list of metadata accepts its own media type; every other request accepts plain JSON."""
+"""Lists and watches of metadata have media types of their own; other requests accept JSON."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ async def test_a_metadata_list_has_its_accept_header(
             while await body.read():
                 pass
     assert server.requests[0].headers["accept"] == accept
+
+
+@pytest.mark.covers("kube-client src: test_partial_object_meta_watch_uses_metadata_header")
+async def test_a_source_of_metadata_requests_nothing_else_in_its_watches() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        source = ListWatch(connection, PODS, metadata_only=True)
+        async with source.watch(resource_version="7", timeout_seconds=5.0) as body:
+            while await body.read():
+                pass
+    assert server.requests[0].headers["accept"] == (
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    )

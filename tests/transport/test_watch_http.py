@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.every_loop, pytest.mark.covers("client-go rest: TestRe
 WATCH = [("watch", "true")]
 
 
+@pytest.mark.covers("kube-client src: watch_clean_termination_delivers_every_event")
 async def test_all_chunks_arrive_in_order() -> None:
     events = [b'{"n":%d}\n' % number for number in range(50)]
     answer = CHUNKED + b"".join(map(chunk, events)) + chunk(b"")
@@ -47,7 +48,10 @@ async def test_all_chunks_arrive_in_order() -> None:
         assert await body.read() == b""
 
 
-@pytest.mark.covers("client-go rest/watch: TestDecoder")
+@pytest.mark.covers(
+    "client-go rest/watch: TestDecoder",
+    "kube-client src: watch_direct_unexpected_eof_delivers_added_then_ends",
+)
 async def test_bytes_before_a_cut_are_delivered_before_the_error() -> None:
     async def cut(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(CHUNKED + chunk(b"whole\n") + b"6\r\nha")
