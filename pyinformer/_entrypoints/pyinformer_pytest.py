@@ -1,23 +1,27 @@
 """The pytest plugin: fixtures for API servers, and a check that no test changes shared objects.
 
-The fixtures are `apiserver`, `fault_proxy` in front of it, `kube_apiserver`, and `cluster`, which
-connects to each. Everything is synchronous, so it works beside any plugin for asynchronous tests.
-This module is outside of the package, which is imported when a fixture or a test needs it: pytest
-starts as fast as without it, and coverage measures every line.
+The fixtures are `apiserver`, `fault_proxy` in front of it, `under_faults`, which judges a program
+behind that, `kube_apiserver`, and `cluster`, which connects to each. Everything is synchronous, so
+it works beside any plugin for asynchronous tests. This module is outside of the package, which is
+imported when a fixture or a test needs it: pytest starts as fast as without it, and coverage
+measures every line.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
     from pyinformer.audit import DebugSession
-    from pyinformer.testing import APIServer, Connector, FaultProxy, KubeAPIServer
+    from pyinformer.testing import APIServer, Connector, FaultProxy, FaultRun, KubeAPIServer
 
 _OPTION: Final = "--pyinformer-build-kube-apiserver"
 _INI: Final = "pyinformer_build_kube_apiserver"
@@ -168,6 +172,19 @@ def fault_proxy(apiserver: APIServer) -> Iterator[FaultProxy]:
 
     with FaultProxy(apiserver, reads_requests=True) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def under_faults(
+    apiserver: APIServer, fault_proxy: FaultProxy, tmp_path: Path
+) -> Callable[..., AbstractAsyncContextManager[FaultRun]]:
+    """A factory of runs under faults, each judged at its end.
+
+    `async with under_faults() as run` is FaultRun.begin on this test's server and proxy.
+    """
+    from pyinformer.testing import FaultRun
+
+    return partial(FaultRun.begin, apiserver, fault_proxy, tmp_path / "history.jsonl")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pyinformer._late_names import late_getattr
 
 if TYPE_CHECKING:
     from pyinformer.testing._connector import Connector
+    from pyinformer.testing._fault_run import FaultRun
     from pyinformer.testing.apiserver.access import Token
     from pyinformer.testing.apiserver.requests import Fault, FaultScript, RequestRecord
     from pyinformer.testing.apiserver.server import APIServer, ServerReplica
@@ -47,6 +48,7 @@ _HOMES = {
     "Fault": "apiserver.requests",
     "FaultLab": "faults",
     "FaultProxy": "faults",
+    "FaultRun": "_fault_run",
     "FaultSchedule": "faults",
     "FaultScript": "apiserver.requests",
     "History": "histories",
@@ -81,6 +83,7 @@ __all__ = [
     "Fault",
     "FaultLab",
     "FaultProxy",
+    "FaultRun",
     "FaultSchedule",
     "FaultScript",
     "History",

@@ -394,6 +394,7 @@ PUBLIC: dict[str, list[str]] = {
         "Fault",
         "FaultLab",
         "FaultProxy",
+        "FaultRun",
         "FaultSchedule",
         "FaultScript",
         "History",

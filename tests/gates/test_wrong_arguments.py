@@ -175,6 +175,7 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "FaultLab.*": _KIT,
     "FaultProxy()": _KIT,
     "FaultProxy.*": _KIT,
+    "FaultRun.*": _KIT,
     "FaultSchedule()": _KIT,
     "FaultSchedule.*": _KIT,
     "KubeAPIServer():etcd_relays": _KIT,
