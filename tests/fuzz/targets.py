@@ -139,7 +139,7 @@ def decode_object(data: bytes) -> None:
             continue
         assert isinstance(body, dict), "what is not an object was read"
         assert found.metadata.name == body["metadata"]["name"]
-        if found.problem is None:
+        if not found.problem:
             meta = {k: v for k, v in body["metadata"].items() if k != "managedFields"}
             kept = {name: each for name, each in found.to_dict().items() if name != "metadata"}
             wanted = {name: each for name, each in body.items() if name != "metadata"}
@@ -241,7 +241,7 @@ _SECRET: Final = (
     b'{"x/last-applied":"{}"}},"data":{"k":"aHVudGVyMg=="}}}'
 )
 _RECORDING: Final = (
-    b'{"pyinformer_recording":1,"started_at":"2026-11-27T00:03:34+00:00","api_version":"v1",'
+    b'{"pyinformer_recording":1,"pyinformer":"0.1.0","started_at":"2026-11-27T00:03:34+00:00","api_version":"v1",'
     b'"plural":"pods","namespaces":null,"label_selector":"","field_selector":"","memory":"raw",'
     b'"has_transform":false,"options":{"page_size":500},"redacted":[],"file_number":1}\n'
     b'{"t":0.1,"request":1,"path":"/api/v1/pods","snapshot":true}\n{"t":0.1,"of":1,"item":{}}\n'
@@ -249,7 +249,7 @@ _RECORDING: Final = (
 )
 _KUBECONFIG: Final = (
     b"apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-    b"contexts: [{name: c, context: {cluster: k, user: u, namespace: n}}]\n"
+    b"contexts: [{name: c, context: {cluster: k, user: u, namespace: ns}}]\n"
     b"clusters:\n- name: k\n  cluster: {server: 'https://a.example/x', tls-server-name: b}\n"
     b"users:\n- name: u\n  user: {token: abc}\n"
 )
