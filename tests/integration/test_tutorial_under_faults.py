@@ -1,24 +1,30 @@
-"""The operator of the tutorial under faults: it does its work, and its caches lose nothing."""
+"""The operator of the tutorial under faults: it does its work, and nothing is lost or forgotten."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from contextvars import ContextVar
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import docs.examples.database_operator as tutorial
 
-from pyinformer.testing import FaultLab, FaultSchedule, TimedFault
-from pyinformer.testing.histories import History, Recorder, ServerTruth, check_history
+from pyinformer import Operator
+from pyinformer.testing import FaultSchedule, TimedFault
+from pyinformer.testing.histories import ReconciledRecord, ReconcilingRecord, read_history
 from tests.waiting import settle, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from pyinformer import Cluster
+    import pytest
+
+    from pyinformer import Cluster, KubeObject, Reconcile, Request, SharedInformer
     from pyinformer.apimachinery import JSONObject
-    from pyinformer.testing import APIServer, FaultProxy
+    from pyinformer.testing import APIServer, FaultProxy, FaultRun, Recorder
 
 _DATABASES = ("acme.io/v1", "databases")
 _SETS = ("apps/v1", "statefulsets")
@@ -95,39 +101,67 @@ class _Users:
         )
 
 
+class _Recorded:
+    """The tutorial's function for an Operator, each call recorded by its request and object."""
+
+    def __init__(self, function: Callable[[Request, Any, Cluster], Awaitable[None]]) -> None:
+        self._function = function
+        self._given: ContextVar[tuple[Any, Cluster]] = ContextVar("given")
+        self._recorded: Reconcile[Any] | None = None
+
+    def begin(self, recorder: Recorder, databases: SharedInformer[Any]) -> None:
+        """Record from now on; there is no database yet."""
+        self._recorded = recorder.reconciling("operator", self._call, databases)
+
+    async def __call__(self, request: Request, database: Any, cluster: Cluster) -> None:
+        """Reconcile a database."""
+        assert self._recorded is not None
+        self._given.set((database, cluster))
+        obj = None if database is None else tutorial.app.object_of(database)
+        calling = self._recorded(request, obj)
+        assert isawaitable(calling)
+        await calling
+
+    async def _call(self, request: Request, _obj: KubeObject[Any] | None) -> None:
+        await self._function(request, *self._given.get())
+
+
+def _operator(monkeypatch: pytest.MonkeyPatch, function: _Recorded) -> Operator:
+    """Return the tutorial's operator once more, with a function that is recorded."""
+    app = Operator(tutorial.app.name)
+    app.reconcile(*_DATABASES, model=tutorial.Database, owns=[_SETS])(function)
+    monkeypatch.setattr(tutorial, "app", app)
+    return app
+
+
 async def test_the_operator_of_the_tutorial_does_its_work_under_faults(
     apiserver: APIServer,
+    under_faults: Callable[..., AbstractAsyncContextManager[FaultRun]],
     fault_proxy: FaultProxy,
-    cluster: Callable[..., AbstractAsyncContextManager[Cluster]],
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    """No database is reconciled by two at once, and none is forgotten in its last state."""
     (definition,) = tutorial.app.custom_resource_definitions()
     apiserver.create(definition)
-    history, users = History(tmp_path / "history.jsonl"), _Users(apiserver)
-    lab = FaultLab(proxy=fault_proxy, log=history.add)
-    async with (
-        Recorder(history, counts_resources=False) as recorder,
-        cluster(fault_proxy) as connected,
-    ):
-        with ServerTruth(history, apiserver) as truth:
-            async with tutorial.app.running(connected) as run:
-                (databases,) = run.controllers
-                for informer in databases.engine.informers:
-                    recorder.follow(informer)
-                storm = asyncio.create_task(asyncio.to_thread(lab.run, _FAULTS))
-                step = 0
-                while not storm.done():
-                    await asyncio.to_thread(users.write, step)
-                    await asyncio.to_thread(users.make_pods_ready)
-                    step += 1
-                    await settle()
-                await storm
-                await until(users.is_settled, what=databases.status())
-                await recorder.rest(truth)
-    verdict = check_history(history)
-    history.close()
-    assert verdict.holds, str(verdict)
+    function, users, step = _Recorded(tutorial.reconcile), _Users(apiserver), 0
+    app = _operator(monkeypatch, function)
+    async with under_faults(faults=_FAULTS) as run, app.running(run.cluster) as operator:
+        (databases,) = operator.controllers
+        for informer in databases.engine.informers:
+            run.recorder.follow(informer)
+        function.begin(run.recorder, databases.engine.primaries[0])
+        while not run.has_calmed:
+            await asyncio.to_thread(users.write, step)
+            await asyncio.to_thread(users.make_pods_ready)
+            step += 1
+            await settle()
+        await until(users.is_settled, what=databases.status())
+        await run.rest()
     assert step > _COUNT
+    assert any(one.verb == "patch" and one.status == 503 for one in fault_proxy.requests)
+    kinds = Counter(type(one) for one in read_history(tmp_path / "history.jsonl"))
+    assert kinds[ReconcilingRecord] == kinds[ReconciledRecord] > _COUNT
 
 
 def test_a_database_without_its_stateful_set_is_seen(apiserver: APIServer) -> None:
