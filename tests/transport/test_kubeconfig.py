@@ -636,6 +636,7 @@ _AS_KUBECTL = {
     "empty-name": kubeconfig_text(more=", {name: '', user: {token: x}}"),
     "empty-entry": kubeconfig_text(more=", {}"),
     "null-entry": kubeconfig_text(more=", null"),
+    "null-secrets": kubeconfig_text("{username: null, password: null, token: null}"),
     "beta-without-mode": kubeconfig_text(
         "{client-certificate: c.pem, client-key: c.pem, exec: {apiVersion:"
         " client.authentication.k8s.io/v1beta1, command: x}}"
@@ -666,12 +667,33 @@ async def test_an_entry_without_a_name_is_that_of_a_context_without_a_user(tmp_p
 
 
 _EXEC = "exec: {apiVersion: client.authentication.k8s.io/v1, command: x%s}"
+_NAMELESS = ", interactiveMode: Never, env: [{name: '', value: a}]"
 _AS_KUBECTL_REFUSES = {
     "token-username": ("{token: t, username: u}", "token: must not be beside username or"),
     "token-password": ("{token: t, password: u}", "token: must not be beside username or"),
     "file-username": ("{tokenFile: t, username: u}", "tokenFile: must not be beside username"),
     "no-mode": (f"{{{_EXEC % ''}}}", "exec: interactiveMode: is missing; v1 needs one of Never"),
     "no-mode-beside-a-token": (f"{{token: t, {_EXEC % ''}}}", "exec: interactiveMode: is missing"),
+    "exec-mode": (
+        f"{{{_EXEC % ', interactiveMode: Sometimes'}}}",
+        "exec x: interactiveMode: must be one of Never",
+    ),
+    "exec-version": (
+        "{exec: {command: x, interactiveMode: Never}}",
+        "exec x: apiVersion: must be client.authentication.k8s.io/v1 or",
+    ),
+    "exec-command": (
+        f"{{{_EXEC.replace('command: x', 'args: [x]') % ', interactiveMode: Never'}}}",
+        "exec: command: is missing",
+    ),
+    "exec-variable": (
+        f"{{{_EXEC % ', interactiveMode: Never, env: [{value: a}]'}}}",
+        "exec x: env: must be a list of entries with a name",
+    ),
+    "exec-nameless-variable": (
+        f"{{{_EXEC % _NAMELESS}}}",
+        "exec x: env: a name must not be empty",
+    ),
     "exec-provider": (
         f"{{{_EXEC % ', interactiveMode: Never'}, auth-provider: {{name: oidc}}}}",
         "exec: must not be beside auth-provider",

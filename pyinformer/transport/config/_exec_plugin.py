@@ -242,6 +242,8 @@ def _variables(section: Section) -> dict[str, str]:
     except msgspec.ValidationError:
         reason = "env: must be a list of entries with a name and a value, both strings"
         raise section.problem(reason) from None
+    if any(not variable.name for variable in variables):
+        raise section.problem("env: a name must not be empty")
     return {variable.name: variable.value for variable in variables}
 
 
