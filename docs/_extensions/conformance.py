@@ -138,6 +138,12 @@ def mistakes(register: list[Row], held: Mapping[str, list[str]]) -> list[str]:
             for row in register
             if row.absent and row.mark in held
         ),
+        *(
+            f"the marker of a module outlives its tests: mark those of {mark!r} in {test}"
+            for mark, tests in held.items()
+            for test in tests
+            if "::" not in test
+        ),
     ]
 
 

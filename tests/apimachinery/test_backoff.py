@@ -12,14 +12,6 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery._backoff import ExponentialBackoff
 from pyinformer.errors import InvalidArgumentError
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/cache: TestNewReflectorWithCustomBackoff",
-    "client-go tools/cache: TestRetryWithDeadline",
-    "client-go util/flowcontrol: TestSlowBackoff",
-    "apimachinery pkg/util/wait: TestExponentialBackoff",
-    "kube-runtime src: exponential_backoff_without_jitter",
-)
-
 
 class _Highest(random.Random):
     """Chance that always draws the ceiling."""
@@ -37,19 +29,31 @@ def _ceilings(backoff: ExponentialBackoff, count: int, *, attempt_seconds: float
     return delays
 
 
+@pytest.mark.covers(
+    "client-go tools/cache: TestNewReflectorWithCustomBackoff",
+    "client-go util/flowcontrol: TestSlowBackoff",
+    "apimachinery pkg/util/wait: TestExponentialBackoff",
+    "kube-runtime src: exponential_backoff_without_jitter",
+)
 def test_ceilings_double_up_to_the_limit() -> None:
     backoff = ExponentialBackoff(rng=_Highest())
     expected = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
     assert _ceilings(backoff, 8, attempt_seconds=0.0) == pytest.approx(expected)
 
 
+@pytest.mark.covers("client-go tools/cache: TestRetryWithDeadline")
 def test_an_outage_of_a_day_does_not_reset_the_backoff() -> None:
     """client-go from 1.36 on starts over every two minutes of an outage."""
     delays = _ceilings(ExponentialBackoff(rng=_Highest()), 3000, attempt_seconds=60.0)
     assert delays[6:] == [30.0] * 2994
 
 
-@pytest.mark.covers("kube-runtime src: should_reset_when_timer_expires")
+@pytest.mark.covers(
+    "kube-runtime src: should_reset_when_timer_expires",
+    "client-go tools/cache: TestRetryWithDeadline",
+    "client-go util/flowcontrol: TestSlowBackoff",
+    "apimachinery pkg/util/wait: TestExponentialBackoff",
+)
 def test_healthy_time_resets_the_backoff() -> None:
     backoff = ExponentialBackoff(rng=_Highest())
     delays = _ceilings(backoff, 5, attempt_seconds=0.0)
@@ -57,6 +61,7 @@ def test_healthy_time_resets_the_backoff() -> None:
     assert backoff.next(ended + 120.1) == pytest.approx(0.8)
 
 
+@pytest.mark.covers("client-go util/flowcontrol: TestSlowBackoff")
 def test_healthy_time_is_counted_from_the_end_of_the_delay() -> None:
     backoff = ExponentialBackoff(rng=_Highest(), initial_seconds=30.0, reset_after_seconds=100.0)
     backoff.next(0.0)
@@ -68,6 +73,10 @@ def test_healthy_time_is_counted_from_the_end_of_the_delay() -> None:
     assert growing.next(109.0) == 20.0
 
 
+@pytest.mark.covers(
+    "client-go util/flowcontrol: TestSlowBackoff",
+    "apimachinery pkg/util/wait: TestExponentialBackoff",
+)
 def test_reset_returns_to_the_first_delay() -> None:
     backoff = ExponentialBackoff(rng=_Highest())
     _ceilings(backoff, 5, attempt_seconds=0.0)
@@ -93,11 +102,17 @@ def test_equal_random_numbers_give_equal_delays() -> None:
     assert [one.next(0.0) for _ in range(9)] == [other.next(0.0) for _ in range(9)]
 
 
+@pytest.mark.covers("kube-runtime src: exponential_backoff_without_jitter")
 def test_clients_without_a_seed_have_different_delays() -> None:
     assert len({ExponentialBackoff().next(0.0) for _ in range(20)}) > 1
 
 
-@pytest.mark.covers("client-go util/flowcontrol: TestBackoffWithJitter")
+@pytest.mark.covers(
+    "client-go util/flowcontrol: TestBackoffWithJitter",
+    "client-go tools/cache: TestNewReflectorWithCustomBackoff",
+    "apimachinery pkg/util/wait: TestExponentialBackoff",
+    "kube-runtime src: exponential_backoff_without_jitter",
+)
 @settings(deadline=None)
 @given(
     initial=st.floats(1e-3, 1e3),
@@ -145,6 +160,7 @@ def test_a_limit_below_the_first_delay_is_refused() -> None:
         ExponentialBackoff(initial_seconds=40.0)
 
 
+@pytest.mark.covers("apimachinery pkg/util/wait: TestExponentialBackoff")
 def test_the_backoff_can_be_configured_never_to_reset() -> None:
     backoff = ExponentialBackoff(rng=_Highest(), reset_after_seconds=math.inf)
     backoff.next(0.0)

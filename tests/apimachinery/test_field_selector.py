@@ -13,10 +13,6 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery._field_selector import FieldRequirement, FieldSelector
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
-pytestmark = pytest.mark.covers(
-    "apimachinery pkg/fields: TestSplitTerms", "apimachinery pkg/fields: TestRequiresExactMatch"
-)
-
 FIELDS = {"metadata.name": "web", "spec.nodeName": "n1", "odd": r"a,b=c\d"}
 
 
@@ -24,6 +20,7 @@ def _get(path: str) -> str:
     return FIELDS.get(path, "")
 
 
+@pytest.mark.covers("apimachinery pkg/fields: TestSplitTerms")
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
@@ -46,6 +43,7 @@ def test_text_prints_canonically(text: str, canonical: str) -> None:
     assert str(FieldSelector.parse(text)) == canonical
 
 
+@pytest.mark.covers("apimachinery pkg/fields: TestSplitTerms")
 @pytest.mark.parametrize(
     ("text", "position", "problem"),
     [
@@ -72,6 +70,9 @@ def test_malformed_text_is_refused_with_its_position(
     assert caught.value.argument == "field_selector"
 
 
+@pytest.mark.covers(
+    "apimachinery pkg/fields: TestSplitTerms", "apimachinery pkg/fields: TestRequiresExactMatch"
+)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -94,6 +95,7 @@ def test_paths_are_named_once_in_order() -> None:
     assert selector.paths == ("a", "b")
 
 
+@pytest.mark.covers("apimachinery pkg/fields: TestSplitTerms")
 def test_a_mapping_needs_no_escapes() -> None:
     selector = FieldSelector.parse({"odd": FIELDS["odd"]})
     assert str(selector) == r"odd=a\,b\=c\\d"
@@ -113,6 +115,7 @@ def test_other_types_are_refused() -> None:
         FieldSelector.parse(["metadata.name=web"])  # type: ignore[arg-type]  # as above
 
 
+@pytest.mark.covers("apimachinery pkg/fields: TestSplitTerms")
 @pytest.mark.parametrize("nothing", [None, "", {}, ","])
 def test_no_selector_selects_everything(nothing: dict[str, str] | str | None) -> None:
     assert FieldSelector.parse(nothing).is_empty
@@ -133,6 +136,7 @@ def _read(fields: dict[str, str], path: str) -> str:
 _paths = st.sampled_from(["metadata.name", "a", "b"])
 
 
+@pytest.mark.covers("apimachinery pkg/fields: TestSplitTerms")
 @settings(deadline=None)
 @given(
     st.lists(
@@ -153,6 +157,7 @@ def test_any_value_survives_escaping_and_selects(
         assert selector.matches(partial(_read, fields)) is expected
 
 
+@pytest.mark.covers("apimachinery pkg/fields: TestSplitTerms")
 @settings(deadline=None)
 @given(st.text(alphabet="ab\\,=! ", max_size=12) | st.text(max_size=8))
 def test_any_text_is_read_or_refused_and_round_trips(text: str) -> None:

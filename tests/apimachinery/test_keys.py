@@ -16,10 +16,11 @@ from pyinformer.apimachinery._keys import (
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
-pytestmark = pytest.mark.covers("kube-runtime src: display_should_follow_expected_format")
 
-
-@pytest.mark.covers("client-go tools/cache: TestObjectNames")
+@pytest.mark.covers(
+    "client-go tools/cache: TestObjectNames",
+    "kube-runtime src: display_should_follow_expected_format",
+)
 @pytest.mark.parametrize(
     ("text", "namespace", "name"),
     [
@@ -34,6 +35,7 @@ def test_a_key_has_its_namespace_and_name(text: str, namespace: str, name: str) 
     assert object_key(namespace, name) == text
 
 
+@pytest.mark.covers("kube-runtime src: display_should_follow_expected_format")
 def test_a_key_is_its_text() -> None:
     key = ObjectKey("default/web")
     assert key == "default/web"

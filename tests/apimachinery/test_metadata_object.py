@@ -22,11 +22,6 @@ from pyinformer.apimachinery import (
 from pyinformer.apimachinery._metadata_object import PARTIAL_HEAD, MetadataObject, MetadataSharer
 from pyinformer.errors import FieldNotFoundError, InvalidObjectError
 
-pytestmark = pytest.mark.covers(
-    "client-go metadata/metadatainformer: TestMetadataSharedInformerFactory",
-    "apimachinery pkg/api/meta: TestAsPartialObjectMetadata",
-)
-
 SECRETS = GroupVersionResource.of("v1", "secrets")
 METADATA: dict[str, Any] = {
     "name": "some-secret-1",
@@ -67,6 +62,7 @@ def decoded(text: bytes, by: ObjectCodec[None] | None = None) -> KubeObject:
     return (by or codec()).decode(bytearray(text), 0, len(text))
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestAsPartialObjectMetadata")
 @pytest.mark.parametrize(
     "text",
     [
@@ -93,6 +89,7 @@ def test_metadata_alone_is_kept_under_the_name_that_it_has_on_the_wire(text: byt
         obj.at("data.password")
 
 
+@pytest.mark.covers("client-go metadata/metadatainformer: TestMetadataSharedInformerFactory")
 def test_lists_and_watches_give_the_same_metadata() -> None:
     assert decoded(whole()).same_content(decoded(partial(managedFields=MANAGED)))
     assert decoded(whole()) == decoded(partial())

@@ -13,8 +13,6 @@ from pyinformer.apimachinery._resource_version import (
 )
 from pyinformer.errors import InvalidResourceVersionError
 
-pytestmark = pytest.mark.covers("apimachinery pkg/util/resourceversion: TestCompareResourceVersion")
-
 MALFORMED = [
     "",
     "0",
@@ -36,6 +34,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.covers("apimachinery pkg/util/resourceversion: TestCompareResourceVersion")
 @pytest.mark.parametrize("version", MALFORMED)
 def test_malformed_versions_are_not_compared(version: str) -> None:
     assert not resource_version_is_well_formed(version)
@@ -58,6 +57,7 @@ def test_a_version_is_well_formed_if_it_is_a_canonical_number(version: str) -> N
 _numbers = st.integers(1, 2**128 - 1) | st.integers(1, 200)
 
 
+@pytest.mark.covers("apimachinery pkg/util/resourceversion: TestCompareResourceVersion")
 @settings(deadline=None)
 @given(_numbers, _numbers)
 def test_versions_are_ordered_as_numbers(first: int, second: int) -> None:
@@ -66,6 +66,7 @@ def test_versions_are_ordered_as_numbers(first: int, second: int) -> None:
     assert older(str(first), str(second)) is (first < second)
 
 
+@pytest.mark.covers("apimachinery pkg/util/resourceversion: TestCompareResourceVersion")
 def test_versions_of_128_bits_are_compared() -> None:
     largest = str(2**128 - 1)
     assert compare_resource_versions(largest, str(2**128 - 2)) == 1

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import KubeObject
 
-pytestmark = pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
-
 Identities = dict[str, tuple[str, str]]
 """Uid and resource version by key."""
 
@@ -46,12 +44,14 @@ def compare(
     return {found.key: found.kind for found in comparison.named}
 
 
+@pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
 def test_equal_sides_have_no_difference() -> None:
     both = {"a": ("u", "1"), "ns/b": ("v", "2")}
 
     assert compare(both, both) == {}
 
 
+@pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
 @pytest.mark.parametrize(
     ("held", "listed", "kind"),
     [

@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/cache: should deep copy the object",
-    "controller-runtime pkg/cache: should be able to change object in informer cache",
-)
-
 
 class Spec(View):
     """A part of the view, with a collection in it."""
@@ -186,6 +181,7 @@ READS: dict[str, Callable[[Lister[PodView]], object]] = {
 }
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should deep copy the object")
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_changing_a_decoded_object_affects_no_other_reader(
     read: Callable[[Lister[PodView]], object],
@@ -210,6 +206,10 @@ INDEXER_READS: dict[str, Callable[[Indexer[PodView]], object]] = {
 }
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should be able to change object in informer cache",
+    "controller-runtime pkg/cache: should deep copy the object",
+)
 @pytest.mark.parametrize("read", INDEXER_READS.values(), ids=INDEXER_READS)
 def test_changing_a_result_of_the_cache_affects_no_other_reader(
     read: Callable[[Indexer[PodView]], object],

@@ -22,8 +22,6 @@ from tests.virtual_time import VirtualTimeLoop, elapse
 if TYPE_CHECKING:
     from pyinformer.audit import SharedValue
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestMutationDetector")
-
 _LOOK_SECONDS = 0.001
 _CODEC: ObjectCodec[None] = ObjectCodec(GroupVersionResource.of("v1", "pods"))
 
@@ -99,6 +97,7 @@ async def test_after_a_list_every_object_is_checked_soon() -> None:
     assert min(source.looks[number] for number in range(2000)) >= 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationDetector")
 def test_a_sweep_checks_shared_objects_one_by_one() -> None:
     """Finding out which are shared still would otherwise hold up the loop for all of them."""
     asked: list[str] = []

@@ -24,11 +24,6 @@ from pyinformer.errors import (
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
 
-pytestmark = pytest.mark.covers(
-    "apimachinery pkg/api/meta: TestRESTMapperVersionAndKindForResource",
-    "kube-client src: resolve_typemeta_finds_resource",
-)
-
 
 def _listed(plural: str, kind: str, *short: str, namespaced: bool = True) -> JSONObject:
     return {
@@ -108,6 +103,10 @@ def _named(found: Sequence[APIResource]) -> list[str]:
     return [f"{one.resource.api_version}/{one.resource.resource}" for one in found]
 
 
+@pytest.mark.covers(
+    "kube-client src: resolve_typemeta_finds_resource",
+    "apimachinery pkg/api/meta: TestRESTMapperVersionAndKindForResource",
+)
 @pytest.mark.parametrize(
     ("name", "found"),
     [
@@ -133,12 +132,14 @@ async def test_a_name_resolves_as_in_kubectl(server: _Server, name: str, found: 
     assert _named(await Discovery(server.read).find(name)) == found
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestRESTMapperVersionAndKindForResource")
 async def test_a_full_name_requests_only_its_own_version(server: _Server) -> None:
     await Discovery(server.read).find("apps/v1/deployments")
 
     assert server.asked == ["/apis/apps/v1"]
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestRESTMapperVersionAndKindForResource")
 async def test_discovery_is_cached_until_a_name_is_unknown(server: _Server) -> None:
     discovery = Discovery(server.read)
     await discovery.find("pods")
@@ -200,6 +201,7 @@ def _templates_aggregated() -> dict[str, JSONObject]:
     return {"/api": {**root, "items": []}, "/apis": {**root, "items": [group]}}
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestRESTMapperVersionAndKindForResource")
 @pytest.mark.parametrize(
     "documents",
     [
@@ -234,6 +236,7 @@ async def test_of_two_resources_with_one_kind_and_no_verbs_the_first_is_found() 
     assert found.resource.resource == "processedtemplates"
 
 
+@pytest.mark.covers("kube-client src: resolve_typemeta_finds_resource")
 async def test_an_unknown_name_has_similar_names_and_unavailable_groups_in_its_error(
     server: _Server,
 ) -> None:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyinformer import Cluster
     from tests.transport.serving import Answer
 
-pytestmark = pytest.mark.covers("client-go rest: TestRequestWatch")
-
 _LIMIT = 8
 
 
@@ -106,7 +104,7 @@ def text(*pieces: bytes, ends: bool = True) -> Answer:
     return answer
 
 
-@pytest.mark.covers("kube-client src: log_path")
+@pytest.mark.covers("kube-client src: log_path", "client-go rest: TestRequestWatch")
 @pytest.mark.parametrize("follow", [False, True])
 async def test_the_options_become_the_query_and_the_stream_ends_with_the_log(
     *, follow: bool
@@ -295,6 +293,7 @@ async def test_a_stream_is_entered_once_and_before_it_is_read() -> None:
             await lines.__aenter__()
 
 
+@pytest.mark.covers("client-go rest: TestRequestWatch")
 async def test_a_busy_server_is_waited_for_and_a_refusal_names_the_right() -> None:
     busy = [response(b"", status=429, headers={"Retry-After": "0"}), response(b"a\n")]
 

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject
     from pyinformer.apimachinery import JSONObject
 
-pytestmark = pytest.mark.covers(
-    "client-go rest: TestRequestWatch",
-    "client-go rest: TestWasCreated",
-    "controller-runtime pkg/client: should delete an existing object from a go struct",
-    "kube-client src: client_ext_list_get_pods_svcs",
-)
-
 CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
 
 
@@ -65,7 +58,9 @@ async def test_a_cluster_has_a_name_that_its_repr_shows(apiserver: APIServer) ->
         assert cluster.name == ""
 
 
-@pytest.mark.covers("client-go rest: TestHTTPMethods")
+@pytest.mark.covers(
+    "client-go rest: TestHTTPMethods", "kube-client src: resolve_typemeta_finds_resource"
+)
 async def test_dicts_objects_and_models_are_written_alike(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         made = await cluster.create(Model({"name": "a", "namespace": "default"}, {"a": "1"}))
@@ -116,6 +111,7 @@ async def test_an_object_that_cannot_be_edited_may_be_patched_with_itself(
         assert await cluster.patch(made, made) == made
 
 
+@pytest.mark.covers("kube-client src: resolve_typemeta_finds_resource")
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -156,6 +152,7 @@ async def test_a_namespace_is_named_once(apiserver: APIServer) -> None:
 @pytest.mark.covers(
     "apimachinery pkg/api/meta: TestErrorMatching",
     "controller-runtime pkg/client: should fail if the object cannot be mapped to a GVK",
+    "kube-client src: client_ext_list_get_pods_svcs",
 )
 async def test_a_kind_that_is_not_served_is_not_found(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
@@ -218,6 +215,9 @@ async def test_a_text_that_is_not_unicode_is_refused(apiserver: APIServer) -> No
         assert apiserver.list("v1", "configmaps") == []
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should delete an existing object from a go struct"
+)
 async def test_deleting_an_object_that_cannot_exist_is_an_error(apiserver: APIServer) -> None:
     async with pyinformer.connect(server=apiserver.url) as cluster:
         for version, plural in (("v1", "configmapz"), ("ghost.example.com/v1", "ghosts")):

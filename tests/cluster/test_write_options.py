@@ -14,9 +14,8 @@ from pyinformer.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers("client-go rest: TestRESTClientLimiter")
 
-
+@pytest.mark.covers("client-go rest: TestRESTClientLimiter")
 @pytest.mark.parametrize(
     "options",
     [

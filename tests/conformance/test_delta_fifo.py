@@ -17,8 +17,6 @@ from pyinformer.deltas import DeltaFIFO, Deltas, DeltaType
 from pyinformer.errors import QueueClosedError
 from tests.deltas.pods import known, pod, pod_bytes, read_all, settled, unknown
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestFIFO_basic")
-
 
 def delta_fifo(*objects: KubeObject[None]) -> DeltaFIFO[None]:
     return DeltaFIFO(known_objects=known(*objects))
@@ -43,7 +41,9 @@ def newest(queue: DeltaFIFO[None], key: str) -> str | None:
     return None if obj is None else obj.metadata.resource_version
 
 
-@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_basic")
+@pytest.mark.covers(
+    "client-go tools/cache: TestDeltaFIFO_basic", "client-go tools/cache: TestFIFO_basic"
+)
 async def test_delta_fifo_basic() -> None:
     """client-go TestDeltaFIFO_basic: two producers of 500, each one's order is kept."""
     queue = delta_fifo()
@@ -148,7 +148,9 @@ def test_delta_fifo_w_replace_makes_deletions_for_objects_only_in_queue(
     assert pops(queue) == [expected]
 
 
-@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_addUpdate")
+@pytest.mark.covers(
+    "client-go tools/cache: TestDeltaFIFO_addUpdate", "client-go tools/cache: TestFIFO_addUpdate"
+)
 def test_delta_fifo_add_update() -> None:
     """client-go TestDeltaFIFO_addUpdate: one entry for a key; `get` shows the newest state."""
     queue = delta_fifo()
@@ -227,7 +229,9 @@ def test_delta_fifo_enqueueing_with_lister() -> None:
     assert pops(queue) == [["Added foo 10"], ["Updated bar 15"], ["Deleted baz 20"]]
 
 
-@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_addReplace")
+@pytest.mark.covers(
+    "client-go tools/cache: TestDeltaFIFO_addReplace", "client-go tools/cache: TestFIFO_addReplace"
+)
 def test_delta_fifo_add_replace() -> None:
     """client-go TestDeltaFIFO_addReplace: one pop ends with the newest state."""
     queue = delta_fifo()
@@ -398,7 +402,10 @@ def test_delta_fifo_has_synced_correct_on_deletion() -> None:
     assert seen == [True, True, True]
 
 
-@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_detectLineJumpers")
+@pytest.mark.covers(
+    "client-go tools/cache: TestDeltaFIFO_detectLineJumpers",
+    "client-go tools/cache: TestFIFO_detectLineJumpers",
+)
 def test_delta_fifo_detect_line_jumpers() -> None:
     """client-go TestDeltaFIFO_detectLineJumpers: a key keeps its place, a popped one queues again.
 
@@ -428,7 +435,9 @@ def test_delta_fifo_key_of() -> None:
     assert [[delta.key for delta in popped(queue)] for _ in range(3)] == [["A", "A"], ["B"], ["C"]]
 
 
-@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_HasSynced")
+@pytest.mark.covers(
+    "client-go tools/cache: TestDeltaFIFO_HasSynced", "client-go tools/cache: TestFIFO_HasSynced"
+)
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [
@@ -476,7 +485,10 @@ def test_delta_fifo_has_synced(
     assert queue.has_synced is expected
 
 
-@pytest.mark.covers("client-go tools/cache: TestDeltaFIFO_PopShouldUnblockWhenClosed")
+@pytest.mark.covers(
+    "client-go tools/cache: TestDeltaFIFO_PopShouldUnblockWhenClosed",
+    "client-go tools/cache: TestFIFO_PopShouldUnblockWhenClosed",
+)
 async def test_delta_fifo_pop_should_unblock_when_closed() -> None:
     """client-go TestDeltaFIFO_PopShouldUnblockWhenClosed: ten who wait all end."""
     queue = delta_fifo()

@@ -35,8 +35,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestStoreResourceVersion")
-
 BY_PAGES = options(page_size=500)
 BY_WATCH_LIST = options(use_watch_list=True)
 CONTENT_LENGTH = 4_000
@@ -309,7 +307,10 @@ async def test_watch_timeout(server: APIServer) -> None:
     assert asked == ["300", "180"]
 
 
-@pytest.mark.covers("client-go tools/cache: TestReflectorResourceVersionUpdate")
+@pytest.mark.covers(
+    "client-go tools/cache: TestReflectorResourceVersionUpdate",
+    "client-go tools/cache: TestStoreResourceVersion",
+)
 def test_reflector_resource_version_update() -> None:
     """client-go TestReflectorResourceVersionUpdate: every type moves the version, in order."""
     guard = Guard()

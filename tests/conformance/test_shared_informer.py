@@ -31,8 +31,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestTransformingInformer")
-
 
 @pytest.mark.covers("client-go tools/cache: TestIndexer")
 async def test_indexer(apiserver: APIServer) -> None:
@@ -154,7 +152,10 @@ async def test_shared_informer_error_handling(apiserver: APIServer) -> None:
         await until(lambda: "Access Denied" in str(informer.status().reflector.last_error))
 
 
-@pytest.mark.covers("client-go tools/cache: TestSharedInformerTransformer")
+@pytest.mark.covers(
+    "client-go tools/cache: TestSharedInformerTransformer",
+    "client-go tools/cache: TestTransformingInformer",
+)
 async def test_shared_informer_transformer(apiserver: APIServer) -> None:
     """TestSharedInformerTransformer: handlers and cache have what the transform made."""
 

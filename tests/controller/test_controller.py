@@ -26,12 +26,7 @@ from pyinformer.errors import (
 from tests.controller.running import Calls, Said, options, running
 from tests.virtual_time import elapse
 
-pytestmark = [
-    pytest.mark.virtual_time,
-    pytest.mark.covers(
-        "controller-runtime pkg/internal/controller: should call Reconciler if an item is enqueued"
-    ),
-]
+pytestmark = pytest.mark.virtual_time
 
 _ERROR = ValueError("secret")
 
@@ -49,6 +44,9 @@ class _UnspeakableError(TerminalError):
 
 
 # fmt: off
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should call Reconciler if an item is enqueued"
+)
 @pytest.mark.parametrize(
     ("script", "times"),
     [
@@ -81,6 +79,9 @@ async def test_a_key_is_requeued_at_the_time_of_its_result(
 # fmt: on
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should call Reconciler if an item is enqueued"
+)
 @pytest.mark.parametrize(
     "nonsense",
     [
@@ -346,7 +347,8 @@ async def test_deadlines_are_exact_for_reconciles_that_overlap() -> None:
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/controller: Should default MaxConcurrentReconciles to 1 if unset"
+    "controller-runtime pkg/controller: Should default MaxConcurrentReconciles to 1 if unset",
+    "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is",
 )
 async def test_without_a_deadline_a_reconcile_may_take_a_day() -> None:
     ended = list[float]()

@@ -13,12 +13,7 @@ from pyinformer.errors import InternalError, LifecycleError
 from tests.controller.running import Calls, Said, options, running
 from tests.virtual_time import elapse
 
-pytestmark = [
-    pytest.mark.virtual_time,
-    pytest.mark.covers(
-        "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is"
-    ),
-]
+pytestmark = pytest.mark.virtual_time
 
 
 async def cancelled_after(seconds: float, waiting: Awaitable[object]) -> float:
@@ -132,6 +127,9 @@ async def test_a_cancelled_group_close_takes_effect_when_everything_has_ended() 
     await group.aclose()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is"
+)
 async def test_a_cancelled_reconcile_once_reaches_the_reconcile_and_awaits_it() -> None:
     story = list[str]()
 

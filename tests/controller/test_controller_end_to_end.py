@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from pyinformer import Cluster, Reconcile
     from pyinformer.apimachinery import JSONObject
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in"
-)
-
 
 class PodView(View):
     """What these controllers look at."""
@@ -135,7 +131,10 @@ async def test_only_owners_that_exist_are_requested(
             assert [one.key for one in source.owned_by("default/absent-7")] == ["default/x"]
 
 
-@pytest.mark.covers("controller-runtime pkg/controller: controller / should reconcile")
+@pytest.mark.covers(
+    "controller-runtime pkg/controller: controller / should reconcile",
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in",
+)
 @pytest.mark.parametrize("discovery", ["allowed", "forbidden"])
 async def test_changes_of_owned_and_watched_objects_request_their_owner(
     apiserver: APIServer, discovery: str

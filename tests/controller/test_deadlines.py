@@ -17,12 +17,7 @@ from tests.virtual_time import VirtualTimeLoop, elapse
 if TYPE_CHECKING:
     from pyinformer import Request
 
-pytestmark = [
-    pytest.mark.virtual_time,
-    pytest.mark.covers(
-        "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is"
-    ),
-]
+pytestmark = pytest.mark.virtual_time
 
 _Plan: TypeAlias = tuple[float, float]
 """When a reconcile begins, and for how many seconds it ignores its cancellation."""
@@ -110,6 +105,9 @@ async def test_a_single_reconcile_beside_a_pending_grace_ends_at_its_deadline() 
 _EIGHTHS = st.integers(0, 80).map(lambda eighths: eighths / 8)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should time out if ReconciliationTimeout is"
+)
 @settings(deadline=None, max_examples=examples(25))
 @given(
     plans=st.lists(st.tuples(_EIGHTHS, _EIGHTHS), min_size=1, max_size=6),

@@ -16,8 +16,6 @@ from pyinformer.testing import World
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
-pytestmark = pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
-
 _AT_10 = "1970-01-01T00:00:10Z"
 _AT_20 = "1970-01-01T00:00:20Z"
 
@@ -42,6 +40,7 @@ def _ready(
     )
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
 def test_a_new_condition_begins_now() -> None:
     assert _ready() == [
         {
@@ -54,12 +53,14 @@ def test_a_new_condition_begins_now() -> None:
     ]
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
 def test_the_transition_is_the_change_of_the_status() -> None:
     changed = _ready(_ready(), False, at=20.0)
 
     assert (changed[0]["status"], changed[0]["lastTransitionTime"]) == ("False", _AT_20)
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
 def test_a_new_reason_message_or_generation_is_not_a_transition() -> None:
     changed = _ready(_ready(), at=20.0, reason="Better", message="all up", generation=3)
 
@@ -75,6 +76,7 @@ def test_a_new_reason_message_or_generation_is_not_a_transition() -> None:
     ]
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
 def test_setting_an_equal_condition_changes_nothing() -> None:
     before = _ready(generation=1)
 
@@ -141,6 +143,7 @@ def test_a_condition_type_that_servers_refuse_is_refused() -> None:
         set_condition(None, "not ready", status=True, reason="Up")
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
 def test_a_condition_is_true_if_its_status_is_true() -> None:
     assert is_condition_true(_ready(), "Ready")
     assert not is_condition_true(_ready(status="Unknown"), "Ready")
@@ -168,6 +171,7 @@ def test_a_message_that_is_not_text_is_refused() -> None:
         set_condition(None, "Ready", True, reason="Up", message=wrong)
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestSetStatusCondition")
 def test_a_condition_is_found_as_a_copy() -> None:
     conditions = _ready()
     found = find_condition(conditions, "Ready")

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
     from pyinformer.cluster import Cluster
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/controller/controllerutil: should add the finalizer when not",
-    "controller-runtime pkg/client: Patch / Metadata Client / should merge patch with options",
-    "controller-runtime pkg/finalizer: TestFinalizer",
-)
-
 OURS = "acme.io/backups"
 THEIRS = "example.com/audit"
 
@@ -78,6 +72,10 @@ def _is_gone(server: APIServer) -> bool:
     return False
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should add the finalizer when not",
+    "controller-runtime pkg/finalizer: TestFinalizer",
+)
 async def test_the_finalizer_is_there_before_the_work_begins() -> None:
     async with _shop(finalizers=[THEIRS]) as (server, cluster):
         async with finalizer(cluster, await _cached(cluster), OURS) as held:
@@ -89,6 +87,10 @@ async def test_the_finalizer_is_there_before_the_work_begins() -> None:
         assert _finalizers(server) == [THEIRS, OURS]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should add the finalizer when not",
+    "controller-runtime pkg/finalizer: TestFinalizer",
+)
 async def test_an_object_that_has_it_is_not_written_again() -> None:
     async with _shop(finalizers=[OURS]) as (server, cluster):
         obj = await _cached(cluster)
@@ -100,6 +102,10 @@ async def test_an_object_that_has_it_is_not_written_again() -> None:
         assert [record.verb for record in server.requests if record.verb != "get"] == []
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should add the finalizer when not",
+    "controller-runtime pkg/finalizer: TestFinalizer",
+)
 async def test_leaving_the_block_releases_a_deleted_object() -> None:
     async with _shop(finalizers=[OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
@@ -111,6 +117,7 @@ async def test_leaving_the_block_releases_a_deleted_object() -> None:
         assert _is_gone(server)
 
 
+@pytest.mark.covers("controller-runtime pkg/finalizer: TestFinalizer")
 async def test_a_deleted_object_continues_waiting_for_others() -> None:
     async with _shop(finalizers=[THEIRS, OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
@@ -123,6 +130,7 @@ async def test_a_deleted_object_continues_waiting_for_others() -> None:
         assert _finalizers(server) == [THEIRS]
 
 
+@pytest.mark.covers("controller-runtime pkg/finalizer: TestFinalizer")
 async def test_a_failed_clean_up_keeps_the_finalizer() -> None:
     async with _shop(finalizers=[OURS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
@@ -144,6 +152,10 @@ async def test_a_clean_up_may_continue_in_a_later_reconcile() -> None:
         assert _finalizers(server) == [OURS]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should add the finalizer when not",
+    "controller-runtime pkg/finalizer: TestFinalizer",
+)
 async def test_an_object_that_is_deleted_without_it_is_left_alone() -> None:
     async with _shop(finalizers=[THEIRS]) as (server, cluster):
         server.delete("v1", "configmaps", "a")
@@ -163,6 +175,9 @@ async def test_no_object_is_handled_as_deleted() -> None:
         assert held.object is None
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: Patch / Metadata Client / should merge patch with options"
+)
 async def test_a_finalizer_that_was_added_meanwhile_is_kept_when_ours_is_added() -> None:
     async with _shop() as (server, cluster):
         stale = await _cached(cluster)

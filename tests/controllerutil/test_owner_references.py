@@ -19,10 +19,6 @@ from tests.objects import make
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
-)
-
 
 def _database(name: str = "db", *, namespace: str = "shop", uid: str = "u1") -> JSONObject:
     metadata = {"name": name, "uid": uid} | ({"namespace": namespace} if namespace else {})
@@ -44,6 +40,9 @@ _REFERENCE = {
 }
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 def test_the_controller_stands_in_the_object_that_was_given() -> None:
     config_map = _config_map()
 
@@ -60,6 +59,9 @@ def test_a_cached_object_can_be_the_owner() -> None:
     assert config_map["metadata"]["ownerReferences"][0]["uid"] == "u7"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 def test_setting_the_controller_again_changes_nothing() -> None:
     once = set_controller_reference(_database(), _config_map())
 
@@ -68,6 +70,9 @@ def test_setting_the_controller_again_changes_nothing() -> None:
     assert again == once
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 def test_a_second_controller_is_refused_by_name_and_nothing_is_changed() -> None:
     config_map = set_controller_reference(_database("other", uid="u2"), _config_map())
     before = copy.deepcopy(config_map)
@@ -80,6 +85,9 @@ def test_a_second_controller_is_refused_by_name_and_nothing_is_changed() -> None
     assert config_map == before
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 def test_an_owner_of_the_same_name_that_was_recreated_takes_the_place_of_the_old_one() -> None:
     other = {"apiVersion": "v1", "kind": "Secret", "name": "s", "uid": "u9"}
     config_map = set_controller_reference(_database(uid="old"), _config_map())
@@ -90,6 +98,9 @@ def test_an_owner_of_the_same_name_that_was_recreated_takes_the_place_of_the_old
     assert config_map["metadata"]["ownerReferences"] == [_REFERENCE, other]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 def test_a_new_version_of_the_owners_group_is_the_same_owner() -> None:
     config_map = set_controller_reference(_database(), _config_map())
 
@@ -99,6 +110,9 @@ def test_a_new_version_of_the_owners_group_is_the_same_owner() -> None:
     assert versions == ["acme.io/v2"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 @pytest.mark.parametrize(
     ("owner_namespace", "namespace"),
     [
@@ -142,6 +156,9 @@ def test_an_object_with_a_generated_name_can_be_owned() -> None:
     assert config_map["metadata"]["ownerReferences"] == [_REFERENCE]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 def test_plain_owners_stand_beside_the_controller() -> None:
     config_map = set_controller_reference(_database(), _config_map())
 
@@ -175,6 +192,9 @@ def test_a_cached_object_is_not_changed_but_refused() -> None:
         set_controller_reference(_database(), make("shop/web"))  # type: ignore[arg-type] # misuse
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: should set ownerRef on an empty list"
+)
 @pytest.mark.parametrize(
     ("obj", "complaint"),
     [

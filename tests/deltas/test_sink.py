@@ -23,8 +23,6 @@ from pyinformer.errors import InvalidArgumentError
 from pyinformer.reflector import Sink
 from tests.deltas.pods import known, pod, read_all, unknown
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestProcessDeltasInBatch")
-
 Queue = RealFIFO[None] | DeltaFIFO[None]
 Make = Callable[..., Queue]
 
@@ -181,6 +179,7 @@ def test_a_delta_fifo_is_synced_before_processing() -> None:
     assert during == [True]
 
 
+@pytest.mark.covers("client-go tools/cache: TestProcessDeltasInBatch")
 @any_queue
 def test_an_entry_whose_processing_fails_is_gone_and_counts(make: Make) -> None:
     queue = make()
@@ -196,6 +195,7 @@ def test_an_entry_whose_processing_fails_is_gone_and_counts(make: Make) -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.covers("client-go tools/cache: TestProcessDeltasInBatch")
 def test_draining_counts_a_delta_when_the_next_is_asked_for() -> None:
     queue = per_object()
     queue.replace_nowait(known(pod("a"), pod("b")), "9")

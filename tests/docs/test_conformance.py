@@ -46,9 +46,13 @@ def test_the_pages_are_up_to_date(conformance: ModuleType) -> None:
             '@pytest.mark.covers("p: TestHeld", "p: TestGo")\ndef test_a(): ...',
             "absent, and covered",
         ),
+        (
+            'pytestmark = pytest.mark.covers("p: TestHeld")\ndef test_a(): ...',
+            "the marker of a module outlives its tests: mark those of 'p: TestHeld' in test_a.py",
+        ),
     ],
 )
-def test_a_test_that_vanished_or_has_a_wrong_name_is_a_mistake(
+def test_a_test_that_vanished_or_is_marked_wrongly_is_a_mistake(
     conformance: ModuleType, tmp_path: Path, text: str, mistake: str
 ) -> None:
     (tmp_path / "test_a.py").write_text(text)
@@ -59,7 +63,7 @@ def test_a_test_that_vanished_or_has_a_wrong_name_is_a_mistake(
     assert mistake in "\n".join(conformance.mistakes(rows, conformance.markers(tmp_path)))
 
 
-def test_a_marker_of_a_module_a_class_or_a_function_counts(
+def test_a_marker_of_a_module_a_class_or_a_function_is_found(
     conformance: ModuleType, tmp_path: Path
 ) -> None:
     (tmp_path / "test_a.py").write_text(

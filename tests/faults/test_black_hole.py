@@ -12,8 +12,6 @@ import pytest
 
 from tests.programs import running
 
-pytestmark = pytest.mark.covers("client-go rest: TestReconnectBrokenTCP")
-
 PROGRAM = Path(__file__).with_name("black_hole.py")
 TRIAL = "ip link add near type veth peer name far && ip route add blackhole 192.0.2.1/32"
 
@@ -37,6 +35,7 @@ def own_network() -> list[str]:
     pytest.skip(f"needs the right to make network namespaces and veth pairs: {said}")
 
 
+@pytest.mark.covers("client-go rest: TestReconnectBrokenTCP")
 @pytest.mark.real  # its seconds are real ones; it needs no kube-apiserver
 @pytest.mark.slow
 @pytest.mark.timeout(150)

@@ -15,10 +15,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/controller: New / should not leak goroutines when stopped"
-)
-
 _ROOT = Path(__file__).parents[2]
 _PREAMBLE = "import asyncio, socket, threading\nimport pytest\nkept = []\n"
 
@@ -59,6 +55,9 @@ def test_nothing():
 """
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller: New / should not leak goroutines when stopped"
+)
 def test_a_leak_fails_the_test_that_leaks(tmp_path: Path) -> None:
     output = run_pytest(tmp_path, _LEAKS)
 

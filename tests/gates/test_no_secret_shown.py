@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import JSONObject, KubeObject
 
-pytestmark = pytest.mark.covers("client-go transport: TestMaskValue")
-
 HIDDEN = "aHVudGVyMg=="
 OTHER = "bmV3"
 
@@ -201,6 +199,7 @@ async def _never() -> Login:
     raise AssertionError
 
 
+@pytest.mark.covers("client-go transport: TestMaskValue")
 @pytest.mark.parametrize(
     "output",
     [

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyinformer.informer import SharedInformer
     from pyinformer.testing import RequestRecord
 
-pytestmark = pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
-
 PAGED = ReflectorOptions(rng=Hurry(), page_size=2)
 
 
@@ -138,7 +136,10 @@ def fill(server: APIServer, names: str = "abcde") -> None:
         server.create(pod(name))
 
 
-@pytest.mark.covers("client-go tools/cache: TestReflectorDataConsistencyDetector")
+@pytest.mark.covers(
+    "client-go tools/cache: TestReflectorDataConsistencyDetector",
+    "client-go util/consistencydetector: TestDataConsistencyChecker",
+)
 async def test_a_correct_cache_is_verified_by_metadata_alone(apiserver: APIServer) -> None:
     fill(apiserver)
     async with following(apiserver, options=PAGED) as followed:
@@ -155,6 +156,7 @@ async def test_a_correct_cache_is_verified_by_metadata_alone(apiserver: APIServe
     assert followed.counted("audit_mismatches") == {}
 
 
+@pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
 @pytest.mark.parametrize("queue", ["direct", "real_fifo"])
 @pytest.mark.parametrize(
     ("event_type", "kind"),
@@ -259,6 +261,7 @@ async def test_a_position_that_the_server_has_forgotten_is_listed_again(
         await until(lambda: followed.loads == loads + 1)
 
 
+@pytest.mark.covers("client-go util/consistencydetector: TestDataConsistencyChecker")
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

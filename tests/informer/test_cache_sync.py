@@ -21,13 +21,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/cache: TestWaitFor",
-    "controller-runtime pkg/cache: TestReaderWaitsForCacheSync",
-)
 
-
-@pytest.mark.covers("client-go tools/cache: TestSyncResult")
+@pytest.mark.covers("client-go tools/cache: TestSyncResult", "client-go tools/cache: TestWaitFor")
 async def test_the_error_names_the_problem_of_each_informer(apiserver: APIServer) -> None:
     """State, failed attempts, last error and seconds, for those that are not synced."""
     apiserver.faults.add(
@@ -181,6 +176,7 @@ async def test_a_timeout_of_zero_checks_once(apiserver: APIServer) -> None:
         await factory.wait_for_cache_sync(timeout_seconds=0)
 
 
+@pytest.mark.covers("client-go tools/cache: TestWaitFor")
 async def test_no_informers_are_synced(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         await factory.start()
@@ -304,7 +300,10 @@ async def test_fail_fast_is_a_flag(apiserver: APIServer) -> None:
             await factory.wait_for_cache_sync(fail_fast="403")  # type: ignore[arg-type]  # the point
 
 
-@pytest.mark.covers("kube-runtime src: must_allow_single_reader")
+@pytest.mark.covers(
+    "kube-runtime src: must_allow_single_reader",
+    "controller-runtime pkg/cache: TestReaderWaitsForCacheSync",
+)
 async def test_the_cancellation_of_one_waiter_affects_no_other(apiserver: APIServer) -> None:
     apiserver.faults.add(Fault(resource="pods", hang=True))
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
@@ -330,6 +329,7 @@ async def test_an_earlier_deadline_of_the_caller_applies(apiserver: APIServer) -
         assert not isinstance(raised.value, CacheSyncTimeoutError)
 
 
+@pytest.mark.covers("client-go tools/cache: TestWaitFor")
 async def test_informers_of_several_clusters_are_waited_for_together() -> None:
     with APIServer() as one, APIServer() as other:
         one.create(pod("a"))

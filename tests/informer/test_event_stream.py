@@ -20,14 +20,7 @@ from pyinformer.informer.delivery._event_stream import EventStream
 from tests.objects import make
 from tests.waiting import settle
 
-pytestmark = [
-    pytest.mark.virtual_time,
-    pytest.mark.covers(
-        "client-go tools/watch: TestNewInformerWatcher",
-        "kube-runtime src: events_are_passed_through",
-        "kube-runtime src: watches_applies_uses_correct_stream",
-    ),
-]
+pytestmark = pytest.mark.virtual_time
 
 A1, A2 = make("default/a"), make("default/a", resource_version="2")
 B1 = make("default/b")
@@ -72,7 +65,12 @@ async def rest(stream: EventStream) -> list[Event]:
     return [event async for event in stream]
 
 
-@pytest.mark.covers("client-go tools/watch: TestEventProcessorOrdersEvents")
+@pytest.mark.covers(
+    "client-go tools/watch: TestEventProcessorOrdersEvents",
+    "client-go tools/watch: TestNewInformerWatcher",
+    "kube-runtime src: events_are_passed_through",
+    "kube-runtime src: watches_applies_uses_correct_stream",
+)
 async def test_existing_objects_come_first_and_then_every_event_unmerged() -> None:
     source = Source(A1, B1)
     async with source.events() as events:
@@ -138,6 +136,7 @@ async def test_the_initial_list_does_not_count_against_the_bound() -> None:
         assert len(await rest(events)) == 100
 
 
+@pytest.mark.covers("kube-runtime src: events_are_passed_through")
 async def test_the_iteration_ends_when_the_informer_stops() -> None:
     source = Source()
     async with source.events() as events:

@@ -27,10 +27,7 @@ from tests.objects import make
 from tests.sinks import SinkOwner
 from tests.waiting import until
 
-pytestmark = [
-    pytest.mark.virtual_time,
-    pytest.mark.covers("client-go tools/cache: TestStoreResourceVersion"),
-]
+pytestmark = pytest.mark.virtual_time
 
 
 class Reflector:
@@ -103,6 +100,7 @@ async def _ends_at_once(
     assert now() == began_at
 
 
+@pytest.mark.covers("client-go tools/cache: TestStoreResourceVersion")
 async def test_an_event_releases_its_waiters() -> None:
     bench = Bench()
     await _ends_at_once(
@@ -124,6 +122,7 @@ async def test_a_deletion_releases_its_waiters() -> None:
     )
 
 
+@pytest.mark.covers("client-go tools/cache: TestStoreResourceVersion")
 async def test_a_bookmark_releases_waiters_and_own_writes() -> None:
     bench = Bench()
     bench.freshness.overlay.put(make("ns/ghost", resource_version="105"))

@@ -17,8 +17,6 @@ from tests.objects import make
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestTypedResourceEventHandlerFuncs")
-
 OLD, NEW = make("default/a"), make("default/a", resource_version="2")
 EVENTS: list[Event] = [Added(OLD), Updated(OLD, NEW), Deleted(NEW)]
 
@@ -50,6 +48,7 @@ async def notify(handler: Handler, events: list[Event]) -> None:
             await result
 
 
+@pytest.mark.covers("client-go tools/cache: TestTypedResourceEventHandlerFuncs")
 async def test_one_function_gets_every_event() -> None:
     heard: list[Event] = []
 
@@ -58,6 +57,7 @@ async def test_one_function_gets_every_event() -> None:
     assert heard == EVENTS
 
 
+@pytest.mark.covers("client-go tools/cache: TestTypedResourceEventHandlerFuncs")
 async def test_an_object_gets_each_kind_by_its_own_method() -> None:
     recorder = Recorder()
     checked: ResourceEventHandler = recorder
@@ -67,6 +67,7 @@ async def test_an_object_gets_each_kind_by_its_own_method() -> None:
     assert recorder.calls == [("add", OLD), ("update", OLD, NEW), ("delete", NEW)]
 
 
+@pytest.mark.covers("client-go tools/cache: TestTypedResourceEventHandlerFuncs")
 async def test_methods_that_a_handler_lacks_are_not_called() -> None:
     heard: list[object] = []
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-import pytest
-
 from pyinformer.apimachinery import KubeObject
 from pyinformer.informer.delivery._initial_list import CacheContents, InitialList
 from tests.objects import make
-
-pytestmark = pytest.mark.covers("client-go tools/cache: TestTypedResourceEventHandlerFuncs")
 
 COUNT = 10_000
 OBJECTS = [make(f"ns/p{number}") for number in range(COUNT)]

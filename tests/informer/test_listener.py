@@ -22,10 +22,7 @@ from tests.waiting import now, settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [
-    pytest.mark.virtual_time,
-    pytest.mark.covers("kube-runtime src: events_are_passed_through"),
-]
+pytestmark = pytest.mark.virtual_time
 
 A1, A2 = make("default/a"), make("default/a", resource_version="2")
 B1 = make("default/b")
@@ -59,6 +56,7 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
+@pytest.mark.covers("kube-runtime src: events_are_passed_through")
 async def test_events_are_delivered_in_order_and_counted() -> None:
     heard: list[Event] = []
     listener = listen(heard.append)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pyinformer.audit import MutationMode
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestMutationDetector")
-
 _SOON = 0.02
 
 
@@ -148,6 +146,7 @@ async def test_callers_of_a_shared_informer_must_agree_on_sharing(apiserver: API
             factory.informer("v1", "services", sharing=cast("Any", "all"))
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationDetector")
 async def test_sample_mode_finds_heals_and_counts_a_mutation(
     apiserver: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,6 +185,7 @@ async def test_a_relist_checks_everything_for_mutations(apiserver: APIServer) ->
             group.cancel_scope.cancel()
 
 
+@pytest.mark.covers("client-go tools/cache: TestMutationDetector")
 async def test_a_check_on_demand_covers_everything(apiserver: APIServer) -> None:
     for number in range(30):
         apiserver.create(pod(f"p{number}"))

@@ -25,8 +25,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestUpdate")
-
 _NAMES = ("a", "b", "c")
 _examples = count()
 
@@ -43,6 +41,7 @@ def server() -> Iterator[APIServer]:
         yield server
 
 
+@pytest.mark.covers("client-go tools/cache: TestUpdate")
 @settings(
     max_examples=examples(20),
     deadline=None,

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
-)
-
 _LIST_FIRST = ReflectorOptions(rng=Hurry(), use_watch_list=False)
 _KINDS = ["direct", "real_fifo", "delta_fifo"]
 
@@ -76,6 +72,9 @@ def at_once(server: APIServer) -> Iterator[None]:
     assert not server.requests[before:]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
+)
 @pytest.mark.parametrize("queue", _KINDS)
 async def test_a_write_is_read_at_once_while_the_watch_is_stalled(
     apiserver: APIServer, queue: str
@@ -399,6 +398,9 @@ async def test_wait_until_ignores_an_answer_that_is_not_a_list(apiserver: APISer
             await pods.wait_until(created.metadata.resource_version, timeout_seconds=1.5)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
+)
 async def test_many_waiters_are_released_one_by_one(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         waiters = core_of(pods).caches.all[0].freshness.barrier.waiters
@@ -469,6 +471,9 @@ async def test_a_deletion_by_name_of_an_unknown_object_is_proven_by_a_live_read(
         await pods.wait_until(None, key="default/a", uid=uid, timeout_seconds=100)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
+)
 async def test_a_cancelled_wait_leaves_nothing_behind(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster, stalled(apiserver, cluster) as pods:
         waiters = core_of(pods).caches.all[0].freshness.barrier.waiters

@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from pyinformer import SharedInformerFactory
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/cache: TestTypedResourceEventHandlerFuncs",
-    "client-go tools/cache: TestTypedIndexer",
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Meta:
@@ -162,7 +157,11 @@ async def test_all_readers_of_a_version_get_one_model_which_is_decoded_once(
         assert max(Meta.decoded.values()) == 1
 
 
-@pytest.mark.covers("client-go tools/cache: TestTypedSharedIndexInformerAddTypedEventHandler")
+@pytest.mark.covers(
+    "client-go tools/cache: TestTypedSharedIndexInformerAddTypedEventHandler",
+    "client-go tools/cache: TestTypedResourceEventHandlerFuncs",
+    "client-go tools/cache: TestTypedIndexer",
+)
 async def test_models_and_objects_share_one_watch_and_one_cache(apiserver: APIServer) -> None:
     async with running(apiserver) as factory:
         apiserver.create(pod("a", node="n1"))
@@ -234,6 +233,7 @@ def _failed(pods: TypedInformer[Pod], name: str) -> int:
     return next(one.failed for one in pods.informer.status().handlers if one.name == name)
 
 
+@pytest.mark.covers("client-go tools/cache: TestTypedIndexer")
 async def test_a_misfit_is_in_no_bucket_and_an_error_of_its_own_event(apiserver: APIServer) -> None:
     async with running(apiserver) as factory:
         pods = await pods_of(factory)

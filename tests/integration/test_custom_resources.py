@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client: should create a new object from a go struct"
-)
-
 
 class _Engine(enum.Enum):
     POSTGRES = "postgres"
@@ -120,6 +116,7 @@ def dataclass_model(group: str) -> type[Any]:
     return Database
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should create a new object from a go struct")
 @pytest.mark.parametrize("make", [struct_model, pydantic_model, dataclass_model])
 async def test_an_object_of_the_model_makes_the_round_trip(
     server: Server, make: Callable[[str], type[Any]]

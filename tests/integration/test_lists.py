@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client: with structured objects / should fetch collection of",
-    "kube-client src: client_ext_list_get_pods_svcs",
-)
-
 _COUNT = 7
 
 
@@ -63,7 +58,11 @@ def _names(objects: list[KubeObject]) -> list[str]:
     return [obj.metadata.name for obj in objects if obj.metadata.name != "kube-root-ca.crt"]
 
 
-@pytest.mark.covers("client-go tools/pager: TestListPager_List")
+@pytest.mark.covers(
+    "client-go tools/pager: TestListPager_List",
+    "controller-runtime pkg/client: with structured objects / should fetch collection of",
+    "kube-client src: client_ext_list_get_pods_svcs",
+)
 @pytest.mark.parametrize("page_size", [0, 1, 3, _COUNT, 500])
 async def test_all_objects_are_listed_once_whatever_the_size_of_a_page(
     server: Server, page_size: int
@@ -79,6 +78,9 @@ async def test_all_objects_are_listed_once_whatever_the_size_of_a_page(
         assert await found.next_page() == []
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: with structured objects / should fetch collection of"
+)
 async def test_selectors_are_evaluated_by_the_server(server: Server) -> None:
     namespace = await _fill(server)
     async with server.connect() as cluster:
@@ -92,6 +94,9 @@ async def test_selectors_are_evaluated_by_the_server(server: Server) -> None:
         assert _names([obj async for obj in one]) == ["c4"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: with structured objects / should fetch collection of"
+)
 async def test_models_are_returned_instead_of_objects(server: Server) -> None:
     namespace = await _fill(server)
     async with server.connect() as cluster:
@@ -178,6 +183,7 @@ async def test_an_error_of_the_loops_body_is_the_callers_own(server: Server) -> 
         assert _names(rest) == [f"c{number}" for number in range(1, _COUNT)]
 
 
+@pytest.mark.covers("kube-client src: client_ext_list_get_pods_svcs")
 async def test_a_resource_that_is_not_served_names_similar_resources(server: Server) -> None:
     async with server.connect() as cluster:
         with pytest.raises(NotFoundError, match="configmaps"):
@@ -188,6 +194,9 @@ async def test_a_resource_that_is_not_served_names_similar_resources(server: Ser
             cluster.list("v1", "configmaps", page_size=-1)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should delete an existing object from a go struct"
+)
 async def test_a_deletion_of_many_deletes_what_matches(server: Server) -> None:
     namespace = await _fill(server)
     async with server.connect() as cluster:

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
-pytestmark = pytest.mark.covers(
-    "client-go metadata/metadatainformer: TestMetadataSharedInformerFactory",
-    "client-go metadata/metadatalister: TestNamespaceGetMethod",
-)
-
 _SECRET = "never-shown"
 _ENCODED = base64.b64encode(_SECRET.encode()).decode()
 _OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "4a5b"}
@@ -72,6 +67,10 @@ async def following_secrets(
         yield cluster, secrets
 
 
+@pytest.mark.covers(
+    "client-go metadata/metadatainformer: TestMetadataSharedInformerFactory",
+    "client-go metadata/metadatalister: TestNamespaceGetMethod",
+)
 @pytest.mark.parametrize("watch_list", [True, False], ids=["watch-list", "list"])
 async def test_secrets_are_followed_without_their_data(server: Server, *, watch_list: bool) -> None:
     namespace = server.namespace()

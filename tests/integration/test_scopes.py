@@ -17,12 +17,11 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from tests.integration.servers import Server
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client: with structured objects / should fetch collection of"
+
+@pytest.mark.covers(
+    "client-go dynamic/dynamicinformer: TestFilteredDynamicSharedInformerFactory",
+    "controller-runtime pkg/client: with structured objects / should fetch collection of",
 )
-
-
-@pytest.mark.covers("client-go dynamic/dynamicinformer: TestFilteredDynamicSharedInformerFactory")
 async def test_another_namespace_is_not_seen(server: Server) -> None:
     ours, theirs = server.namespace(), server.namespace()
     for namespace in (ours, theirs):

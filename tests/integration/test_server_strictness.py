@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
     from tests.testing.wire import Answer
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/fake: should reject changes to deletionTimestamp on Update",
-    "controller-runtime pkg/client/fake: should error when creating an eviction with the wrong",
-)
-
 STRICT = "strict.example.com/v1"
 _INTEGER: JSONObject = {"type": "integer"}
 _STRING: JSONObject = {"type": "string"}
@@ -867,6 +862,9 @@ class TestSizes:
 class TestServersMetadata:
     """Metadata that the server owns."""
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should reject changes to deletionTimestamp on Update"
+    )
     @pytest.mark.parametrize("kind", [MERGE, APPLY])
     def test_a_client_cannot_begin_a_deletion(self, place: Place, kind: str) -> None:
         path = place.path("configmaps")
@@ -879,6 +877,9 @@ class TestServersMetadata:
 
         assert fields(answer) == ["metadata.deletionTimestamp"]
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should reject changes to deletionTimestamp on Update"
+    )
     def test_a_deletion_keeps_its_time_and_its_grace_period(self, place: Place) -> None:
         path = place.path("configmaps")
         place.created(path, config_map({"a": "b"}, finalizers=["example.com/clean"]))
@@ -895,6 +896,9 @@ class TestServersMetadata:
         assert other["metadata"]["deletionTimestamp"] == since
         assert fields(grace) == ["metadata.deletionGracePeriodSeconds"]
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     @pytest.mark.parametrize("reset", [[], [{}]])
     def test_a_client_may_remove_the_owners_of_all_fields(
         self, place: Place, reset: list[JSONObject]
@@ -1006,6 +1010,9 @@ class TestScales:
         assert patched["spec"] == {"replicas": 3}
         assert place.get(path)["spec"] == {"size": 3}
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_it_is_never_applied(self, place: Place, path: str) -> None:
         body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
 
@@ -1043,6 +1050,9 @@ class TestEmptyBodies:
         assert f"must be of type {kind}" in refused(answer, 400)
         assert place.get(place.path("pods", "a"))
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should error when creating an eviction with the wrong"
+    )
     @pytest.mark.parametrize(
         "body",
         [

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
     from tests.testing.wire import Answer, Stream
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for",
-    "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource",
-)
-
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -253,6 +248,9 @@ class TestJSONPatch:
     ) -> None:
         assert place.patch(path, body, JSON_PATCH).status == 400
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for"
+    )
     def test_another_resource_version_or_uid_is_refused(self, place: Place, path: str) -> None:
         stale = [{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}]
         other = [{"op": "replace", "path": "/metadata/uid", "value": "1"}]
@@ -354,6 +352,9 @@ class TestStrategicMergePatch:
 class TestApply:
     """`application/apply-patch+yaml`."""
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_applying_an_absent_object_creates_it(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         first = place.apply(path, config_map({"x": "1"}), "one")
@@ -407,6 +408,9 @@ class TestApply:
         left = place.applied(path, config_map({}), "one")
         assert left["data"] == {"x": "1"}, "the other still wants it"
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_fields_that_a_manager_no_longer_applies_are_removed(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         place.applied(path, config_map({"x": "1", "y": "2"}, labels={"l": "1"}), "one")
@@ -415,6 +419,9 @@ class TestApply:
         assert left["data"] == {"y": "2", "z": "3"}
         assert "labels" not in left["metadata"]
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_create_and_patch_own_fields(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         created = place.created(
@@ -429,6 +436,9 @@ class TestApply:
             'conflict with "patcher" using v1': ".data.y",
         }
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_without_a_field_manager_the_user_agent_owns(self, place: Place) -> None:
         created = place.created(place.path("configmaps"), config_map({"x": "1"}))
         assert list(owners(created)) == [("wire", "Update", "")]
@@ -472,6 +482,9 @@ class TestApply:
         assert refused.json["message"] == f"{message}: .spec.replicas"
         assert place.applied(path, deployment("a"), "one")["spec"]["replicas"] == 5
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_lists_and_maps_of_custom_resources_follow_their_schema(
         self, server: Server, place: Place
     ) -> None:
@@ -537,11 +550,17 @@ class TestApply:
         body["metadata"].update(metadata)
         assert place.apply(path, body, "two").status == status
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_a_configuration_of_a_deleted_object_creates_nothing(self, place: Place) -> None:
         body = config_map({"x": "1"}, uid="00000000-0000-4000-8000-000000000000")
         refused = place.apply(place.path("configmaps", "a"), body, "one")
         assert (refused.status, refused.json["reason"]) == (409, "Conflict")
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_an_apply_needs_kind_manager_and_readable_yaml(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         assert place.apply(path, {**config_map({}), "kind": "Secret"}, "one").status == 400
@@ -598,6 +617,9 @@ class TestReplace:
             assert place.send("PUT", path, body).status == 400
         assert place.send("PUT", path, {"metadata": {"name": "a"}}).status == 200
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for"
+    )
     def test_replacing_an_absent_object_is_404_except_for_some_resources(
         self, place: Place
     ) -> None:
@@ -612,6 +634,9 @@ class TestReplace:
         del metadata["uid"]
         assert place.send("PUT", path, body).status == 201
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for"
+    )
     def test_another_uid_or_resource_version_is_a_conflict(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         stored = place.created(place.path("configmaps"), config_map({"x": "1"}))
@@ -620,11 +645,17 @@ class TestReplace:
             refused = place.send("PUT", path, body)
             assert (refused.status, refused.json["reason"]) == (409, "Conflict")
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: supports server-side apply of a client-go resource"
+    )
     def test_a_manager_has_a_short_name(self, place: Place) -> None:
         refused = place.send("POST", place.path("configmaps"), {}, fieldManager="m" * 129)
         assert refused.status == 422
         assert refused.json["details"]["causes"][0]["field"] == "fieldManager"
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for"
+    )
     def test_some_built_in_resources_need_a_version_to_replace(self, place: Place) -> None:
         for plural, api_version, kind in (
             ("leases", "coordination.k8s.io/v1", "Lease"),
@@ -900,6 +931,9 @@ class TestDeletion:
         assert place.send("DELETE", path, {"propagationPolicy": "Background"}).status == 200
         assert place.send("GET", path).status == 404
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for"
+    )
     def test_deletion_preconditions_are_checked(self, place: Place) -> None:
         path = place.path("configmaps", "a")
         metadata = place.created(place.path("configmaps"), config_map({}))["metadata"]

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client: should update status of an existing object"
-)
-
 _SPEC: JSONObject = {"type": "object", "properties": {"size": {"type": "integer"}}}
 _STATUS: JSONObject = {
     "type": "object",
@@ -133,6 +129,7 @@ async def test_fields_that_are_dropped_beside_others_are_named_once(
     assert record.levelname == "WARNING"
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should update status of an existing object")
 async def test_a_status_that_is_stored_whole_logs_no_warning(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,6 +211,7 @@ async def test_a_second_status_of_the_same_object_leads_to_the_whole_new_status(
             assert written.to_dict().get("status", {}) == whole
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should update status of an existing object")
 async def test_a_status_that_was_replaced_or_patched_otherwise_is_known_too(
     server: Server,
 ) -> None:

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client: should be able to read the Scale subresource",
-    "controller-runtime pkg/client/fake: should delete a pod through the eviction subresource",
-)
-
 _CSR: Final = (
     "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWk1JR0FBZ0VBTUI0eEVEQU9CZ05WQkFvTUIy"
     "VjRZVzF3YkdVeENqQUlCZ05WQkFNTUFXRXdXVEFUQmdjcQpoa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVN5eUJp"
@@ -69,7 +64,8 @@ async def cluster(server: Server) -> AsyncIterator[Cluster]:
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/client/fake: should be able to change typed objects that have a"
+    "controller-runtime pkg/client/fake: should be able to change typed objects that have a",
+    "controller-runtime pkg/client: should be able to read the Scale subresource",
 )
 async def test_a_scale_is_read_replaced_patched_and_applied(
     server: Server, cluster: Cluster
@@ -142,6 +138,7 @@ async def test_a_custom_scale_is_written_where_its_definition_says(
     assert now.at("spec.replicas", int) == 7
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should update status of an existing object")
 async def test_a_status_is_replaced_and_applied(server: Server, cluster: Cluster) -> None:
     web = await cluster.create(deployment(server.namespace()))
     heard = RecordedWrites()
@@ -163,7 +160,11 @@ async def test_a_status_is_replaced_and_applied(server: Server, cluster: Cluster
     assert heard.objects[-1].at("status.readyReplicas", int) == 1
 
 
-@pytest.mark.covers("controller-runtime pkg/client: repr.name / write then read")
+@pytest.mark.covers(
+    "controller-runtime pkg/client: repr.name / write then read",
+    "controller-runtime pkg/client: should be able to read the Scale subresource",
+    "controller-runtime pkg/client/fake: should delete a pod through the eviction subresource",
+)
 async def test_an_eviction_deletes_a_pod(server: Server, cluster: Cluster) -> None:
     pod = await cluster.create(PODS.make("a", server.namespace()))
     heard = RecordedWrites()
@@ -223,6 +224,7 @@ async def test_a_disruption_budget_refuses_an_eviction_at_once(
     assert list(spent.at("status.disruptedPods", dict)) == ["a"]
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should be able to read the Scale subresource")
 async def test_a_pod_is_bound_once(server: Server, cluster: Cluster) -> None:
     pod = await cluster.create(PODS.make("a", server.namespace()))
     binding: JSONObject = {
@@ -239,6 +241,10 @@ async def test_a_pod_is_bound_once(server: Server, cluster: Cluster) -> None:
         await cluster.create(binding, subresource="binding", of=pod)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should be able to read the Scale subresource",
+    "controller-runtime pkg/client/fake: should delete a pod through the eviction subresource",
+)
 async def test_a_token_is_created_and_reviewed(server: Server, cluster: Cluster) -> None:
     namespace = server.namespace()
     account = await cluster.create(
@@ -274,6 +280,7 @@ async def test_a_token_is_created_and_reviewed(server: Server, cluster: Cluster)
         )
 
 
+@pytest.mark.covers("controller-runtime pkg/client: should be able to read the Scale subresource")
 async def test_a_signing_request_is_approved_and_stays_so(server: Server, cluster: Cluster) -> None:
     made = await cluster.create(
         {
@@ -323,6 +330,9 @@ async def test_debug_containers_are_added_and_nothing_else_is_written(
         await cluster.replace(less, subresource="ephemeralcontainers")
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should delete a pod through the eviction subresource"
+)
 async def test_an_unknown_subresource_is_refused_with_those_there_are(
     server: Server, cluster: Cluster
 ) -> None:

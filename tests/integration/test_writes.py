@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/fake: mutating operations return the updated object"
-)
-
 HOLD = "suite.example.com/hold"
 _TWO_CONTAINERS = {
     "containers": [
@@ -81,6 +77,9 @@ def deleted(obj: KubeObject) -> tuple[str, str, str]:
 @pytest.mark.covers(
     "controller-runtime pkg/client: should create a new object from a go struct",
     "controller-runtime pkg/client: should fetch an existing object for a go struct",
+    "controller-runtime pkg/client/fake: mutating operations return the updated object",
+    "kube-client src: client_ext_list_get_pods_svcs",
+    "controller-runtime pkg/client: should delete an existing object from a go struct",
 )
 async def test_an_object_is_created_read_replaced_and_deleted(server: Server) -> None:
     namespace = server.namespace()
@@ -163,7 +162,10 @@ async def test_an_edit_through_a_model_keeps_unknown_fields(server: Server) -> N
         assert cluster.write_statistics().skipped == 1
 
 
-@pytest.mark.covers("controller-runtime pkg/client: should update status of an existing object")
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should update status of an existing object",
+    "controller-runtime pkg/client/fake: mutating operations return the updated object",
+)
 async def test_a_status_is_written_by_itself_and_only_its_differences(server: Server) -> None:
     namespace = server.namespace()
     async with server.connect() as cluster:
@@ -353,7 +355,10 @@ async def test_a_dry_run_refuses_what_is_invalid(server: Server) -> None:
             await cluster.patch(kept, edited, dry_run=True)
 
 
-@pytest.mark.covers("controller-runtime pkg/client: should create and update a configMap using SSA")
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should create and update a configMap using SSA",
+    "controller-runtime pkg/client/fake: mutating operations return the updated object",
+)
 async def test_an_apply_creates_changes_and_leaves_the_rest_to_others(server: Server) -> None:
     namespace = server.namespace()
     desired = labelless("a", namespace, mine="1")
@@ -577,6 +582,7 @@ async def test_after_a_restart_everything_is_applied_once(server: Server) -> Non
 @pytest.mark.covers(
     "controller-runtime pkg/controller/controllerutil: creates a new object if one doesn't",
     "kube-client src: entry_create_missing_object",
+    "client-go rest: TestWasCreated",
 )
 async def test_an_object_is_created_updated_and_then_left_alone(server: Server) -> None:
     namespace = server.namespace()

@@ -30,12 +30,6 @@ from tests.waiting import pause, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/cache: should not be able to list objects that haven't been",
-    "controller-runtime pkg/cache: should be able to list objects that haven't been watched",
-    "controller-runtime pkg/cache: should be able to index an object field then retrieve",
-)
-
 
 class PodSpec(View):
     node_name: str = ""
@@ -89,6 +83,10 @@ def scopes(world: World) -> list[str]:
     return sorted(str(one.scope) for one in world.factory.informers)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should not be able to list objects that haven't been",
+    "controller-runtime pkg/cache: should be able to index an object field then retrieve",
+)
 def test_reconciles_and_mappings_read_every_cache_of_the_operator(world: World) -> None:
     app = Operator("test")
     seen: list[tuple[str, list[str], bool]] = []
@@ -320,6 +318,10 @@ def test_values_of_secrets_that_were_asked_for_are_not_reported(
     assert caplog.text == ""
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should not be able to list objects that haven't been",
+    "controller-runtime pkg/cache: should be able to list objects that haven't been watched",
+)
 def test_a_lister_needs_a_running_operator_and_a_followed_resource(world: World) -> None:
     app = Operator("db-operator")
     app.reconcile("v1", "configmaps")(nothing)

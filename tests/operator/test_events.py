@@ -17,10 +17,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/internal/recorder: should return a deprecated recorder instance."
-)
-
 _EVENTS = ("events.k8s.io/v1", "events")
 
 
@@ -42,6 +38,9 @@ def recorded(api: APIServer) -> list[tuple[str, str, str]]:
     ]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/recorder: should return a deprecated recorder instance."
+)
 @pytest.mark.parametrize("election", [None, LeaderElection(namespace="default")])
 async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
     api: APIServer, election: LeaderElection | None
@@ -61,6 +60,9 @@ async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
         assert recorded(api) == [("test", "a", "Seen")]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/recorder: should return a deprecated recorder instance."
+)
 @pytest.mark.parametrize("of_cluster", [None, "shop"])
 async def test_the_fields_of_an_event_belong_to_the_operator_or_the_clusters_name(
     api: APIServer, of_cluster: str | None

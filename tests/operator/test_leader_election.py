@@ -21,8 +21,6 @@ from pyinformer.testing import World
 from tests.leaderelection.electing import Line
 from tests.waiting import now, pause, until
 
-pytestmark = pytest.mark.covers("controller-runtime pkg/cache: should not require LeaderElection")
-
 
 @pytest.fixture
 def world() -> Iterator[World]:
@@ -76,7 +74,8 @@ _OPTIONS = pyinformer.ControllerOptions(drain_timeout_seconds=5.0, grace_seconds
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/internal/controller: should be called before leader election runnables"
+    "controller-runtime pkg/internal/controller: should be called before leader election runnables",
+    "controller-runtime pkg/cache: should not require LeaderElection",
 )
 def test_one_replica_reconciles_and_the_other_waits_with_full_caches(world: World) -> None:
     async def scenario() -> None:

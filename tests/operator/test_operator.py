@@ -95,6 +95,7 @@ def connected(api: APIServer) -> Any:
     return pyinformer.connect(server=api.url)
 
 
+@pytest.mark.covers("controller-runtime pkg/reconcile: should not call the ObjectReconciler")
 async def test_a_reconcile_gets_a_model_of_its_own_and_none_when_it_is_gone(
     api: APIServer,
 ) -> None:

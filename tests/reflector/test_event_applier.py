@@ -33,12 +33,6 @@ from tests.reflector.samples import codec as pod_codec
 if TYPE_CHECKING:
     from pyinformer.reflector.guard import Order
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/cache: TestIsUnsupportedTableObject",
-    "client-go tools/watch: TestRetryWatcher",
-    "client-go rest/watch: TestDecoder",
-)
-
 
 class Bench:
     """A follower behind a list at 100 that has `a` in it."""
@@ -81,6 +75,7 @@ class Bench:
         )
 
 
+@pytest.mark.covers("client-go rest/watch: TestDecoder")
 def test_additions_updates_and_deletions_of_an_object_are_applied() -> None:
     bench = Bench()
     bench.feed(
@@ -186,6 +181,7 @@ def test_an_error_of_an_unusual_shape_is_raised(shape: bytes) -> None:
         bench.feed(shape.replace(b"%s", b"ERROR").replace(POD, status_bytes(410)))
 
 
+@pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
 @pytest.mark.parametrize(
     "body",
     [
@@ -253,6 +249,7 @@ UNIDENTIFIED = [
 ]
 
 
+@pytest.mark.covers("client-go tools/cache: TestIsUnsupportedTableObject")
 @pytest.mark.parametrize("frame", UNIDENTIFIED)
 def test_an_object_that_cannot_be_identified_costs_itself_only(frame: bytes) -> None:
     """It is reported and counted, and the stream continues behind it."""
@@ -417,6 +414,7 @@ def test_three_regressions_end_the_stream() -> None:
     assert bench.untouched()
 
 
+@pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

@@ -12,8 +12,6 @@ from pyinformer.reflector import Guard
 from pyinformer.reflector.guard import Decision, Suspicion
 from tests.reflector.samples import meta
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreRV")
-
 KEY = "default/a"
 
 
@@ -245,6 +243,7 @@ def test_deletion_of_an_absent_key(r: str, moved: str, counted: dict[str, int]) 
     assert guard.statistics().tombstones == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreRV")
 @pytest.mark.parametrize("r", ["150", "151", "1000"])
 def test_bookmark_not_older_than_position(r: str) -> None:
     guard = guard_at("150")
@@ -253,6 +252,7 @@ def test_bookmark_not_older_than_position(r: str) -> None:
     assert counts(guard) == {}
 
 
+@pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreRV")
 @pytest.mark.parametrize("r", ["149", "99"])
 def test_bookmark_older_than_position(r: str) -> None:
     guard = guard_at("150")

@@ -53,8 +53,6 @@ from tests.reflector.machine_bench import (
     status,
 )
 
-pytestmark = pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
-
 
 def test_a_watch_list_comes_first_and_is_followed() -> None:
     bench = Bench()
@@ -178,6 +176,7 @@ def test_a_list_waits_as_long_as_the_server_asks_for() -> None:
     assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(429, 17)), at_least=17) == PAGED
 
 
+@pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
 def test_a_watch_waits_as_long_as_the_server_asks_for_and_resumes_without_a_list() -> None:
     bench = Bench().watching()
     for _ in range(5):
@@ -194,6 +193,7 @@ def test_a_server_that_asks_for_long_is_asked_again_after_two_minutes(seconds: f
     assert pause == Sleep(120.0)
 
 
+@pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
 @pytest.mark.parametrize("error", [LOST, HANGING, status(401), status(403), status(429)])
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
 @pytest.mark.parametrize("established", [False, True])
@@ -239,6 +239,7 @@ def test_a_resource_that_is_gone_is_loaded_again() -> None:
     assert bench.after_delay(WatchFailed(status(404), established=False)) == WATCH_LIST
 
 
+@pytest.mark.covers("client-go tools/watch: TestRetryWatcher")
 @pytest.mark.parametrize("established", [False, True])
 def test_an_expired_position_is_loaded_again_under_backoff(established: bool) -> None:
     bench = Bench().watching()

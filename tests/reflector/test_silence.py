@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pyinformer.transport import Body
     from tests.transport.serving import Request
 
-pytestmark = pytest.mark.covers("client-go rest: TestReconnectBrokenTCP")
-
 CONFIG_MAPS = GroupVersionResource.of("v1", "configmaps")
 QUIET = options(silence_seconds=0.3)
 STALLED = Fault(verb="watch", stall_after_bytes=0)
@@ -53,7 +51,10 @@ def server() -> Iterator[APIServer]:
         yield made
 
 
-@pytest.mark.covers("kube-runtime src: idle_timeout_returns_item_when_stream_has_data")
+@pytest.mark.covers(
+    "kube-runtime src: idle_timeout_returns_item_when_stream_has_data",
+    "client-go rest: TestReconnectBrokenTCP",
+)
 async def test_a_silent_stream_is_replaced_at_the_same_position_without_a_list(
     server: APIServer,
 ) -> None:

@@ -27,8 +27,6 @@ from tests.reflector.samples import (
     status_bytes,
 )
 
-pytestmark = pytest.mark.covers("apimachinery pkg/api/meta: TestEachList")
-
 END = bookmark("200", ends_initial_events=True)
 
 
@@ -55,6 +53,7 @@ class Bench:
         return {key: obj.metadata.resource_version for key, obj in objects.items()}
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestEachList")
 def test_a_list_is_what_exists() -> None:
     bench = Bench()
     bench.items(pod_bytes("a", "95"), pod_bytes("b", "200", "uid-b"))

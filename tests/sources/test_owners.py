@@ -18,11 +18,6 @@ from tests.sources.feeding import FedInformer, Noted, made, owner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in",
-    "controller-runtime pkg/handler: should do nothing.",
-)
-
 _DEPLOYMENT = OwnerKind("apps", "Deployment", namespaced=True)
 _TENANT = OwnerKind("acme.io", "Tenant", namespaced=False)
 
@@ -33,7 +28,11 @@ def _indexed(obj: KubeObject, kind: OwnerKind, *, controller_only: bool = True) 
     return (found,) if isinstance(found, str) else found or ()
 
 
-@pytest.mark.covers("kube-runtime src: trigger_self_maps_owned_and_shared_objects")
+@pytest.mark.covers(
+    "kube-runtime src: trigger_self_maps_owned_and_shared_objects",
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in",
+    "controller-runtime pkg/handler: should do nothing.",
+)
 @pytest.mark.parametrize(
     ("owners", "kind", "expected"),
     [
@@ -64,6 +63,9 @@ def test_owners_are_matched_by_group_and_kind_in_any_version(
     assert _indexed(made("x", owners=owners), kind) == expected
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in"
+)
 def test_every_owner_counts_when_controllers_are_not_required() -> None:
     obj = made("x", owners=[owner("a", controller=False), owner("b"), owner("a")])
 
@@ -77,6 +79,9 @@ def _source(informer: FedInformer, *, controller_only: bool = True) -> OwnedSour
     return source
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in"
+)
 def test_a_change_of_owner_requests_both_owners() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load(made("x", owners=[owner("a")]))
@@ -91,6 +96,9 @@ def test_a_change_of_owner_requests_both_owners() -> None:
     ]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in"
+)
 def test_an_object_with_the_same_owner_requests_it_once_per_event() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load()

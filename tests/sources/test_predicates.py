@@ -25,16 +25,15 @@ from pyinformer.sources._predicates import (
 )
 from tests.sources.feeding import made
 
-pytestmark = pytest.mark.covers(
+_Object = KubeObject[View | None]
+
+
+@pytest.mark.covers(
+    "kube-runtime src: predicate_filtering_hides_equal_predicate_values",
     "controller-runtime pkg/predicate: should return false (2)",
     "controller-runtime pkg/predicate: Where the annotations are empty / should return false",
     "controller-runtime pkg/internal/source: EventHandler / should create a CreateEvent",
 )
-
-_Object = KubeObject[View | None]
-
-
-@pytest.mark.covers("kube-runtime src: predicate_filtering_hides_equal_predicate_values")
 @pytest.mark.parametrize(
     ("predicate", "passing", "dropped"),
     [

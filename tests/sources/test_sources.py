@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
     from pyinformer.sources import Source
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/internal/source: EventHandler / should create a CreateEvent"
-)
-
 
 def _team(obj: KubeObject[View | None]) -> str | None:
     return obj.metadata.labels.get("team")
@@ -55,6 +51,7 @@ async def _running(source: Source) -> AsyncIterator[None]:
 @pytest.mark.covers(
     "controller-runtime pkg/internal/controller: should call Start on sources with the",
     "controller-runtime pkg/handler: Namespace of the object in the CreateEvent.",
+    "controller-runtime pkg/internal/source: EventHandler / should create a CreateEvent",
 )
 def test_events_become_requests_in_their_own_step() -> None:
     informer, noted = FedInformer(), Noted()
@@ -176,7 +173,8 @@ def test_no_key_is_lost_whenever_the_initial_list_is_processed(
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/handler: should enqueue a Request with the function applied to the"
+    "controller-runtime pkg/handler: should enqueue a Request with the function applied to the",
+    "controller-runtime pkg/internal/source: EventHandler / should create a CreateEvent",
 )
 def test_a_mapping_sees_the_old_and_the_new_state_and_both_are_requested() -> None:
     informer, noted = FedInformer(), Noted()

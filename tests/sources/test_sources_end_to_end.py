@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from pyinformer.sources import Source
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/source: for a Pod resource / should provide a Pod CreateEvent"
-)
-
 
 class NodeView(View):
     """Where a pod runs, as a text."""
@@ -90,7 +86,8 @@ async def _running(*sources: Source) -> AsyncIterator[Noted]:
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/source: for a Deployment resource / should provide Deployment"
+    "controller-runtime pkg/source: for a Deployment resource / should provide Deployment",
+    "controller-runtime pkg/source: for a Pod resource / should provide a Pod CreateEvent",
 )
 async def test_each_source_requests_objects_of_a_server(apiserver: APIServer) -> None:
     apiserver.create(_config_map("a"))

@@ -24,12 +24,6 @@ from pyinformer.store import NAMESPACE_INDEX, Indexer, IndexStatistics
 from pyinformer.store._index import Index
 from tests.store.objects import PodView, by_key, names, pod, replace
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/cache: TestCache",
-    "client-go tools/cache: TestTypedIndexer",
-    "controller-runtime pkg/cache: should be able to index an object field then retrieve",
-)
-
 NODE = "spec.nodeName"
 
 
@@ -46,7 +40,11 @@ def statistics(store: Indexer[Any], name: str) -> IndexStatistics:
     return next(each for each in store.indexes() if each.name == name)
 
 
-@pytest.mark.covers("client-go tools/cache: TestGetIndexFuncValues")
+@pytest.mark.covers(
+    "client-go tools/cache: TestGetIndexFuncValues",
+    "client-go tools/cache: TestCache",
+    "controller-runtime pkg/cache: should be able to index an object field then retrieve",
+)
 def test_an_object_is_found_by_key_and_by_value(store: Indexer[Any]) -> None:
     obj = pod("a", "n1")
     store.apply_nowait(Added(obj))
@@ -60,6 +58,7 @@ def test_an_object_is_found_by_key_and_by_value(store: Indexer[Any]) -> None:
     assert store.by_index(NAMESPACE_INDEX, "default") == [obj]
 
 
+@pytest.mark.covers("client-go tools/cache: TestCache")
 def test_an_absent_key_is_none_and_an_absent_value_is_empty(store: Indexer[Any]) -> None:
     assert store.get("default/a") is None
     assert "default/a" not in store
@@ -67,6 +66,7 @@ def test_an_absent_key_is_none_and_an_absent_value_is_empty(store: Indexer[Any])
     assert store.list() == store.keys() == store.index_values("node") == []
 
 
+@pytest.mark.covers("client-go tools/cache: TestCache")
 def test_an_update_moves_an_object_from_value_to_value(store: Indexer[Any]) -> None:
     old, new = pod("a", "n1"), pod("a", "n2", version=2)
     store.apply_nowait(Added(old))
@@ -90,7 +90,10 @@ def test_an_update_may_gain_lose_or_keep_a_value(
     assert store.index_values("node") == ([after] if after else [])
 
 
-@pytest.mark.covers("client-go tools/cache: TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex")
+@pytest.mark.covers(
+    "client-go tools/cache: TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex",
+    "client-go tools/cache: TestCache",
+)
 def test_a_deletion_leaves_nothing_in_any_index(store: Indexer[Any]) -> None:
     store.apply_nowait(Added(pod("a", "n1")))
     store.apply_nowait(Deleted(pod("a", "n1", version=2)))
@@ -125,7 +128,9 @@ def test_a_recreated_object_is_found_by_its_new_value_only(store: Indexer[Any]) 
     assert store.index_values("node") == ["n2"]
 
 
-@pytest.mark.covers("kube-runtime src: reflector_applied_should_add_object")
+@pytest.mark.covers(
+    "kube-runtime src: reflector_applied_should_add_object", "client-go tools/cache: TestCache"
+)
 def test_a_list_replaces_everything(store: Indexer[Any]) -> None:
     replace(store, pod("a", "n1"), pod("b", "n1"), version="5")
     replace(store, pod("b", "n2", version=2), pod("c", "n1"), version="9")
@@ -173,6 +178,9 @@ def test_a_snapshot_is_the_current_content(store: Indexer[Any]) -> None:
     assert store.snapshot() == {"default/a": obj}
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should be able to index an object field then retrieve"
+)
 def test_lists_belong_to_the_caller(store: Indexer[Any]) -> None:
     store.apply_nowait(Added(pod("a", "n1")))
     for read in (store.list, store.keys, lambda: store.by_index("node", "n1")):
@@ -180,6 +188,7 @@ def test_lists_belong_to_the_caller(store: Indexer[Any]) -> None:
         assert len(read()) == 1
 
 
+@pytest.mark.covers("client-go tools/cache: TestTypedIndexer")
 def test_an_index_added_late_knows_what_is_cached(store: Indexer[Any]) -> None:
     replace(store, pod("a", "n1", labels={"app": "x"}), pod("b", "n2", labels={"app": "x"}))
     store.add_index("app", "metadata.labels.app")

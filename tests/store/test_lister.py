@@ -21,12 +21,6 @@ from pyinformer.errors import (
 from pyinformer.store import Indexer, Lister
 from tests.store.objects import names, pod, replace
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/cache: TestCache",
-    "client-go metadata/metadatalister: TestNamespaceGetMethod",
-    "kube-runtime src: should_allow_getting_namespaced_object_by_namespaced_ref",
-)
-
 WEB, DB = {"app": "web"}, {"app": "db", "tier": "back"}
 
 
@@ -72,7 +66,12 @@ def lister(store: Indexer[Any]) -> Lister[Any]:
     return Lister(store, resource="pods")
 
 
-@pytest.mark.covers("client-go dynamic/dynamiclister: TestNamespaceGetMethod")
+@pytest.mark.covers(
+    "client-go dynamic/dynamiclister: TestNamespaceGetMethod",
+    "client-go tools/cache: TestCache",
+    "client-go metadata/metadatalister: TestNamespaceGetMethod",
+    "kube-runtime src: should_allow_getting_namespaced_object_by_namespaced_ref",
+)
 def test_an_object_is_read_by_key(lister: Lister[Any]) -> None:
     found = lister.get("default/a")
     assert found is not None
@@ -82,7 +81,9 @@ def test_an_object_is_read_by_key(lister: Lister[Any]) -> None:
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/cache: should return an error if the object is not found"
+    "controller-runtime pkg/cache: should return an error if the object is not found",
+    "client-go metadata/metadatalister: TestNamespaceGetMethod",
+    "kube-runtime src: should_allow_getting_namespaced_object_by_namespaced_ref",
 )
 def test_a_missing_object_is_none_or_an_error_that_names_it(lister: Lister[Any]) -> None:
     assert lister.get("default/x") is None
@@ -96,6 +97,7 @@ def test_a_missing_object_is_none_or_an_error_that_names_it(lister: Lister[Any])
 @pytest.mark.covers(
     "client-go tools/cache: TestListAll",
     "controller-runtime pkg/cache: should support filtering by labels in a single namespace",
+    "client-go metadata/metadatalister: TestNamespaceGetMethod",
 )
 @pytest.mark.parametrize(
     ("selector", "expected"),
@@ -125,6 +127,7 @@ def test_a_malformed_selector_is_an_error_at_the_call(lister: Lister[Any]) -> No
 @pytest.mark.covers(
     "client-go dynamic/dynamiclister: TestNamespaceGetMethod",
     "controller-runtime pkg/cache: should support filtering by labels in a single namespace",
+    "client-go metadata/metadatalister: TestNamespaceGetMethod",
 )
 def test_a_namespace_lister_sees_its_namespace_only(lister: Lister[Any]) -> None:
     default, other = lister.namespace("default"), lister.namespace("other")

@@ -12,10 +12,6 @@ from pyinformer.errors import IndexNotFoundError
 from pyinformer.store import Indexer, Lister, Overlay
 from tests.store.written import node_of, record, version_of
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV"
-)
-
 A, B = "default/a", "default/b"
 
 
@@ -68,7 +64,10 @@ def cache() -> Cache:
     return made
 
 
-@pytest.mark.covers("client-go tools/cache: TestMutationCacheOnDeleteClearsStaleMutation")
+@pytest.mark.covers(
+    "client-go tools/cache: TestMutationCacheOnDeleteClearsStaleMutation",
+    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV",
+)
 def test_a_written_object_is_read_at_once_in_every_way(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 101, "n2"))
     cache.overlay.put(record("other/c", "3", 102, "n3"))
@@ -120,7 +119,10 @@ def test_an_older_response_that_comes_late_replaces_nothing(cache: Cache) -> Non
     assert version_of(cache.lister.get(A)) == 103
 
 
-@pytest.mark.covers("client-go tools/cache: TestMutationCacheOnAddOrUpdate")
+@pytest.mark.covers(
+    "client-go tools/cache: TestMutationCacheOnAddOrUpdate",
+    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV",
+)
 def test_an_own_write_ends_with_its_own_event_and_not_with_an_older_one(cache: Cache) -> None:
     cache.overlay.put(record(A, "1", 105))
     cache.hear(Updated(record(A, "1", 90), record(A, "1", 103)))
@@ -154,6 +156,9 @@ def test_a_list_without_a_written_object_ends_the_own_write(cache: Cache) -> Non
     assert not cache.overlay.entries
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV"
+)
 def test_a_deleted_object_is_gone_at_once_until_its_event(cache: Cache) -> None:
     cache.overlay.put_tombstone(A, "1")
     assert cache.lister.get(A) is None
@@ -331,6 +336,9 @@ def test_versions_that_cannot_be_compared_disable_the_overlay_with_one_warning(
     assert version_of(cache.lister.get(A)) == 90
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/consistencyhandler: TestWaitForGetWaitsForMinRV"
+)
 def test_the_overlay_is_bounded_and_logs_that_once(caplog: pytest.LogCaptureFixture) -> None:
     cache = Cache(max_entries=3)
     for number in range(5):

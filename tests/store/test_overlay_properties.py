@@ -24,10 +24,6 @@ from pyinformer.store import Indexer, Lister, Overlay
 from tests.soak import examples
 from tests.store.written import node_of, record, version_of
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
-)
-
 KEYS = ["x/a", "x/b", "y/a"]
 NODES = ["n1", "n2"]
 _some_key = st.sampled_from(KEYS)
@@ -420,6 +416,9 @@ def test_a_deletion_is_not_mistaken_for_a_leave_that_a_list_reported() -> None:
     story.ends_with_the_last_event()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/internal/writebarrier: TestKeyWriteBarrierSealWithoutInFligh"
+)
 def test_an_object_that_is_made_and_deleted_between_two_lists_wakes_its_writer() -> None:
     """The list arrives before the response: no event and no read ever shows the object."""
     story = Story(selective=False)

@@ -18,8 +18,6 @@ from pyinformer.store import Indexer, JointIndexer, Lister, Overlay
 from pyinformer.store._overlay import OverlayEntries
 from tests.store.written import node_of, record, version_of
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestTransformingInformerRace")
-
 _ROUNDS = 60
 _OBJECTS = 200
 _READERS = 2
@@ -89,6 +87,7 @@ def _read(
     counts.append(count)
 
 
+@pytest.mark.covers("client-go tools/cache: TestTransformingInformerRace")
 @pytest.mark.parametrize("own_writes", [False, True], ids=["events", "own writes"])
 @pytest.mark.parametrize(
     ("namespaces", "what"),

@@ -27,8 +27,6 @@ from pyinformer.store import Indexer
 from tests.soak import in_soak
 from tests.store.objects import PodView, Spec, pod
 
-pytestmark = pytest.mark.covers("client-go tools/cache: TestTransformingInformerRace")
-
 _WRITES = 8_000
 _READERS = 2
 _TURNS = in_soak(2_000, otherwise=600)
@@ -181,6 +179,7 @@ class Reader(threading.Thread):
         self.violations.append(f"{what}: {reason}")
 
 
+@pytest.mark.covers("client-go tools/cache: TestTransformingInformerRace")
 @pytest.mark.usefixtures("_switch_often")
 def test_every_read_from_another_thread_is_a_state_that_existed() -> None:
     """Bounded by a count of writes; about a second."""

@@ -17,10 +17,6 @@ from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, pod
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/fake: should be able to retrieve objects by"
-)
-
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -44,6 +40,7 @@ def get(server: APIServer, path: str, accept: str) -> Any:
     return json.loads(read(server, path, accept))
 
 
+@pytest.mark.covers("controller-runtime pkg/client/fake: should be able to retrieve objects by")
 @pytest.mark.parametrize("custom", [False, True], ids=["built-in", "custom"])
 def test_a_metadata_list_has_the_items_metadata_and_nothing_else(
     apiserver: APIServer, custom: bool

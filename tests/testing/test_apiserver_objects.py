@@ -11,11 +11,6 @@ from pyinformer.errors import APIStatusError, ConflictError, InvalidArgumentErro
 from pyinformer.testing import APIServer
 from tests.testing.wire import ALL_PODS, PODS, Wire, pod
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for",
-    "controller-runtime pkg/client/fake: should allow concurrent patches to a configMap",
-)
-
 _MERGE = "application/merge-patch+json"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -189,6 +184,10 @@ def test_a_method_that_does_not_fit_is_405(wire: Wire) -> None:
     assert wire.request("POST", ALL_PODS, pod()).status == 405
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for",
+    "controller-runtime pkg/client/fake: should allow concurrent patches to a configMap",
+)
 def test_an_update_with_a_stale_resource_version_is_409(server: APIServer, wire: Wire) -> None:
     stale = server.create(pod())
     server.patch("v1", "pods", "a", {"metadata": {"labels": {"x": "1"}}})
@@ -274,6 +273,9 @@ def test_a_merge_patch_sets_removes_and_keeps(server: APIServer, wire: Wire) -> 
     assert patched.json["metadata"]["labels"] == {"keep": "1", "new": "2"}
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should allow concurrent patches to a configMap"
+)
 def test_a_merge_patch_with_a_stale_resource_version_is_409(server: APIServer, wire: Wire) -> None:
     server.create(pod())
     patch = {"metadata": {"resourceVersion": "1", "labels": {"x": "1"}}}
@@ -298,6 +300,9 @@ def test_deleting_answers_with_the_pod_or_with_a_success(server: APIServer, wire
     assert wire.request("DELETE", f"{PODS}/a").status == 404
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should allow updates with non-set ResourceVersion for"
+)
 @pytest.mark.parametrize("field", ["uid", "resourceVersion"])
 def test_a_delete_precondition_that_fails_is_409(server: APIServer, wire: Wire, field: str) -> None:
     created = server.create(pod())

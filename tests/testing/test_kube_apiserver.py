@@ -36,7 +36,6 @@ from tests.programs import running
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(900),  # the first one may build for minutes
-    pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig"),
 ]
 
 _SERVE = """
@@ -394,6 +393,7 @@ def test_an_unknown_flag_fails_with_the_message_of_the_server(
         server.start()
 
 
+@pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
 def test_serve_writes_a_kubeconfig_and_removes_it_at_the_end(
     kube_apiserver: KubeAPIServer, tmp_path: Path
 ) -> None:

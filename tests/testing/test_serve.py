@@ -13,8 +13,6 @@ from pyinformer.cli._serve import ServedServer, serve
 from pyinformer.testing import APIServer
 from tests.testing.wire import Wire
 
-pytestmark = pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
-
 
 class _Terminal(io.StringIO):
     """A terminal that sends a signal when the output says how to stop, and keeps the kubeconfig."""
@@ -81,6 +79,7 @@ def test_a_missing_real_server_is_reported_in_words(
     assert "pyinformer serve --real --build" in output.getvalue()
 
 
+@pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
 @pytest.mark.parametrize("rbac", [True, False])
 def test_serve_offers_tls_with_a_ca_that_its_kubeconfig_trusts(rbac: bool) -> None:
     terminal = _Terminal(signal.SIGINT)
@@ -93,6 +92,7 @@ def test_serve_offers_tls_with_a_ca_that_its_kubeconfig_trusts(rbac: bool) -> No
     assert "token: " in terminal.content  # without one kubectl asks for a user name over TLS
 
 
+@pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
 def test_serve_with_roles_knows_the_user_of_its_kubeconfig() -> None:
     server = ServedServer(rbac=True).create(print)
     with server:

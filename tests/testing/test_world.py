@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
     from pyinformer.informer import SharedInformerFactory
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/reconcile: should Get the object and call the ObjectReconciler"
-)
-
 
 def _database(name: str = "a", *, replicas: int = 1, **metadata: Any) -> JSONObject:
     return {
@@ -120,7 +116,8 @@ def test_a_number_of_a_field_without_a_type_keeps_its_kind_and_value(
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/internal/controller: Reconciler / should call the Reconciler"
+    "controller-runtime pkg/internal/controller: Reconciler / should call the Reconciler",
+    "controller-runtime pkg/reconcile: should Get the object and call the ObjectReconciler",
 )
 def test_a_reconcile_runs_and_returns_its_outcome(world: World, operator: _Operator) -> None:
     outcome = world.reconcile(operator.controller, "default/a")

@@ -13,10 +13,6 @@ from pyinformer.testing import World
 if TYPE_CHECKING:
     from pyinformer.cluster import Cluster
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/client/fake: should be able to retrieve objects by"
-)
-
 SHOP = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -45,6 +41,7 @@ def keeper(
     return controller
 
 
+@pytest.mark.covers("controller-runtime pkg/client/fake: should be able to retrieve objects by")
 def test_an_owner_of_secrets_sees_their_metadata_and_wakes_by_them() -> None:
     seen: list[KubeObject[None]] = []
     with World([SHOP]) as world:

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/clientcmd: TestConfirmUsableBadInfoButOkConfig", "client-go transport: TestNew"
-)
-
 EXEC_CREDENTIAL = json.dumps(
     {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -112,7 +108,10 @@ async def test_explicit_arguments_take_precedence_over_kubeconfig_home_and_pod(
     assert found[1].source.startswith("KUBECONFIG=")
 
 
-@pytest.mark.covers("client-go tools/clientcmd: TestCreateClean")
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestCreateClean",
+    "client-go tools/clientcmd: TestConfirmUsableBadInfoButOkConfig",
+)
 async def test_a_missing_configuration_names_the_searched_places(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationNotFoundError, match=r"KUBECONFIG .*/\.kube/config.*in-clus"):
         await find(tmp_path)
@@ -148,7 +147,10 @@ async def test_a_missing_file_is_named_and_nothing_else_is_tried(
     assert isinstance(caught.value, FileNotFoundError)
 
 
-@pytest.mark.covers("kube-client src: kubeconfig_from_empty_string")
+@pytest.mark.covers(
+    "kube-client src: kubeconfig_from_empty_string",
+    "client-go tools/clientcmd: TestConfirmUsableBadInfoButOkConfig",
+)
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -200,7 +202,10 @@ async def test_a_malformed_kubeconfig_names_the_file_and_the_problem(
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own
 
 
-@pytest.mark.covers("client-go tools/clientcmd: TestCreateClean")
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestCreateClean",
+    "client-go tools/clientcmd: TestConfirmUsableBadInfoButOkConfig",
+)
 async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "config", kubeconfig())
     with pytest.raises(ConfigurationError, match=r"no context 'two'; there are: one$"):
@@ -232,6 +237,7 @@ async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: P
 @pytest.mark.covers(
     "client-go tools/clientcmd: TestBasicAuthData",
     "client-go transport: TestBearerAuthRoundTripper",
+    "client-go transport: TestNew",
 )
 @pytest.mark.parametrize(
     ("user", "header"),

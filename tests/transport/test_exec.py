@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
-pytestmark = pytest.mark.covers(
-    "client-go tools/clientcmd: TestValidateAuthInfoExec",
-    "client-go plugin/pkg/client/auth/exec: TestRefreshCreds",
-)
-
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 SECRET = "abcdefghij.0123456789ABCDEFGHIJ-klmnop"
@@ -75,7 +70,10 @@ def kubeconfig(path: Path, spec: dict[str, Any], **cluster: Any) -> str:
 
 
 @pytest.mark.covers(
-    "client-go rest: TestConfigToExecCluster", "kube-client src: authinfo_exec_provide_cluster_info"
+    "client-go rest: TestConfigToExecCluster",
+    "kube-client src: authinfo_exec_provide_cluster_info",
+    "client-go tools/clientcmd: TestValidateAuthInfoExec",
+    "client-go plugin/pkg/client/auth/exec: TestRefreshCreds",
 )
 @pytest.mark.parametrize("version", [V1, V1BETA1])
 async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) -> None:
@@ -120,7 +118,9 @@ async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) ->
     }
 
 
-@pytest.mark.covers("kube-client src: exec_auth_command")
+@pytest.mark.covers(
+    "kube-client src: exec_auth_command", "client-go plugin/pkg/client/auth/exec: TestRefreshCreds"
+)
 @pytest.mark.parametrize(
     ("printed", "words"),
     [
@@ -413,7 +413,10 @@ class Clock:
         return (await credentials.headers())["Authorization"].removeprefix("Bearer ")
 
 
-@pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestRoundTripper")
+@pytest.mark.covers(
+    "client-go plugin/pkg/client/auth/exec: TestRoundTripper",
+    "client-go plugin/pkg/client/auth/exec: TestRefreshCreds",
+)
 @pytest.mark.parametrize(
     ("life", "until_then"),
     [
@@ -552,6 +555,7 @@ class Certificates:
 @pytest.mark.covers(
     "client-go util/connrotation: TestCloseAll",
     "client-go plugin/pkg/client/auth/exec: TestTLSCredentials",
+    "client-go plugin/pkg/client/auth/exec: TestRefreshCreds",
 )
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_a_new_certificate_is_used_for_new_connections_only(

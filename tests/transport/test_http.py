@@ -169,7 +169,9 @@ STATUS = b'{"kind":"Status","reason":"Why","message":"the server says","code":1}
 
 
 @pytest.mark.covers(
-    "client-go rest: TestDoRequestSuccess", "kube-client src: test_watch_error_response_is_surfaced"
+    "client-go rest: TestDoRequestSuccess",
+    "kube-client src: test_watch_error_response_is_surfaced",
+    "client-go rest: TestRequestWatch",
 )
 @pytest.mark.parametrize("watch", [True, False])
 @pytest.mark.parametrize(("status", "expected"), ERRORS)

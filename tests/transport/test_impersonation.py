@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
-pytestmark = pytest.mark.covers("kube-client src: impersonate_user_extra_no_unnecessary_escape")
-
 JANE = "system:serviceaccount:shop:jane"
 
 
@@ -27,7 +25,10 @@ async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
     writer.write(watched if "watch=true" in request.target else response())
 
 
-@pytest.mark.covers("client-go transport: TestImpersonationRoundTripper")
+@pytest.mark.covers(
+    "client-go transport: TestImpersonationRoundTripper",
+    "kube-client src: impersonate_user_extra_no_unnecessary_escape",
+)
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_every_request_has_the_impersonation_headers(http_client: str) -> None:
     async with serving(answer) as server:
@@ -36,7 +37,12 @@ async def test_every_request_has_the_impersonation_headers(http_client: str) -> 
             impersonate_user=JANE,
             impersonate_groups=("dévs", "system:authenticated"),
             impersonate_uid="7",
-            impersonate_extra=(("acme.org/Project", "a"), ("scopes", "b"), ("scopes", "c")),
+            impersonate_extra=(
+                ("acme.org/Project", "a"),
+                ("scopes", "b"),
+                ("scopes", "c"),
+                ("50%", "d"),
+            ),
         )
         async with connected("", config=config, http_client=http_client) as connection:
             await connection.request("GET", "/write")
@@ -54,6 +60,7 @@ async def test_every_request_has_the_impersonation_headers(http_client: str) -> 
             "impersonate-group": "dévs, system:authenticated".encode().decode("latin-1"),
             "impersonate-extra-acme.org%2fproject": "a",
             "impersonate-extra-scopes": "b, c",
+            "impersonate-extra-50%25": "d",
         }
         assert request.headers["user-agent"].startswith("pyinformer/")
     assert [one.headers["accept"] for one in server.requests] == [

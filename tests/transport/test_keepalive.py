@@ -17,7 +17,7 @@ from tests.transport.serving import CHUNKED, always, chunk, connected, serving
 if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
 
-pytestmark = [pytest.mark.every_loop, pytest.mark.covers("client-go rest: TestReconnectBrokenTCP")]
+pytestmark = pytest.mark.every_loop
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="names the options of Linux")
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 0))
@@ -57,6 +57,7 @@ def test_the_options_reach_the_kernel(options: dict[str, float], expected: tuple
         assert settings(sock) == expected
 
 
+@pytest.mark.covers("client-go rest: TestReconnectBrokenTCP")
 @linux
 @pytest.mark.parametrize("kind", ["watch", "watch-by-proxy", "list"])
 async def test_every_stream_has_a_socket_with_keepalive(

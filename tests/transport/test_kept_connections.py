@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from pyinformer.transport import Body, Connection
     from tests.transport.serving import Request
 
-pytestmark = [
-    pytest.mark.every_loop,
-    pytest.mark.covers("client-go rest: TestTransportConcurrency"),
-]
+pytestmark = pytest.mark.every_loop
 LARGE = b"x" * 700_000  # longer than the buffer, and in one chunk
 BODIES = pytest.mark.parametrize(
     ("answer", "content"),
@@ -42,6 +39,7 @@ async def listed(connection: Connection) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.covers("client-go rest: TestTransportConcurrency")
 @BODIES
 async def test_lists_that_are_read_to_their_end_share_a_connection(
     answer: bytes, content: bytes
@@ -103,6 +101,7 @@ async def test_a_list_that_is_cut_off_in_its_head_is_not_sent_again() -> None:
         assert len(server.requests) == 2
 
 
+@pytest.mark.covers("client-go rest: TestTransportConcurrency")
 async def test_lists_at_the_same_time_have_connections_of_their_own() -> None:
     async with (
         serving(always(response())) as server,

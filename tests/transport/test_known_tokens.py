@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
-pytestmark = pytest.mark.covers("client-go transport: TestMaskValue")
-
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl-_x"
 PASSWORD = "correct/horse+battery"
 
@@ -56,6 +54,7 @@ def reason_of(words: str) -> bytes:
     return f"HTTP/1.1 5x3 {words}\r\n\r\n".encode()
 
 
+@pytest.mark.covers("client-go transport: TestMaskValue")
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 @pytest.mark.parametrize("watch", [False, True], ids=["list", "watch"])
 @pytest.mark.parametrize("answer", [status_of, page_of, long_page_of, reason_of])

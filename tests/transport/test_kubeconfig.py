@@ -647,6 +647,7 @@ _AS_KUBECTL = {
 @pytest.mark.covers(
     "client-go tools/clientcmd/api/v1: TestSetDefaults_Config",
     "kube-client src: kubeconfig_multi_document_merge",
+    "kube-client src: authinfo_deserialize_null_secret",
 )
 @pytest.mark.parametrize("text", _AS_KUBECTL.values(), ids=_AS_KUBECTL)
 async def test_what_kubectl_reads_is_read(tmp_path: Path, text: str) -> None:
@@ -715,6 +716,7 @@ _AS_KUBECTL_REFUSES = {
     "client-go tools/clientcmd: TestValidateAuthInfoExecWithAuthProvider",
     "client-go tools/clientcmd: TestValidateAuthInfoExecInteractiveModeMissing",
     "client-go tools/clientcmd/api/v1: TestSetDefaults_Config",
+    "client-go tools/clientcmd: TestValidateAuthInfoExec",
 )
 @pytest.mark.parametrize(("user", "words"), _AS_KUBECTL_REFUSES.values(), ids=_AS_KUBECTL_REFUSES)
 async def test_what_kubectl_refuses_is_refused(tmp_path: Path, user: str, words: str) -> None:

@@ -12,8 +12,6 @@ from pyinformer.apimachinery import METADATA_BYTES
 from pyinformer.errors import ProtocolError
 from pyinformer.transport import LineSplitter
 
-pytestmark = pytest.mark.covers("client-go rest/watch: TestDecoder")
-
 BODY = '{"a":"\\n"}\n\n{"b":"é\u2028\x85"}\n{"c":1}\r\n{"unfinished'.encode()
 LINES = [b'{"a":"\\n"}', '{"b":"é\u2028\x85"}'.encode(), b'{"c":1}\r']
 
@@ -26,6 +24,7 @@ def split(chunks: list[bytes]) -> tuple[list[bytes], LineSplitter]:
     return lines, splitter
 
 
+@pytest.mark.covers("client-go rest/watch: TestDecoder")
 @pytest.mark.parametrize("cut", range(len(BODY) + 1))
 def test_lines_are_whole_wherever_the_chunks_are_cut(cut: int) -> None:
     lines, splitter = split([BODY[:cut], BODY[cut:]])

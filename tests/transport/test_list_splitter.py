@@ -18,8 +18,6 @@ from pyinformer.transport import ListMetadata, ListSplitter
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-pytestmark = pytest.mark.covers("apimachinery pkg/api/meta: TestEachList")
-
 META = {"resourceVersion": "42", "continue": "next", "remainingItemCount": 7}
 HOSTILE = '\\" }, {"metadata":{"name":"x"}},{"metadata":{ ]} \n é \u2028 \\\\'
 ITEMS: list[dict[str, Any]] = [
@@ -166,6 +164,7 @@ _items = st.lists(
 )
 
 
+@pytest.mark.covers("apimachinery pkg/api/meta: TestEachList")
 @given(
     items=_items,
     order=st.permutations(["kind", "apiVersion", "metadata", "items", "other"]),

@@ -30,8 +30,6 @@ from pyinformer.transport import (
 )
 from pyinformer.transport._discovery import table_of
 
-pytestmark = pytest.mark.covers("kube-client src: authinfo_deserialize_null_secret")
-
 PODS = GroupVersionResource.of("v1", "pods")
 Path = tuple[str | int, ...]
 

@@ -18,8 +18,6 @@ from tests.transport.serving import Request, response, serving
 if TYPE_CHECKING:
     import asyncio
 
-pytestmark = pytest.mark.covers("client-go rest: TestHTTPProxy")
-
 _SERVER = "http://cluster.example:8080"
 _SECRET = "s3cret"
 
@@ -33,6 +31,7 @@ def _proxy(environment: dict[str, str], server: str = "https://a.example", **mor
     return with_environment_proxy(config, environment).proxy_url or ""
 
 
+@pytest.mark.covers("client-go rest: TestHTTPProxy")
 @pytest.mark.parametrize("http_client", ["direct", "aiohttp"])
 async def test_requests_and_watches_go_through_the_proxy_of_the_environment(
     http_client: str, monkeypatch: pytest.MonkeyPatch
@@ -54,6 +53,7 @@ async def test_requests_and_watches_go_through_the_proxy_of_the_environment(
     assert _SECRET not in repr(connection.config)
 
 
+@pytest.mark.covers("client-go rest: TestHTTPProxy")
 async def test_a_host_in_no_proxy_is_requested_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(_answer) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)

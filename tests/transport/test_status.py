@@ -21,8 +21,6 @@ from pyinformer.errors import (
 from pyinformer.transport import status_error_from_object
 from pyinformer.transport._status import parse_retry_after, status_error
 
-pytestmark = pytest.mark.covers("client-go rest: TestTransformResponse")
-
 DATE = "Sat, 21 Nov 2026 08:00:00 GMT"
 NOW = datetime(2026, 11, 21, 8, 0, 30, tzinfo=UTC)
 
@@ -85,6 +83,7 @@ def test_an_invalid_retry_after_counts_as_absent(value: bytes) -> None:
     assert status_error_from_object(msgspec.json.decode(body)).retry_after_seconds is None
 
 
+@pytest.mark.covers("client-go rest: TestTransformResponse")
 def test_the_http_status_decides_whatever_the_body_says() -> None:
     assert type(status_error(410, {}, b'{"code":500}')) is ResourceExpiredError
 
@@ -121,7 +120,7 @@ def test_an_error_event_is_typed_by_its_code(
     assert str(error).startswith(f"watch pods.v1: {status}")
 
 
-@pytest.mark.covers("client-go rest: TestTruncateBody")
+@pytest.mark.covers("client-go rest: TestTruncateBody", "client-go rest: TestTransformResponse")
 def test_messages_of_the_server_are_truncated() -> None:
     assert len(status_error_from_object({"message": "x" * 9_999}).message) == 500
     assert len(status_error(500, {}, b'{"message":"' + b"x" * 9_999 + b'"}').message) == 500

@@ -20,13 +20,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [
-    pytest.mark.every_loop,
-    pytest.mark.covers(
-        "client-go transport: TestNew",
-        "kube-client src: tls_server_name_drives_sni_and_verification",
-    ),
-]
+pytestmark = pytest.mark.every_loop
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,11 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.covers("kube-client src: no_ca_falls_back_to_platform_verifier")
+@pytest.mark.covers(
+    "kube-client src: no_ca_falls_back_to_platform_verifier",
+    "client-go transport: TestNew",
+    "kube-client src: tls_server_name_drives_sni_and_verification",
+)
 async def test_a_certificate_of_the_right_authority_is_trusted(
     ca_file: str, server_tls: ssl.SSLContext
 ) -> None:
@@ -116,7 +114,9 @@ async def test_a_watch_cancelled_between_its_handshake_and_its_request_is_closed
         await server.wait_until(lambda: server.open_connections == 0)
 
 
-@pytest.mark.covers("client-go tools/clientcmd: TestCAOverridesCAData")
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestCAOverridesCAData", "client-go transport: TestNew"
+)
 async def test_authority_data_takes_precedence_over_the_file(
     authority: trustme.CA, server_tls: ssl.SSLContext
 ) -> None:
@@ -217,7 +217,10 @@ async def test_a_wrong_authority_is_named_with_its_host(
     assert server.requests == []
 
 
-@pytest.mark.covers("client-go tools/clientcmd: TestTLSServerName")
+@pytest.mark.covers(
+    "client-go tools/clientcmd: TestTLSServerName",
+    "kube-client src: tls_server_name_drives_sni_and_verification",
+)
 async def test_a_wrong_name_is_refused_and_the_servers_name_can_be_set(
     ca_file: str, server_tls: ssl.SSLContext
 ) -> None:
@@ -253,6 +256,9 @@ async def test_the_common_name_of_a_certificate_is_not_a_name_of_the_server(
     assert server.requests == []
 
 
+@pytest.mark.covers(
+    "client-go transport: TestNew", "kube-client src: tls_server_name_drives_sni_and_verification"
+)
 async def test_only_an_insecure_configuration_trusts_any_certificate(
     server_tls: ssl.SSLContext,
 ) -> None:
@@ -265,6 +271,7 @@ async def test_only_an_insecure_configuration_trusts_any_certificate(
             assert await connection.request("GET", "/a") == b"{}"
 
 
+@pytest.mark.covers("client-go transport: TestNew")
 async def test_a_client_certificate_is_shown(
     authority: trustme.CA, ca_file: str, tmp_path: Path
 ) -> None:
@@ -299,7 +306,9 @@ async def test_a_server_without_tls_is_not_a_verification_error(ca_file: str) ->
     assert not isinstance(caught.value, TLSVerificationError)
 
 
-@pytest.mark.covers("client-go transport: TestRootCertPoolEmptyData")
+@pytest.mark.covers(
+    "client-go transport: TestRootCertPoolEmptyData", "client-go transport: TestNew"
+)
 @pytest.mark.parametrize("content", [None, "no certificate"])
 @pytest.mark.parametrize("field", ["ca_file", "client_certificate_file"])
 async def test_an_unusable_certificate_file_is_named(

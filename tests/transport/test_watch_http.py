@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
     from tests.transport.serving import Request
 
-pytestmark = [pytest.mark.every_loop, pytest.mark.covers("client-go rest: TestRequestWatch")]
+pytestmark = pytest.mark.every_loop
 
 WATCH = [("watch", "true")]
 
 
-@pytest.mark.covers("kube-client src: watch_clean_termination_delivers_every_event")
+@pytest.mark.covers(
+    "kube-client src: watch_clean_termination_delivers_every_event",
+    "client-go rest: TestRequestWatch",
+)
 async def test_all_chunks_arrive_in_order() -> None:
     events = [b'{"n":%d}\n' % number for number in range(50)]
     answer = CHUNKED + b"".join(map(chunk, events)) + chunk(b"")
@@ -173,6 +176,7 @@ async def test_a_reader_that_does_not_read_stops_the_server() -> None:
     assert received == 400 * 65_536
 
 
+@pytest.mark.covers("client-go rest: TestRequestWatch")
 async def test_a_cancelled_read_takes_nothing() -> None:
     more = asyncio.Event()
 

@@ -19,8 +19,6 @@ from tests.transport.serving import CHUNKED, chunk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.covers("apimachinery pkg/watch: TestStreamWatcher")
-
 
 class Wires(asyncio.Transport):
     """A transport that sends nothing, and records the calls."""
@@ -97,6 +95,7 @@ _FRAMES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.covers("apimachinery pkg/watch: TestStreamWatcher")
 @given(
     parts=st.lists(
         st.tuples(st.sampled_from(["usual"] * 6 + [*_FRAMES]), st.binary(min_size=1, max_size=50)),
@@ -141,6 +140,7 @@ async def test_a_malformed_chunk_is_an_error_behind_the_good_ones(strange: bytes
     assert reader.wires.is_aborted
 
 
+@pytest.mark.covers("apimachinery pkg/watch: TestStreamWatcher")
 async def test_a_partial_chunk_is_delivered_before_the_error() -> None:
     reader = Reader()
     task = await reading(reader)

@@ -19,8 +19,6 @@ from pyinformer.workqueue import (
     default_item_based_rate_limiter,
 )
 
-pytestmark = pytest.mark.covers("client-go util/flowcontrol: TestSlowBackoff")
-
 
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
     bucket = BucketRateLimiter(10.0, 3)
@@ -52,7 +50,9 @@ def test_a_bucket_keeps_no_state_per_key() -> None:
     assert bucket.when("one", 0.0) == 1.0
 
 
-@pytest.mark.covers("client-go util/flowcontrol: TestBackoffGC")
+@pytest.mark.covers(
+    "client-go util/flowcontrol: TestBackoffGC", "client-go util/flowcontrol: TestSlowBackoff"
+)
 @pytest.mark.parametrize(
     "make",
     [

@@ -11,10 +11,6 @@ from pyinformer.workqueue import LOW_PRIORITY, PriorityQueue, Queue
 from tests.metrics.reading import collected, histogram
 from tests.virtual_time import elapse, work
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/controller/priorityqueue: TestItemsAreInludedInLenAndMetricsOnceThe"
-)
-
 LABELS = 'name="q",controller="q"'
 ADDS = f"workqueue_adds_total{{{LABELS}}}"
 WAITED = "workqueue_queue_duration_seconds"
@@ -67,6 +63,9 @@ def test_a_queue_without_a_name_has_no_metrics() -> None:
     assert collected(registry, "workqueue") == {}
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestItemsAreInludedInLenAndMetricsOnceThe"
+)
 def test_the_depth_of_a_priority_stays_at_zero_once_it_was_seen() -> None:
     registry = MetricsRegistry()
     queue = PriorityQueue[str]("q", metrics=registry)
@@ -94,6 +93,9 @@ def test_twenty_five_priorities_are_remembered_and_more_are_folded_while_they_wa
     assert depths(registry) == {"0": 0}
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestItemsAreInludedInLenAndMetricsOnceThe"
+)
 @pytest.mark.parametrize("kind", [Queue, PriorityQueue])
 def test_adds_count_what_begins_to_wait_and_retries_what_waits_for_later(
     kind: type[Queue[str]],
@@ -174,6 +176,9 @@ def test_a_key_that_is_added_while_it_is_processed_waits_from_then_on() -> None:
     assert histogram(registry, WORKED).sum == 3.0
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestItemsAreInludedInLenAndMetricsOnceThe"
+)
 def test_a_key_whose_priority_is_raised_has_waited_from_the_beginning() -> None:
     registry, clock = MetricsRegistry(), Clock()
     queue = PriorityQueue[str]("q", metrics=registry, clock=clock)

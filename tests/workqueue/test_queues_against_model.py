@@ -23,10 +23,6 @@ from pyinformer.workqueue import (
 )
 from tests.soak import examples
 
-pytestmark = pytest.mark.covers(
-    "controller-runtime pkg/controller/priorityqueue: TestFuzzPriorityQueue"
-)
-
 AnyQueue: TypeAlias = Queue[str] | PriorityQueue[str]
 
 KEYS = st.sampled_from("abcdefgh")
@@ -127,6 +123,7 @@ class Model:
         return dropped
 
 
+@pytest.mark.covers("controller-runtime pkg/controller/priorityqueue: TestFuzzPriorityQueue")
 class QueueMachine(RuleBasedStateMachine):
     """Producers and workers, taking turns as Hypothesis likes."""
 
