@@ -21,12 +21,14 @@ from pyinformer.errors import (
 )
 from tests.cluster.observing import RecordedWrites
 from tests.integration.objects import PODS, pod_on, unique
+from tests.integration.servers import RealServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import Cluster, KubeObject
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.testing import KubeAPIServer
     from tests.integration.servers import Server
 
 _CSR: Final = (
@@ -333,6 +335,29 @@ async def test_debug_containers_are_added_and_nothing_else_is_written(
 @pytest.mark.covers(
     "controller-runtime pkg/client/fake: should delete a pod through the eviction subresource"
 )
+@pytest.mark.real
+@pytest.mark.timeout(300)
+@pytest.mark.covers("kube-client src: resize_path")
+async def test_a_pod_is_resized_on_a_real_server(kube_apiserver: KubeAPIServer) -> None:
+    """The embedded server has no such subresource; the library passes any name on."""
+    server = RealServer(kube_apiserver)
+    async with server.connect() as cluster:
+        made = PODS.make("a", server.namespace())
+        resources = {"requests": {"cpu": "1"}}
+        made["spec"] = {"containers": [{**made["spec"]["containers"][0], "resources": resources}]}
+        pod = await cluster.create(made)
+        edited = pod.to_dict()
+        edited["metadata"]["labels"] = {"changed": "1"}
+        edited["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+
+        resized = await cluster.patch(pod, edited, subresource="resize")
+
+        (container,) = resized.at("spec.containers", list)
+        assert container["resources"]["requests"] == {"cpu": "2"}
+        assert resized.metadata.labels == {}
+        assert await cluster.get("v1", "pods", pod.key) == resized
+
+
 async def test_an_unknown_subresource_is_refused_with_those_there_are(
     server: Server, cluster: Cluster
 ) -> None:
