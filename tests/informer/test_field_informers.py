@@ -190,7 +190,6 @@ async def test_a_later_page_of_another_shape_is_an_error_and_no_short_list() -> 
 
 OUT_OF_DESCRIPTORS = """
 import asyncio, logging, os, resource, sys
-import aiohttp, httptools  # as after an earlier request
 import pyinformer
 
 async def main():
@@ -226,6 +225,7 @@ asyncio.run(main())
 
 
 async def test_a_process_out_of_descriptors_says_so_and_follows_once_it_has_some() -> None:
+    """Also if no request was sent before, so that what sends it is still to be imported."""
     async with serving(Odd()) as server:
         program = await asyncio.create_subprocess_exec(
             sys.executable, "-c", OUT_OF_DESCRIPTORS, server.url, stdout=asyncio.subprocess.PIPE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from contextlib import AsyncExitStack
 from http import HTTPStatus
@@ -31,6 +33,7 @@ from pyinformer.errors import (
 )
 from pyinformer.transport import ClusterConfig, StaticCredentials
 from pyinformer.transport.http import _responses
+from pyinformer.transport.http._errors import request_error, translate
 from pyinformer.transport.http._session import common_headers
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 from tests.waiting import settle
@@ -726,3 +729,13 @@ async def test_a_request_that_waits_for_credentials_is_not_sent_after_aclose(met
         with pytest.raises(LifecycleError, match="is closed"):
             await task
         assert not server.requests
+
+
+def test_a_write_for_which_the_process_had_no_descriptor_was_not_sent() -> None:
+    cause = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    error = translate(cause, "http://server/api")
+    error.__cause__ = cause
+
+    assert str(request_error(error, "POST")).endswith(
+        "cannot connect to server: Too many open files"
+    )

@@ -40,6 +40,8 @@ from pyinformer.transport.http._authenticator import Authenticator
 from pyinformer.transport.http._body import AiohttpBody, Body, ListBody, ReadTimeouts
 from pyinformer.transport.http._dialer import Dialer
 from pyinformer.transport.http._errors import (
+    NO_CONNECTION,
+    is_of_aiohttp,
     late_error,
     network_errors,
     request_error,
@@ -652,9 +654,7 @@ class Connection:
         return [(name, value) for name, value in self._headers if name not in own] + [*own.items()]
 
     def _waited(self, error: Exception) -> float:
-        import aiohttp
-
-        if isinstance(error, aiohttp.ConnectionTimeoutError):
+        if is_of_aiohttp(error, NO_CONNECTION):
             return self._options.connect_timeout_seconds
         return self._options.headers_timeout_seconds
 

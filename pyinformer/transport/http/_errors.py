@@ -7,6 +7,7 @@ the library's reason. No other module knows the library's exceptions.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 _PORTS: Final = {"http": 80, "https": 443}
 _MAX_QUOTED_CHARS: Final = 500  # the library quotes everything that is not HTTP
 
+NO_CONNECTION: Final = "ConnectionTimeoutError"
+"""The class of aiohttp for a connection that was not made in time."""
+
 
 class _ResponseError(Exception):
     """Replaces an error of the library that holds the request: its headers, the proxy's URL."""
@@ -47,6 +51,18 @@ def network_errors() -> tuple[type[Exception], ...]:
     return (OSError,) if aiohttp is None else (aiohttp.ClientError, OSError)
 
 
+def is_of_aiohttp(error: BaseException | None, *names: str) -> bool:
+    """Return whether an error is of these classes of aiohttp.
+
+    What raises one has loaded the library. This does not load it: a process that is out of
+    descriptors cannot import, and its errors are translated here, too.
+    """
+    aiohttp = sys.modules.get("aiohttp")
+    return aiohttp is not None and isinstance(
+        error, tuple(getattr(aiohttp, name) for name in names)
+    )
+
+
 def translate(error: Exception, url: str, *, waited_seconds: float = 0.0) -> InformerError:
     """Return our error for an error of the library.
 
@@ -55,19 +71,29 @@ def translate(error: Exception, url: str, *, waited_seconds: float = 0.0) -> Inf
         url: the URL of the request, without its query.
         waited_seconds: the deadline that may have passed.
     """
-    import aiohttp
-
     if isinstance(error, TimeoutError):
-        what = "no connection" if isinstance(error, aiohttp.ConnectionTimeoutError) else "no answer"
+        what = "no answer"
+        if is_of_aiohttp(error, NO_CONNECTION):
+            what = "no connection"
         reason = f"{what} within {waited_seconds:g} s"
         return RequestTimeoutError(url, reason, waited_seconds=waited_seconds)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return _connector_error(error, url)
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return TransportError(url, f"the proxy refused: {_status_of(error)}")
-    if isinstance(error, aiohttp.ClientResponseError):
-        return ProtocolError(url, f"the answer is not HTTP: {_status_of(error)}")
+    if "aiohttp" in sys.modules:
+        import aiohttp
+
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return _connector_error(error, url)
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            return TransportError(url, f"the proxy refused: {_status_of(error)}")
+        if isinstance(error, aiohttp.ClientResponseError):
+            return ProtocolError(url, f"the answer is not HTTP: {_status_of(error)}")
+    if _lacks_descriptors(error):
+        return connect_error(error, url, urlsplit(url).netloc)
     return TransportError(url, f"the connection was lost: {reason_of(error)}")
+
+
+def _lacks_descriptors(error: BaseException | None) -> bool:
+    """Return whether the process had no descriptor: for a socket, or to import what sends."""
+    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
 
 
 def safe_cause(error: Exception) -> Exception:
@@ -75,6 +101,8 @@ def safe_cause(error: Exception) -> Exception:
 
     It becomes the cause of our error, which logs may show.
     """
+    if "aiohttp" not in sys.modules:
+        return error
     import aiohttp
 
     if not isinstance(error, aiohttp.ClientResponseError):
@@ -90,12 +118,9 @@ def request_error(error: InformerError, method: str) -> InformerError:
         error: the error.
         method: the HTTP method of the request.
     """
-    import aiohttp
-
-    never_sent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _ProxyError)
     if method == "GET" or not isinstance(error, TransportError | ProtocolError):
         return error
-    if isinstance(error.__cause__, never_sent):
+    if _was_never_sent(error.__cause__):
         return error
     if isinstance(error, ProtocolError) and isinstance(error.__cause__, _ResponseError):
         return error  # a proxy may have answered before anything was sent
@@ -105,6 +130,11 @@ def request_error(error: InformerError, method: str) -> InformerError:
     if isinstance(error, RequestTimeoutError):
         return RequestTimeoutError(error.url, reason, waited_seconds=error.waited_seconds)
     return TransportError(error.url, reason)
+
+
+def _was_never_sent(cause: BaseException | None) -> bool:
+    is_ours = isinstance(cause, _ProxyError) or _lacks_descriptors(cause)
+    return is_ours or is_of_aiohttp(cause, "ClientConnectorError", NO_CONNECTION)
 
 
 def late_error(
@@ -163,14 +193,12 @@ def failure_reason(error: BaseException) -> str:
 
 
 def _network_reason(error: TransportError) -> str:
-    import aiohttp
-
     cause = error.__cause__
     if isinstance(error, RequestTimeoutError):
         return "timeout"
     if isinstance(cause, ssl.SSLError):
         return "tls"
-    if isinstance(cause, socket.gaierror | aiohttp.ClientConnectorDNSError):
+    if isinstance(cause, socket.gaierror) or is_of_aiohttp(cause, "ClientConnectorDNSError"):
         return "dns"
     if isinstance(cause, _ProxyError):
         return "proxy"
