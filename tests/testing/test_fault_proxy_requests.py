@@ -290,7 +290,34 @@ def test_a_list_lies(
     assert lie.json["metadata"] == truth.json["metadata"]
 
 
-@pytest.mark.parametrize("edit", ["no-items", "drop-event"])
+@pytest.mark.parametrize("edit", ["older-list", "rewound-list"])
+def test_a_list_goes_back_to_the_first_of_the_fault(
+    server: APIServer, proxy: FaultProxy, wire: Wire, edit: Any
+) -> None:
+    """Its objects have older versions; only the one that claims to be current has a newer one."""
+    server.create(pod("a"))
+    server.create(pod("gone"))
+    proxy.faults.add(Fault(verb="list", edit=edit, times=3))
+
+    first = wire.get(ALL_PODS)
+    server.patch("v1", "pods", "a", {"metadata": {"labels": {"new": "yes"}}}, "default")
+    server.delete("v1", "pods", "gone", "default")
+    server.create(pod("b"))
+    lie = wire.get(ALL_PODS, resourceVersion="0")
+    other = wire.get(PODS)
+    truth = wire.get(ALL_PODS)
+
+    assert first.json["items"] == lie.json["items"]
+    assert lie.names == ["a", "gone"]
+    assert truth.names == other.names == ["a", "b"], "another list has its own first"
+    claimed = first if edit == "rewound-list" else truth
+    assert lie.json["metadata"] == claimed.json["metadata"]
+    proxy.heal()
+    proxy.faults.add(Fault(verb="list", edit=edit))
+    assert wire.get(ALL_PODS).names == ["a", "b"], "what was first is forgotten at the end"
+
+
+@pytest.mark.parametrize("edit", ["no-items", "drop-event", "older-list"])
 def test_what_is_not_such_a_body_passes_unchanged(
     server: APIServer, proxy: FaultProxy, wire: Wire, edit: Any
 ) -> None:

@@ -478,6 +478,14 @@ _REQUESTS: Final[dict[str, Kind]] = {
     "stale-list": _lie(
         "stale-list", "lists lack the newest object, and claim to be current", "list"
     ),
+    "older-list": _lie(
+        "older-list",
+        "lists repeat the objects of the fault's first, and claim to be current",
+        "list",
+    ),
+    "rewound-list": _lie(
+        "rewound-list", "lists repeat the fault's first, with its resource version", "list"
+    ),
     "drop-event": _lie("drop-event", "each watch lacks the first event after its state", "watch"),
     "repeat-event": _lie("repeat-event", "each watch goes back by one event", "watch"),
 }

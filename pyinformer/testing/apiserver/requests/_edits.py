@@ -21,6 +21,8 @@ Edit: TypeAlias = Literal[
     "drop-event",
     "repeat-event",
     "stale-list",
+    "older-list",
+    "rewound-list",
 ]
 """What is changed in a body.
 
@@ -30,11 +32,12 @@ Of a watch: `no-bookmarks` leaves out the bookmarks, but that at the end of the 
 after the next one, so that the stream goes back.
 
 Of a list: `no-items` leaves out all items, `stale-list` the one with the newest resource version;
-both claim the version of the whole list.
+`older-list` has the items of the first list of this kind since the fault began. These three claim
+the version of the whole list. `rewound-list` is that first list, with its version.
 """
 
 _END: Final = "k8s.io/initial-events-end"
-_OF_LISTS: Final = ("no-items", "stale-list")
+_OF_LISTS: Final = ("no-items", "stale-list", "older-list", "rewound-list")
 _decode = decoder_of(JSONObject)
 
 
@@ -45,10 +48,14 @@ class BodyEdit:
     Args:
         edit: what is changed.
         has_initial_events: whether the watch begins with the state, as with `sendInitialEvents`.
+        first: returns the first body of this kind for a body.
     """
 
-    def __init__(self, edit: Edit, *, has_initial_events: bool) -> None:
+    def __init__(
+        self, edit: Edit, *, has_initial_events: bool, first: Callable[[bytes], bytes]
+    ) -> None:
         self._edit = edit
+        self._first_list = first
         self._is_initial = has_initial_events
         self._rest = b""
         self._first = b""
@@ -121,6 +128,12 @@ class BodyEdit:
         except msgspec.DecodeError:
             return body
         items = listed.get("items") if isinstance(listed, dict) else None
+        if items is None:
+            return body
+        if self._edit in ("older-list", "rewound-list"):
+            first = _decode(self._first_list(body))
+            meta = listed["metadata"] if self._edit == "older-list" else first["metadata"]
+            return msgspec.json.encode({**first, "metadata": meta})
         if not items:
             return body
         newest = max(items, key=_version)

@@ -145,6 +145,7 @@ class FaultScript:
         self._changed = threading.Condition()
         self._entries: list[_Entry] = []
         self._held: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._first_lists: dict[str, bytes] = {}
         self._struck = 0
 
     @property
@@ -167,6 +168,7 @@ class FaultScript:
         """Remove all faults; responses that stall now stay stalled until `release`."""
         with self._changed:
             self._entries.clear()
+            self._first_lists.clear()
 
     def release(self) -> int:
         """Continue every response that stalls or hangs, and return their number."""
@@ -199,6 +201,11 @@ class FaultScript:
                         stall_after_bytes=self._draw(entry.fault.stall_after_bytes),
                     )
             return None
+
+    def first_list(self, target: str, body: bytes) -> bytes:
+        """Return the first body that was passed for a target since the faults were cleared."""
+        with self._changed:
+            return self._first_lists.setdefault(target, body)
 
     async def hold(self) -> None:
         """Wait for `release`; called by the server.

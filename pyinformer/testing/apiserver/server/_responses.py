@@ -11,6 +11,7 @@ import gzip
 import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from aiohttp import web
 
@@ -26,6 +27,7 @@ from pyinformer.testing.apiserver.requests import (
 _JSON = "application/json"
 _MOST_WARNINGS = 64
 _LONGEST_WARNING = 256  # characters, as in kube-apiserver
+_OF_ONE_REQUEST = frozenset({"resourceVersion", "resourceVersionMatch", "timeoutSeconds"})
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER, zero seconds: closing sends RST
 
 
@@ -33,6 +35,12 @@ def _warning(text: str) -> str:
     """Return the value of a Warning header, as Kubernetes writes it."""
     quoted = text[:_LONGEST_WARNING].replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'
+
+
+def _list_target(request: web.Request) -> str:
+    """Return what a list is of: its path and query, at whatever version it is wanted."""
+    query = sorted(pair for pair in request.query.items() if pair[0] not in _OF_ONE_REQUEST)
+    return str((request.path, query))
 
 
 class ResponseCut(Exception):  # noqa: N818 - it ends a request and is never reported
@@ -79,7 +87,11 @@ class Response:
         self._edit: BodyEdit | None = None
         if self._fault.edit is not None:
             is_watch_list = request.query.get("sendInitialEvents") == "true"
-            self._edit = BodyEdit(self._fault.edit, has_initial_events=is_watch_list)
+            self._edit = BodyEdit(
+                self._fault.edit,
+                has_initial_events=is_watch_list,
+                first=partial(script.first_list, _list_target(request)),
+            )
 
     async def begin_faulty(self) -> bool:
         """Carry out the fault, if there is one.
