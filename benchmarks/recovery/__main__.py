@@ -25,6 +25,7 @@ from benchmarks.recovery.following import (
     Client,
     Server,
     all_equal_after,
+    answers,
     check_equal,
     commands,
     started,
@@ -141,7 +142,7 @@ async def restart(server: Server, _: list[Client[Proxy]], rng: random.Random) ->
     await asyncio.to_thread(server.api.kill)
     await asyncio.sleep(rng.uniform(2.0, 8.0))
     starting = asyncio.create_task(asyncio.to_thread(server.api.restart))
-    while not await _answers(server.api):  # noqa: ASYNC110 - another process
+    while not await answers(server.api):  # noqa: ASYNC110 - another process
         await asyncio.sleep(0.05)
     answered = asyncio.get_running_loop().time()
     await starting
@@ -165,13 +166,6 @@ def _healed(clients: list[Client[Proxy]]) -> float:
     for client in clients:
         client.proxy.heal()
     return asyncio.get_running_loop().time()
-
-
-async def _answers(api: KubeAPIServer) -> bool:
-    """Return whether the server answers HTTP requests, with any status."""
-    command = ["curl", "-sk", "-o", "/dev/null", "--max-time", "1", f"{api.url}/livez"]
-    process = await asyncio.create_subprocess_exec(*command)
-    return await process.wait() == 0
 
 
 async def measure(

@@ -4,7 +4,8 @@
     python -m benchmarks.recovery.by_fault cut hold-watches
 
 A fault strikes for five seconds, while objects change; kube-apiserver and etcd have one relay in
-between. How long a cache takes counts from the end of the fault until it has what the server has.
+between. How long a cache takes counts from the end of the fault until it has what the server has;
+after SIGKILL from the moment at which kube-apiserver answers again, or etcd is ready.
 The proxies of faults of the network pass TLS on, so that client-go speaks HTTP/2; those of requests
 end TLS. No figure fails anything.
 """
@@ -27,6 +28,7 @@ from benchmarks.recovery.following import (
     Client,
     Server,
     all_equal_after,
+    answers,
     check_equal,
     commands,
     started,
@@ -46,7 +48,9 @@ _PATIENCE_SECONDS = 90.0
 _AUDITS_SECONDS = 10.0
 _PARTS: tuple[Part, ...] = ("network", "requests", "etcd-watches", "server")
 _NOT_PLAYED = frozenset({"expired-token", "new-certificate", "restore"})
-_WHILE_WRITING = frozenset({"kill-etcd", "compact", "hold-watches"})
+_KILLS = frozenset({"kill-apiserver", "kill-etcd"})
+_POLL_SECONDS = 0.02
+_WHILE_WRITING = frozenset({"compact", "hold-watches"})
 _ARGUMENTS: Mapping[str, dict[str, str]] = {
     "cut-after": {"bytes": "3000"},
     "drip": {"bytes_per_second": "500"},
@@ -94,6 +98,20 @@ async def following(
         yield clients
 
 
+async def kill(fault: TimedFault, server: Server, lab: FaultLab) -> float:
+    """Kill a program of the server, which starts again; return when it is back."""
+    killing = asyncio.create_task(asyncio.to_thread(lab.begin, fault))
+    if fault.name == "kill-apiserver":  # `begin` returns when it is ready, which is later
+        for is_up in (False, True):
+            while await answers(server.api) != is_up:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(_POLL_SECONDS)
+        answered = asyncio.get_running_loop().time()
+        await killing
+        return answered
+    await killing
+    return asyncio.get_running_loop().time()
+
+
 async def play(
     fault: TimedFault, server: Server, clients: list[Followed], lab: FaultLab
 ) -> dict[str, tuple[float, int]]:
@@ -104,14 +122,17 @@ async def play(
     part = CATALOGUE[fault.name].part
     of_clients = [FaultLab(proxy=client.proxy) for client in clients]
     labs = of_clients if part in {"network", "requests"} else [lab]
-    begun = [await asyncio.to_thread(one.begin, fault) for one in labs]
-    if part in {"network", "requests"} or fault.name in _WHILE_WRITING:
-        await server.write_for(_FAULT_SECONDS)
-    else:  # the server does not answer writes either
-        await asyncio.sleep(_FAULT_SECONDS)
-    for one, number in zip(labs, begun, strict=True):
-        await asyncio.to_thread(one.end, number)
-    healed = asyncio.get_running_loop().time()
+    if fault.name in _KILLS:
+        healed = await kill(fault, server, lab)
+    else:
+        begun = [await asyncio.to_thread(one.begin, fault) for one in labs]
+        if part in {"network", "requests"} or fault.name in _WHILE_WRITING:
+            await server.write_for(_FAULT_SECONDS)
+        else:  # the server does not answer writes either
+            await asyncio.sleep(_FAULT_SECONDS)
+        for one, number in zip(labs, begun, strict=True):
+            await asyncio.to_thread(one.end, number)
+        healed = asyncio.get_running_loop().time()
     await server.write()
     took = await all_equal_after(server, clients, healed, _PATIENCE_SECONDS)
     return {

@@ -132,6 +132,13 @@ async def all_equal_after(
     return {client.name: seconds for client, seconds in zip(clients, took, strict=True)}
 
 
+async def answers(api: KubeAPIServer) -> bool:
+    """Return whether the server answers HTTP requests, with any status."""
+    command = ["curl", "-sk", "-o", "/dev/null", "--max-time", "1", f"{api.url}/livez"]
+    process = await asyncio.create_subprocess_exec(*command)
+    return await process.wait() == 0
+
+
 def commands(
     before: str, folder: Path, *, audits_seconds: float = 0.0
 ) -> dict[str, tuple[list[str], Path]]:
