@@ -655,6 +655,72 @@ def test_a_deletion_that_a_lying_list_invents_is_excused() -> None:
     assert {one.rule for one in verdict.excused} == {Rule.INVENTED_DELETION}
 
 
+def an_absence_that_outlives_its_lie(verdict: str = "") -> Run:
+    """Return a run whose cache lacks an object since a lying list, perhaps past an audit."""
+    run = usual_run()
+    run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=True))
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.add(SampledRecord(who=CACHE, state="watching", changed={"a/x": None}))
+    run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
+    run.wait(10.0)
+    run.add(ReadRecord(who=READER, key="a/x"))
+    if verdict:
+        differences = int(verdict == "inconsistent")
+        run.add(AuditedRecord(who=CACHE, verdict=verdict, differences=differences))
+        run.wait(10.0)
+        run.add(ReadRecord(who=READER, key="a/x"))
+    return run
+
+
+def shown_again(run: Run) -> Run:
+    """Let the next event of the object put the cache right."""
+    run.put("x")
+    run.watch()
+    run.sample()
+    return run
+
+
+def test_an_absence_that_began_in_a_lie_is_excused_for_as_long_as_it_lasts() -> None:
+    verdict = check_history(shown_again(an_absence_that_outlives_its_lie()).rest())
+
+    assert verdict.holds, str(verdict)
+    assert Rule.INVENTED_DELETION in {one.rule for one in verdict.excused}
+
+
+@pytest.mark.parametrize("verdict", ["consistent", "inconsistent"])
+def test_an_absence_that_a_lie_began_is_not_excused_after_an_audit(verdict: str) -> None:
+    run = shown_again(an_absence_that_outlives_its_lie(verdict))
+
+    assert broken(run.rest()) == {Rule.INVENTED_DELETION}
+
+
+def test_an_audit_that_could_not_compare_ends_no_excuse() -> None:
+    assert broken(shown_again(an_absence_that_outlives_its_lie("inconclusive")).rest()) == set()
+
+
+def test_an_absence_that_a_lie_began_and_that_is_never_reported_is_found() -> None:
+    assert broken(an_absence_that_outlives_its_lie().records) == {Rule.UNREPORTED_LIE}
+
+
+def test_an_absence_that_has_become_true_needs_no_report() -> None:
+    run = an_absence_that_outlives_its_lie()
+    run.delete("x")
+
+    assert broken(run.rest()) == set()
+
+
+def test_a_deletion_that_is_invented_after_a_lie_is_found() -> None:
+    """The server spoke the truth again, and nothing was left of its lie."""
+    run = usual_run()
+    run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=True))
+    run.wait(1.0)
+    run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
+    run.wait(10.0)
+    run._gone("a/x", run.cached["a/x"].revision)
+
+    assert broken(shown_again(run).rest()) == {Rule.INVENTED_DELETION}
+
+
 def test_a_new_epoch_that_may_have_begun_before_a_lie_ended_does_not_report_it() -> None:
     """Samples show it a quarter of a second late: the lying list had begun that epoch."""
     run = usual_run()

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.testing.histories._claims import Claims, Lies
+from pyinformer.testing.histories._claims import Claims
 from pyinformer.testing.histories._controllers import Controllers
+from pyinformer.testing.histories._lies import Lies
 from pyinformer.testing.histories._order import Lives, Order
 from pyinformer.testing.histories._records import (
     AuditedRecord,
@@ -119,8 +120,8 @@ class _Facts:
                 if epoch > before.epoch:
                     self.lies.report(who, before.at_seconds, record.at_seconds)
                 self._sampled[who] = record
-            case AuditedRecord(who=who, differences=differences) if differences:
-                self.lies.report(who, record.at_seconds, record.at_seconds)
+            case AuditedRecord():
+                self.lies.audit(record)
             case FaultRecord(is_lie=True, phase=phase, number=number):
                 if phase != "healed":
                     self.lies.begin(number, record.at_seconds)
@@ -149,7 +150,7 @@ class _Checker:
         self._order = Order(
             self._scopes,
             self._findings,
-            lambda who, record: facts.lies.covers(facts.followed[who].cache or who, record),
+            facts.lies,
             tolerance_seconds=tolerance_seconds,
         )
         self._lives = Lives(self._order, self._findings)

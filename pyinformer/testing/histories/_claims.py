@@ -6,17 +6,16 @@ every change up to revision `p`.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from heapq import heappop, heappush
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from pyinformer.testing.histories._records import ReadRecord, Record, SampledRecord, Version
+from pyinformer.testing.histories._records import ReadRecord, SampledRecord, Version
 from pyinformer.testing.histories._truth import Point, ScopedTruth, Timeline
 from pyinformer.testing.histories._verdict import Rule
 
 if TYPE_CHECKING:
+    from pyinformer.testing.histories._lies import Lies
     from pyinformer.testing.histories._order import Order
     from pyinformer.testing.histories._verdict import Findings
 
@@ -29,69 +28,6 @@ class _Next(NamedTuple):
     key: str
     held: int
     """The index of the state that the cache has."""
-
-
-@final
-class Lies:
-    """When the server said what is not so, and when each reader reported it.
-
-    Args:
-        tolerance_seconds: how much later than a report the handlers of that cache may get what the
-            lie had put into it.
-    """
-
-    def __init__(self, tolerance_seconds: float) -> None:
-        self._tolerance_seconds = tolerance_seconds
-        self._began: dict[int, float] = {}
-        self._lies: list[tuple[float, float]] = []
-        self._reports: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        self.shown: dict[str, Record] = {}
-        """The first record of each reader that showed a lie."""
-
-    def begin(self, number: int, at_seconds: float) -> None:
-        """Record that a lie begins."""
-        self._began[number] = at_seconds
-
-    def heal(self, number: int, at_seconds: float) -> None:
-        """Record that a lie ends."""
-        self._lies.append((self._began.pop(number, 0.0), at_seconds))
-
-    def report(self, who: str, since_seconds: float, at_seconds: float) -> None:
-        """Record that a reader has reported that it was wrong, between two times."""
-        self._reports[who].append((since_seconds, at_seconds))
-
-    def excuses(self, who: str, record: Record, missing: Point | None = None) -> bool:
-        """Return whether a reader may show a lie, which it then has to report.
-
-        Args:
-            who: the reader.
-            record: what it shows.
-            missing: the change that it does not show: of one after a lie the lie is not the reason.
-        """
-        is_excused = self.covers(who, record, -inf if missing is None else missing.at_seconds)
-        if is_excused:
-            self.shown.setdefault(who, record)
-        return is_excused
-
-    def covers(self, who: str, record: Record, missed_at: float = -inf) -> bool:
-        """Return whether a reader may show a lie: until it reports one after the last has ended."""
-        lies = [*self._lies, *((began, inf) for began in self._began.values())]
-        return any(
-            began <= record.at_seconds <= self._reported_at(who, healed)
-            for began, healed in lies
-            if missed_at <= healed + self._tolerance_seconds
-        )
-
-    def _reported_at(self, who: str, healed: float) -> float:
-        """Return when a reader's handlers know of a lie that has ended; infinity for not yet."""
-        reports = (at for since, at in self._reports.get(who, ()) if since >= healed)
-        return min(reports, default=inf) + self._tolerance_seconds
-
-    def unreported(self) -> Iterable[tuple[str, Record]]:
-        """Yield the readers that showed a lie and never reported one after that."""
-        for who, record in self.shown.items():
-            if not any(at >= record.at_seconds for _, at in self._reports.get(who, ())):
-                yield who, record
 
 
 @final
@@ -298,12 +234,15 @@ class Claims:
 
     def finish(self) -> None:
         """Judge what needs the whole history."""
-        for who, record in self._lies.unreported():
+        for who, key, record in self._lies.unreported():
+            if key and not self._scopes[who].lives(key):
+                continue  # it is gone by now: what was a lie has become true
             self._findings.report(
                 Rule.UNREPORTED_LIE,
                 "neither an audit with differences nor a new epoch follows",
                 (_short(record) if isinstance(record, SampledRecord) else record,),
                 who=who,
+                key=key,
                 at_seconds=record.at_seconds,
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from pyinformer.testing.histories._truth import BEFORE_ALL, ScopedTruth
 from pyinformer.testing.histories._verdict import Rule
 
 if TYPE_CHECKING:
+    from pyinformer.testing.histories._lies import Lies
     from pyinformer.testing.histories._verdict import Findings
 
 _Place: TypeAlias = tuple[str, str]
@@ -35,7 +36,7 @@ class Order:
     Args:
         scopes: the truth of each reader.
         findings: where violations go.
-        may_be_lied_to: whether what a reader showed may be what a lying server said.
+        lies: when the server lied, so that an absence may be its lie.
         tolerance_seconds: how much later than a reader the truth may have seen a deletion.
     """
 
@@ -43,19 +44,20 @@ class Order:
         self,
         scopes: Mapping[str, ScopedTruth],
         findings: Findings,
-        may_be_lied_to: Callable[[str, Record], bool],
+        lies: Lies,
         *,
         tolerance_seconds: float,
     ) -> None:
         self._scopes = scopes
         self._findings = findings
-        self._may_be_lied_to = may_be_lied_to
+        self._lies = lies
         self._tolerance = tolerance_seconds
         self._shown: dict[_Place, _Shown] = {}
 
     def show(self, who: str, key: str, version: Version, *, epoch: int, record: Record) -> bool:
         """Judge that a reader shows a version; return whether it ever existed for the reader."""
         scope, before = self._scopes[who], self._shown.get((who, key))
+        self._lies.shows(who, scope.cache, key)
         timeline = scope.timeline(key)
         indexes = timeline.of(version)
         if not indexes:
@@ -94,13 +96,15 @@ class Order:
         if index is None:
             # While a server lies, the absence may be its lie rather than a deletion: what was
             # shown before may be shown again.
-            is_lie = self._may_be_lied_to(who, record)
+            is_lie = self._lies.excuses_absence(who, self._scopes[who].cache, key, record)
             tolerance = 0.0 if is_lie else self._tolerance
             uid = "" if by is None else by.uid
             found = timeline.first_absence(after, record.at_seconds + tolerance, uid)
             if found is None:
                 text = "no revision had deleted it, or taken it out of the selection"
-                self._report(Rule.INVENTED_DELETION, text, (who, key), record, before)
+                self._report(
+                    Rule.INVENTED_DELETION, text, (who, key), record, before, is_excused=is_lie
+                )
             index = after if found is None or is_lie else found
         if by is not None and before is not None and before.epoch == epoch:
             newest = max(newest, by.number)  # the first deletion of an epoch names a lost version
@@ -122,14 +126,15 @@ class Order:
         place: _Place,
         record: Record,
         before: _Shown | None,
+        *,
+        is_excused: bool = False,
     ) -> None:
         who, key = place
         timeline = self._scopes[who].timeline(key)
         told = timeline.around(BEFORE_ALL if before is None else before.index)
         story = (*told, None if before is None else before.record, record)
-        is_lie = rule is Rule.INVENTED_DELETION and self._may_be_lied_to(who, record)
         self._findings.report(
-            rule, text, story, who=who, key=key, at_seconds=record.at_seconds, is_excused=is_lie
+            rule, text, story, who=who, key=key, at_seconds=record.at_seconds, is_excused=is_excused
         )
 
 

@@ -234,6 +234,8 @@ class ScopedTruth:
     def __init__(self, truth: Truth, followed: FollowedRecord) -> None:
         self.truth = truth
         self.resource = followed.resource
+        self.cache: str = followed.cache or followed.who
+        """The cache that the reader reads, perhaps itself."""
         self._namespaces = None if followed.namespaces is None else frozenset(followed.namespaces)
         self._labels = LabelSelector.parse(followed.label_selector)
         self._fields = FieldSelector.parse(followed.field_selector)
@@ -245,6 +247,11 @@ class ScopedTruth:
         if known is None:
             known = self._timelines[key] = Timeline(list(self._points(key)))
         return known
+
+    def lives(self, key: str) -> bool:
+        """Return whether the reader selects the last state of an object."""
+        points = self.timeline(key).points
+        return bool(points) and points[-1].is_there
 
     def timelines(self) -> Iterator[tuple[str, Timeline]]:
         """Yield the states of every object that the reader ever selected, by key."""
