@@ -50,6 +50,8 @@ class RunRecord(_Record, frozen=True, kw_only=True, tag="run"):
     seed: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     """Of pyinformer, Python, the server and other clients, by name."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """What else the command needs to run it again, by name."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""`make chaos SEED= MINUTES=`: one storm, its verdict, and the command that replays it."""
+"""`make chaos SEED= MINUTES= LIES=`: one storm, its verdict, and the command that replays it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from pyinformer.testing import FaultSchedule
+from tests.integration.chaos.script import Script
 from tests.integration.chaos.storm import Storm
 
 
@@ -18,22 +18,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--no-lies", action="store_true", help="only faults of class A")
-    parser.add_argument("--replay", type=Path, help="the history whose faults are repeated")
+    parser.add_argument("--replay", type=Path, help="the history of the storm to repeat")
     parser.add_argument("--folder", type=Path, default=Path("build/chaos"))
     asked = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if asked.seed is None else asked.seed
-    schedule = None if asked.replay is None else FaultSchedule.of_history(asked.replay)
+    script = (
+        Script.drawn(seed, seconds=asked.minutes * 60, lies=not asked.no_lies)
+        if asked.replay is None
+        else Script.of_history(asked.replay)
+    )
     asked.folder.mkdir(parents=True, exist_ok=True)
-    path = _unused(asked.folder / f"seed-{seed}.jsonl")
+    path = _unused(asked.folder / f"seed-{script.seed}.jsonl")
     logging.basicConfig(
         filename=path.with_suffix(".log"), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     logging.getLogger("pyinformer.reflector").setLevel(logging.DEBUG)  # how ages were proven
-    _say(f"seed {seed}, history {path}, log {path.with_suffix('.log')}")
-    outcome = Storm(seed, asked.minutes * 60, path, lies=not asked.no_lies, schedule=schedule).run()
+    _say(f"seed {script.seed}, history {path}, log {path.with_suffix('.log')}")
+    outcome = Storm(script, path).run()
     _say(str(outcome))
     if not outcome.holds:
-        _say(f"replay: make chaos SEED={seed} REPLAY={path}")
+        _say(f"replay: make chaos REPLAY={path}")
     return 0 if outcome.holds else 1
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pyinformer.testing import EtcdRelay, KubeAPIServer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Self
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,22 @@ class Flavour:
     watch_list: bool = True
     sharded: bool = False
     watch_cache: bool = True
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Self:
+        """Return the flavour that a history names."""
+        return cls(
+            replicas=int(settings["replicas"]),
+            watch_list=settings["watch_list"] == "yes",
+            sharded=settings["sharded"] == "yes",
+            watch_cache=settings["watch_cache"] == "yes",
+        )
+
+    def settings(self) -> dict[str, str]:
+        """Return it as text, for a history."""
+        gates = ("watch_list", "sharded", "watch_cache")
+        shown = {name: "yes" if getattr(self, name) else "no" for name in gates}
+        return {"replicas": str(self.replicas), **shown}
 
     def __str__(self) -> str:
         gates = f"WatchList={self.watch_list} ShardedListAndWatch={self.sharded}"

@@ -36,16 +36,15 @@ from pyinformer.testing.histories import (
     History,
     Recorder,
     ResourcesRecord,
-    RunRecord,
     Verdict,
     check_history,
 )
 from pyinformer.transport import TokenFileCredentials
 from tests.integration.chaos.account import token_of_account
 from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
-from tests.integration.chaos.flavours import flavour_of
 from tests.integration.chaos.readers import Readers
 from tests.integration.chaos.recording import Record
+from tests.integration.chaos.script import Script
 from tests.integration.chaos.writers import Writer, all_written, collect_garbage, remove_widgets
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
 WRITERS = 3
 # Without descriptors the lab itself would fail; a restore takes half a minute.
 NOT_DRAWN = ("no-descriptors", "restore")
-OBJECTS = 240
 PAUSE_SECONDS = 0.01
 REST_SECONDS = 180.0  # stale ages and backoff of up to half a minute, on a busy machine
 RESOURCES = ("configmaps", "widgets.chaos.example.com")
@@ -114,9 +112,7 @@ class Program:
 class Outcome:
     """What a storm was, and what became of it."""
 
-    seed: int
-    seconds: float
-    flavour: str
+    script: Script
     writes: int
     faults: int
     reconciles: int
@@ -135,7 +131,8 @@ class Outcome:
         recovered = self.recovered_after_seconds
         shown = "never" if recovered is None else f"after {recovered:.1f} s"
         what = (
-            f"seed {self.seed}: {self.flavour}; {self.seconds / 60:g} min, {self.writes} writes, "
+            f"seed {self.script.seed}: {self.script.flavour}; {self.script.seconds / 60:g} min, "
+            f"{'lies' if self.script.lies else 'no lies'}, {self.writes} writes, "
             f"{self.faults} faults, {self.reconciles} reconciles, recovered {shown}"
         )
         return "\n".join([what, *(f"wrong: {one}" for one in self.wrong[:20]), str(self.verdict)])
@@ -177,74 +174,51 @@ class Storm:
     """One run.
 
     Args:
-        seed: of the server's flavour, the writers and the faults.
-        seconds: how long the faults last.
+        script: what it is.
         path: the file of the history, which must not exist.
-        lies: whether the server lies, too, after which caches are audited.
-        schedule: the faults; None draws them.
-        objects: how many the writers write to.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        seconds: float,
-        path: Path,
-        *,
-        lies: bool = True,
-        schedule: FaultSchedule | None = None,
-        objects: int = OBJECTS,
-    ) -> None:
-        self._seed = seed
-        self._seconds = seconds
+    def __init__(self, script: Script, path: Path) -> None:
+        self._script = script
         self._path = path
-        self._lies = lies
-        self._schedule = schedule
-        self._objects = objects
-        self._namespace = f"chaos-{seed}"
+        self._namespace = f"chaos-{script.seed}"
 
     def run(self, *, build: bool = True) -> Outcome:
-        """Run it on a server that is drawn by the seed, and judge it.
+        """Run it on a server of its own, and judge it.
 
         Args:
             build: whether the programs of the server may be built.
         """
-        flavour = flavour_of(self._seed)
+        flavour = self._script.flavour
         with ExitStack() as stack:
             relays = [stack.enter_context(EtcdRelay()) for _ in range(flavour.replicas)]
             server = stack.enter_context(flavour.server(relays, build=build))
-            return self.run_on(server, relays, flavour=str(flavour))
+            return self.run_on(server, relays)
 
-    def run_on(
-        self, server: KubeAPIServer, relays: Sequence[EtcdRelay] = (), *, flavour: str = ""
-    ) -> Outcome:
+    def run_on(self, server: KubeAPIServer, relays: Sequence[EtcdRelay] = ()) -> Outcome:
         """Run it on a server that runs, in a namespace of its own, and judge it."""
         with ExitStack() as stack:
             history = stack.enter_context(History(self._path))
-            history.add(
-                RunRecord(
-                    command=f"make chaos SEED={self._seed} REPLAY={self._path}",
-                    seed=str(self._seed),
-                    versions={"server": flavour},
-                )
-            )
+            history.add(self._script.record(self._path))
             server.register(WIDGETS, "Widget", "widgets", has_status=True)
             server.ensure_namespace(self._namespace)
             truth = EtcdTruth(history, server.etcd_url, resources=RESOURCES)
             binding = self._namespace
             token = token_of_account(server, self._namespace, binding=binding)
             address = ServerAddress(url=server.url, ca_file=server.ca_file, token=token)
-            proxy = FaultProxy(address, ports=server.ports, reads_requests=True, seed=self._seed)
+            proxy = FaultProxy(
+                address, ports=server.ports, reads_requests=True, seed=self._script.seed
+            )
             stack.enter_context(truth)
             truth.catch_up()  # or it would be behind a cache that lists what was there before
             stack.enter_context(proxy)
             facts = ChangingFacts(server, bindings=[binding], definitions=[RESOURCES[1]])
             site = Site(history, server, relays, truth, proxy, facts)
-            outcome = asyncio.run(self._live(site, flavour))
+            outcome = asyncio.run(self._live(site))
             remove_widgets(server, self._namespace)
             return outcome
 
-    async def _live(self, site: Site, flavour: str) -> Outcome:
+    async def _live(self, site: Site) -> Outcome:
         program = Program(site.proxy, self._path)
         lab = site.lab(program)
         writers = [self._writer(site.server, number) for number in range(WRITERS)]
@@ -259,13 +233,14 @@ class Storm:
                 kind(cluster, factory, self._namespace, record).controller
                 for kind in (Copies, Groups, Statuses)
             ]
-            readers = Readers(recorder, factory, self._namespace, seed=self._seed)
+            readers = Readers(recorder, factory, self._namespace, seed=self._script.seed)
             async with pyinformer.ControllerGroup(*controllers, factories=[factory]):
                 await asyncio.to_thread(_fill, writers)
                 async with readers.running():
                     await self._rage(lab, writers)
                 healed_at = monotonic()
-                if self._lies:
+                if self._script.lies:
+                    # A lie strikes every list or watch: no reader is known to have got the truth.
                     await recorder.audit(timeout_seconds=REST_SECONDS)
                 wrong = await asyncio.to_thread(self._settled, site.server)
                 recovered = None if wrong else monotonic() - healed_at
@@ -275,29 +250,28 @@ class Storm:
         written = all_written(site.server, self._namespace)
         live = {one["metadata"]["uid"] for some in written for one in some}
         return Outcome(
-            seed=self._seed,
-            seconds=self._seconds,
-            flavour=flavour,
+            script=self._script,
             writes=sum(one.writes for one in writers),
             faults=lab.faults,
             reconciles=record.reconciles,
             recovered_after_seconds=recovered,
             # A list that lies makes own writes vanish: without lies no read may miss one.
-            wrong=(*wrong, *(() if self._lies else (*record.missed, *record.unseen(live)))),
+            wrong=(*wrong, *(() if self._script.lies else (*record.missed, *record.unseen(live)))),
             verdict=check_history(site.history),
         )
 
     def _writer(self, server: KubeAPIServer, number: int) -> Writer:
         always = threading.Event()
         always.set()
-        names = range(number, self._objects // 2, WRITERS)
-        seed = self._seed * WRITERS + number
+        names = range(number, self._script.objects // 2, WRITERS)
+        seed = self._script.seed * WRITERS + number
         return Writer(server, self._namespace, names, seed=seed, is_up=always)
 
     async def _rage(self, lab: FaultLab, writers: Sequence[Writer]) -> None:
-        names = [one for one in lab.names(lies=self._lies) if one not in NOT_DRAWN]
-        schedule = self._schedule or FaultSchedule.drawn(
-            names, seed=self._seed, seconds=self._seconds
+        script = self._script
+        names = [one for one in lab.names(lies=script.lies) if one not in NOT_DRAWN]
+        schedule = script.schedule or FaultSchedule.drawn(
+            names, seed=script.seed, seconds=script.seconds
         )
         stop = threading.Event()
         async with anyio.create_task_group() as group:

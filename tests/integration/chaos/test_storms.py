@@ -1,4 +1,4 @@
-"""Storms on the real kube-apiserver, judged by etcd's log: scripted scenes, and one fresh seed."""
+"""Storms on the real kube-apiserver, judged by etcd's log: scripted scenes, and fresh seeds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.testing import EtcdRelay, FaultSchedule, KubeAPIServer, TimedFault
+from tests.integration.chaos.script import Script
 from tests.integration.chaos.storm import Storm
 
 if TYPE_CHECKING:
@@ -114,15 +115,14 @@ def test_a_scene_leaves_nothing_lost_invented_stuck_or_out_of_order(
     server: KubeAPIServer, tmp_path: Path, scene: str
 ) -> None:
     schedule = FaultSchedule(ALL[scene])
-    storm = Storm(
-        list(ALL).index(scene),
-        schedule.seconds,
-        tmp_path / "history.jsonl",
-        lies=scene in LIES,
+    script = Script(
+        seed=list(ALL).index(scene),
         schedule=schedule,
+        seconds=schedule.seconds,
+        lies=scene in LIES,
         objects=OBJECTS,
     )
-    outcome = storm.run_on(server)
+    outcome = Storm(script, tmp_path / "history.jsonl").run_on(server)
     server.close_connections()
 
     assert outcome.holds, str(outcome)
@@ -133,14 +133,8 @@ def test_a_watch_cache_that_stands_still_leaves_nothing_lost(
     kube_apiserver_build: bool, tmp_path: Path
 ) -> None:
     schedule = FaultSchedule(STANDS_STILL)
-    storm = Storm(
-        99,
-        schedule.seconds,
-        tmp_path / "history.jsonl",
-        lies=False,
-        schedule=schedule,
-        objects=OBJECTS,
-    )
+    script = Script(seed=99, schedule=schedule, seconds=schedule.seconds, objects=OBJECTS)
+    storm = Storm(script, tmp_path / "history.jsonl")
     with (
         EtcdRelay() as relay,
         KubeAPIServer(build=kube_apiserver_build, etcd_relays=[relay]) as server,
@@ -151,14 +145,16 @@ def test_a_watch_cache_that_stands_still_leaves_nothing_lost(
     assert outcome.faults == len(schedule)
 
 
+@pytest.mark.parametrize("lies", [pytest.param(False, id="legal"), pytest.param(True, id="lies")])
 def test_a_fresh_seed_leaves_nothing_lost_invented_stuck_or_out_of_order(
-    kube_apiserver_build: bool, tmp_path: Path
+    kube_apiserver_build: bool, tmp_path: Path, *, lies: bool
 ) -> None:
+    """After legal faults without an audit, after lies of the server with one."""
     seed = secrets.randbelow(1_000_000)
-    print(f"make chaos SEED={seed}")  # noqa: T201 - pytest shows it if the test fails
-    storm = Storm(seed, FRESH_SECONDS, tmp_path / "history.jsonl")
+    print(f"make chaos SEED={seed} LIES={int(lies)}")  # noqa: T201 - pytest shows it if the test fails
+    script = Script.drawn(seed, seconds=FRESH_SECONDS, lies=lies)
 
-    outcome = storm.run(build=kube_apiserver_build)
+    outcome = Storm(script, tmp_path / "history.jsonl").run(build=kube_apiserver_build)
 
     assert outcome.holds, str(outcome)
     assert outcome.faults
