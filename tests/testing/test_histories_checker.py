@@ -516,6 +516,91 @@ def test_a_reader_may_not_go_back_in_the_same_epoch() -> None:
     assert Rule.WENT_BACK in broken(run.rest())
 
 
+def an_epoch(run: Run) -> Run:
+    """Begin an epoch, whatever the store did."""
+    run.notice_restore()
+    run.sample()
+    return run
+
+
+def test_an_epoch_without_a_cause_is_found() -> None:
+    assert broken(an_epoch(usual_run()).rest()) == {Rule.EPOCH_INVENTED}
+
+
+def test_a_restore_is_the_cause_of_one_epoch() -> None:
+    run = an_epoch(a_restore())
+    run.wait(10.0)
+
+    assert broken(run.rest()) == set()
+    assert broken(an_epoch(run).rest()) == {Rule.EPOCH_INVENTED}
+
+
+def test_a_lie_is_the_cause_of_an_epoch_until_it_is_reported() -> None:
+    run = usual_run()
+    run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=True))
+    run.wait(1.0)
+    run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
+    run.wait(10.0)
+    run.sample()
+    an_epoch(run)
+    run.wait(10.0)
+
+    assert broken(run.rest()) == set()
+    assert broken(an_epoch(run).rest()) == {Rule.EPOCH_INVENTED}
+
+
+def test_what_deceives_one_cache_is_the_cause_of_an_epoch_of_another() -> None:
+    """They share a connection: a history that one of them disproves is disproved for all."""
+    run = usual_run()
+    run.add(FollowedRecord(who="other", resource="secrets"))
+    other = SampledRecord(who="other", state="watching")
+    run.add(other)
+    run.add(FaultRecord(name="stale-list", phase="began", number=1, is_lie=True))
+    run.add(FaultRecord(name="stale-list", phase="healed", number=1, is_lie=True))
+    run.add(AuditedRecord(who="other", verdict="inconsistent", differences=1))
+    run.wait(10.0)
+    run.sample()
+    an_epoch(run)
+    run.wait(0.1)
+    run.add(msgspec.structs.replace(other, epoch=1))
+    run.wait(10.0)
+    again = msgspec.structs.replace(other, epoch=2)
+    edges = [*run.records, msgspec.structs.replace(again, at_seconds=run.now)]
+
+    assert broken(run.records) == set()
+    assert broken(edges) == {Rule.EPOCH_INVENTED}
+
+
+def test_a_cache_of_two_namespaces_has_two_epochs_after_a_restore() -> None:
+    run = a_restore()
+    two = [
+        msgspec.structs.replace(one, namespaces=["a", "b"])
+        if isinstance(one, FollowedRecord)
+        else one
+        for one in run.records
+    ]
+    run.records = two
+    an_epoch(run)
+    run.wait(1.0)
+
+    assert broken(an_epoch(run).rest()) == set()
+
+
+def test_an_epoch_without_a_cause_does_not_allow_to_go_back() -> None:
+    run = usual_run()
+    old = dict(run.live)
+    run.put("x")
+    run.watch()
+    run.sample()
+    run.wait(1.0)
+    now, run.live = run.live, old
+    an_epoch(run)
+    run.live = now
+    run.relist()
+
+    assert broken(run.rest()) >= {Rule.EPOCH_INVENTED, Rule.WENT_BACK}
+
+
 def test_a_deletion_that_a_list_found_is_not_that_of_a_later_restore() -> None:
     """The list names the lost version, which a restore puts in the place of another object."""
     run = usual_run()

@@ -6,13 +6,14 @@ and when the server lied; the second time it judges each record.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.testing.histories._claims import Claims
 from pyinformer.testing.histories._controllers import Controllers
+from pyinformer.testing.histories._epochs import Epochs
 from pyinformer.testing.histories._lies import Lies
 from pyinformer.testing.histories._order import Lives, Order
 from pyinformer.testing.histories._records import (
@@ -95,6 +96,8 @@ class _Facts:
         self.lies = Lies(tolerance_seconds)
         self.replay = ""
         self.end = 0.0
+        self.epochs: dict[str, list[SampledRecord]] = defaultdict(list)
+        """By cache: the samples that were the first of an epoch."""
         self._sampled: dict[str, SampledRecord] = {}
 
     def collect(self, record: Record) -> None:
@@ -119,6 +122,7 @@ class _Facts:
                 before = self._sampled.get(who, record)
                 if epoch > before.epoch:
                     self.lies.report(who, before.at_seconds, record.at_seconds)
+                    self.epochs[who].append(record)
                 self._sampled[who] = record
             case AuditedRecord():
                 self.lies.audit(record)
@@ -147,10 +151,15 @@ class _Checker:
         )
         programs = {who: one.program for who, one in facts.followed.items()}
         self._findings = Findings(programs, expected, facts.replay)
+        self._epochs = Epochs(
+            self._scopes, facts.lies, self._findings, tolerance_seconds=tolerance_seconds
+        )
+        self._epochs.add_causes(facts.truth.restored, facts.epochs)
         self._order = Order(
             self._scopes,
             self._findings,
             facts.lies,
+            self._epochs,
             tolerance_seconds=tolerance_seconds,
         )
         self._lives = Lives(self._order, self._findings)
@@ -172,7 +181,8 @@ class _Checker:
         match record:
             case HandledRecord():
                 self._lives.handled(record)
-            case SampledRecord():
+            case SampledRecord(who=who, epoch=epoch):
+                self._epochs.enter(who, epoch, record)
                 self._claims.sampled(record)
             case ReadRecord():
                 self._order.read(record)

@@ -77,6 +77,11 @@ class Lies:
             self._shown.setdefault(who, record)
         return is_excused
 
+    def may_deceive(self, who: str, record: Record) -> bool:
+        """Return whether a reader may be wrong at a record, since no report or audit followed."""
+        at = record.at_seconds
+        return any(began <= at <= self._ends_at(who, healed) for began, healed in self._all())
+
     def excuses_absence(self, who: str, cache: str, key: str, record: Record) -> bool:
         """Return whether it may be a lie that a reader shows no object.
 

@@ -12,6 +12,7 @@ from pyinformer.testing.histories._truth import BEFORE_ALL, ScopedTruth
 from pyinformer.testing.histories._verdict import Rule
 
 if TYPE_CHECKING:
+    from pyinformer.testing.histories._epochs import Epochs
     from pyinformer.testing.histories._lies import Lies
     from pyinformer.testing.histories._verdict import Findings
 
@@ -37,6 +38,7 @@ class Order:
         scopes: the truth of each reader.
         findings: where violations go.
         lies: when the server lied, so that an absence may be its lie.
+        epochs: those in which a reader may go back.
         tolerance_seconds: how much later than a reader the truth may have seen a deletion.
     """
 
@@ -45,12 +47,14 @@ class Order:
         scopes: Mapping[str, ScopedTruth],
         findings: Findings,
         lies: Lies,
+        epochs: Epochs,
         *,
         tolerance_seconds: float,
     ) -> None:
         self._scopes = scopes
         self._findings = findings
         self._lies = lies
+        self._epochs = epochs
         self._tolerance = tolerance_seconds
         self._shown: dict[_Place, _Shown] = {}
 
@@ -58,6 +62,7 @@ class Order:
         """Judge that a reader shows a version; return whether it ever existed for the reader."""
         scope, before = self._scopes[who], self._shown.get((who, key))
         self._lies.shows(who, scope.cache, key)
+        self._epochs.enter(who, epoch, record)
         timeline = scope.timeline(key)
         indexes = timeline.of(version)
         if not indexes:
@@ -65,7 +70,7 @@ class Order:
             rule = Rule.NOT_SELECTED if existed else Rule.UNKNOWN_VERSION
             self._report(rule, _text(version), (who, key), record, before)
             return False
-        after, newest = _since(before, epoch)
+        after, newest = self._since(who, before, epoch)
         index = next((one for one in indexes if one >= after), None)
         if before is not None and (index is None or version.number < newest):
             text = f"{_text(version)} after version {newest}"
@@ -87,7 +92,8 @@ class Order:
             by: the version of the deletion, if it is known.
         """
         timeline, before = self._scopes[who].timeline(key), self._shown.get((who, key))
-        after, newest = _since(before, epoch)
+        self._epochs.enter(who, epoch, record)
+        after, newest = self._since(who, before, epoch)
         # A list that finds a deletion names the version that was lost. A later restore may put that
         # in the place of another object, which is a point of the same revision.
         until = timeline.at(record.at_seconds + self._tolerance)
@@ -109,6 +115,12 @@ class Order:
         if by is not None and before is not None and before.epoch == epoch:
             newest = max(newest, by.number)  # the first deletion of an epoch names a lost version
         self._shown[who, key] = _Shown(index, newest, epoch, record)
+
+    def _since(self, who: str, before: _Shown | None, epoch: int) -> tuple[int, int]:
+        """Return the index and the version behind which a reader may not go."""
+        if before is None or self._epochs.may_go_back(who, before.epoch, epoch):
+            return BEFORE_ALL, 0
+        return before.index, before.number
 
     def read(self, record: ReadRecord) -> None:
         """Judge a read of one key."""
@@ -136,13 +148,6 @@ class Order:
         self._findings.report(
             rule, text, story, who=who, key=key, at_seconds=record.at_seconds, is_excused=is_excused
         )
-
-
-def _since(before: _Shown | None, epoch: int) -> tuple[int, int]:
-    """Return the index and the version behind which a reader may not go."""
-    if before is None or before.epoch != epoch:
-        return BEFORE_ALL, 0
-    return before.index, before.number
 
 
 def _text(version: Version) -> str:

@@ -236,6 +236,8 @@ class ScopedTruth:
         self.resource = followed.resource
         self.cache: str = followed.cache or followed.who
         """The cache that the reader reads, perhaps itself."""
+        self.caches: int = len(followed.namespaces or ("all",))
+        """How many caches it consists of: one for each namespace, or one for all of them."""
         self._namespaces = None if followed.namespaces is None else frozenset(followed.namespaces)
         self._labels = LabelSelector.parse(followed.label_selector)
         self._fields = FieldSelector.parse(followed.field_selector)

@@ -27,6 +27,7 @@ class Rule(enum.StrEnum):
     UID_CHANGED = "an update that changes the uid"
     NOTHING_CHANGED = "an update without a change"
     WENT_BACK = "an older state than the reader showed before"
+    EPOCH_INVENTED = "an epoch began, and the server's history was the same as before"
     STALE = "a change is missing that is older than the age that was claimed"
     BEHIND_POSITION = "a change is missing up to the position that was claimed"
     POSITION_WENT_BACK = "the position went back within an epoch"
