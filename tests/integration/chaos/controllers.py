@@ -136,7 +136,7 @@ class Groups:
 
 
 class Statuses:
-    """Copies every widget's spec to its status, and holds it by a finalizer."""
+    """Copies every widget's spec to one field of its status, and holds it by a finalizer."""
 
     def __init__(
         self, cluster: Cluster, factory: SharedInformerFactory, namespace: str, record: Record
@@ -160,8 +160,10 @@ class Statuses:
                 return
             if not held:
                 widget = await self._hold(widget, [FINALIZER])
-            status: JSONObject = {"observed": widget.at("spec.value", str)}
+            wanted: JSONObject = {"observed": widget.at("spec.value", str)}
+            status = {**(widget.to_dict().get("status") or {}), **wanted}  # others write to it, too
             answer = await self._cluster.status(widget, status)
+            self._record.wrote_status(answer, wanted, based_on=widget)
             self._record.wrote("widget", answer, self._widgets.lister)
 
     async def _hold(self, widget: KubeObject[None], finalizers: Sequence[str]) -> KubeObject[None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from pyinformer import CacheNotSyncedError, StaleCacheError
+from tests.integration.chaos.claims import ready_claims
 from tests.integration.chaos.controllers import WIDGETS
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Readers:
             factory.informer(WIDGETS, "widgets"),
         ]
         for informer in self._informers:
-            recorder.follow(informer)
+            recorder.follow(informer, claims=ready_claims(informer))
         self._informers[0].add_event_handler(_slow)
 
     @asynccontextmanager

@@ -15,11 +15,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pyinformer.apimachinery import older
+from tests.integration.chaos.claims import ready_claims
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from pyinformer import KubeObject, Lister, Reconcile, Request, SharedInformer
+    from pyinformer.apimachinery import JSONObject
     from pyinformer.testing.histories import Recorder
 
 _Place = tuple[str, str]
@@ -65,7 +67,7 @@ class Record:
         """Follow a controller's primary informer, and return its function as it is recorded."""
         if self.recorder is None:
             return reconcile
-        self.recorder.follow(primary, indexes=indexes)
+        self.recorder.follow(primary, indexes=indexes, claims=ready_claims(primary))
         return self.recorder.reconciling(name, reconcile, primary)
 
     @contextmanager
@@ -83,6 +85,13 @@ class Record:
         self._written[place] = (answer.metadata.uid, answer.metadata.resource_version)
         self._deleted.pop(place, None)
         self.read(kind, answer.key, lister.get(answer.key))
+
+    def wrote_status(
+        self, answer: KubeObject[Any], status: JSONObject, *, based_on: KubeObject[Any]
+    ) -> None:
+        """Record that the server has answered the write of a widget's status."""
+        if self.recorder is not None:
+            self.recorder.wrote_status(answer, status, plural="widgets", based_on=based_on)
 
     def deleted(self, kind: str, obj: KubeObject[Any], lister: Lister[Any]) -> None:
         """Remember that the server said that an object is gone, and look at once whether it is."""

@@ -12,9 +12,10 @@ import os
 import subprocess
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -35,17 +36,18 @@ from pyinformer.testing.histories import (
     EtcdTruth,
     History,
     Recorder,
-    ResourcesRecord,
     Verdict,
     check_history,
 )
 from pyinformer.transport import TokenFileCredentials
 from tests.integration.chaos.account import token_of_account
+from tests.integration.chaos.claims import held, sockets_to
 from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
 from tests.integration.chaos.readers import Readers
 from tests.integration.chaos.recording import Record
 from tests.integration.chaos.script import Script
 from tests.integration.chaos.writers import Writer, all_written, collect_garbage, remove_widgets
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 WRITERS = 3
 # Without descriptors the lab itself would fail; a restore takes half a minute.
 NOT_DRAWN = ("no-descriptors", "restore")
+GOODBYE_SECONDS = 5.0  # of TLS connections that have been closed, on a busy machine
 PAUSE_SECONDS = 0.01
 REST_SECONDS = 180.0  # stale ages and backoff of up to half a minute, on a busy machine
 RESOURCES = ("configmaps", "widgets.chaos.example.com")
@@ -222,7 +225,8 @@ class Storm:
         program = Program(site.proxy, self._path)
         lab = site.lab(program)
         writers = [self._writer(site.server, number) for number in range(WRITERS)]
-        site.history.add(ResourcesRecord(when="baseline", tasks=_tasks()))
+        port = urlsplit(site.proxy.url).port or 0
+        site.history.add(held("baseline", port))
         async with (
             Recorder(site.history, counts_resources=False) as recorder,
             pyinformer.connect(config=site.config(program)) as cluster,
@@ -234,8 +238,11 @@ class Storm:
                 for kind in (Copies, Groups, Statuses)
             ]
             readers = Readers(recorder, factory, self._namespace, seed=self._script.seed)
-            async with pyinformer.ControllerGroup(*controllers, factories=[factory]):
+            async with (
+                pyinformer.ControllerGroup(*controllers, factories=[factory]),
+            ):
                 await asyncio.to_thread(_fill, writers)
+                assert sockets_to(port), "the program has connections, which are to be counted"
                 async with readers.running():
                     await self._rage(lab, writers)
                 healed_at = monotonic()
@@ -245,7 +252,9 @@ class Storm:
                 wrong = await asyncio.to_thread(self._settled, site.server)
                 recovered = None if wrong else monotonic() - healed_at
                 await recorder.rest(site.truth, timeout_seconds=REST_SECONDS)
-        site.history.add(ResourcesRecord(when="rest", tasks=_tasks()))
+        with suppress(AssertionError):  # the checker reports what is left
+            await until(lambda: not sockets_to(port), timeout_seconds=GOODBYE_SECONDS)
+        site.history.add(held("rest", port))
         program.end()
         written = all_written(site.server, self._namespace)
         live = {one["metadata"]["uid"] for some in written for one in some}
@@ -256,7 +265,10 @@ class Storm:
             reconciles=record.reconciles,
             recovered_after_seconds=recovered,
             # A list that lies makes own writes vanish: without lies no read may miss one.
-            wrong=(*wrong, *(() if self._script.lies else (*record.missed, *record.unseen(live)))),
+            wrong=(
+                *wrong,
+                *(() if self._script.lies else (*record.missed, *record.unseen(live))),
+            ),
             verdict=check_history(site.history),
         )
 
@@ -299,12 +311,3 @@ class Storm:
 def _fill(writers: Sequence[Writer]) -> None:
     for writer in writers:
         writer.fill()
-
-
-def _tasks() -> list[str]:
-    current = asyncio.current_task()
-    return sorted(
-        getattr(task.get_coro(), "__qualname__", "")
-        for task in asyncio.all_tasks()
-        if task is not current
-    )

@@ -52,12 +52,13 @@ class Writer:
         steps = (
             self._change_source,
             self._change_widget,
+            self._check_widget,
             self._delete_source,
             self._delete_widget,
             self._vandalise_copy,
             self._vandalise_group,
         )
-        weights = (6, 6, 2, 2, 2, 1)
+        weights = (6, 6, 3, 2, 2, 2, 1)
         while not stop.wait(pause_seconds):
             (step,) = self._rng.choices(steps, weights)
             try:
@@ -92,6 +93,11 @@ class Writer:
             self._patch(WIDGETS, "widgets", f"widget-{number}", {"spec": new["spec"]})
         except InformerError:
             self._api.create(new)
+
+    def _check_widget(self, number: int) -> None:
+        """Write a field of the status that no controller writes."""
+        status: JSONObject = {"checked": str(self._rng.random())}
+        self._patch(WIDGETS, "widgets", f"widget-{number}", {"status": status})
 
     def _delete_source(self, number: int) -> None:
         self._api.delete("v1", "configmaps", f"source-{number}", self._namespace)
