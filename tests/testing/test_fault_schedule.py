@@ -84,12 +84,19 @@ def statuses(proxy: FaultProxy) -> list[int]:
 
 def test_the_same_seed_draws_the_same_faults() -> None:
     first, second, other = (
-        FaultSchedule.drawn(tuple(CATALOGUE), seed=seed, seconds=600.0) for seed in (1, 1, 2)
+        FaultSchedule.drawn(tuple(CATALOGUE), seed=seed, seconds=600.0) for seed in (2, 2, 3)
     )
 
     assert list(first) == list(second) != list(other)
     assert {fault.name for fault in first} == set(CATALOGUE), "ten minutes have one of each"
     assert first.seconds <= 600.0
+
+
+def test_some_drawn_faults_strike_the_lease_alone_or_discovery_alone() -> None:
+    drawn = FaultSchedule.drawn(tuple(CATALOGUE), seed=2, seconds=600.0)
+    struck = {one.arguments["resource"] for one in drawn if "resource" in one.arguments}
+
+    assert struck == {"leases.coordination.k8s.io", ""}
 
 
 def test_drawn_faults_of_one_part_do_not_overlap() -> None:

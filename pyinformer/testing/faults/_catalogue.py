@@ -323,6 +323,15 @@ _NETWORK: Final[dict[str, Kind]] = {
 # Requests.
 
 _OF_REQUESTS: Final = frozenset({"verb", "resource", "cut"})
+_STRUCK: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {"verb": "list"},
+    {"verb": "watch"},
+    {"verb": "get"},
+    {"verb": "patch"},
+    {"resource": "leases.coordination.k8s.io"},
+    {"resource": ""},  # discovery
+)
 
 
 def _requests(
@@ -355,8 +364,7 @@ def _requests(
 
     def draw_all(rng: random.Random) -> dict[str, str]:
         found = {"cut": rng.choice(("yes", "yes", "no")), **draw(rng)}
-        chosen = rng.choice(("", "list", "watch", "get", "patch"))
-        return found if verb is not None or not chosen else {**found, "verb": chosen}
+        return {**found, **rng.choice(_STRUCK)} if verb is None else found
 
     return Kind(
         part="requests",

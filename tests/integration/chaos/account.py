@@ -15,6 +15,7 @@ _RULES: list[JSONObject] = [
         "resources": ["widgets", "widgets/status"],
         "verbs": ["*"],
     },
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
 ]
 _RBAC = "rbac.authorization.k8s.io"
 

@@ -43,6 +43,7 @@ from pyinformer.transport import TokenFileCredentials
 from tests.integration.chaos.account import token_of_account
 from tests.integration.chaos.claims import held, sockets_to
 from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
+from tests.integration.chaos.electors import Electors
 from tests.integration.chaos.readers import Readers
 from tests.integration.chaos.recording import Record
 from tests.integration.chaos.script import Script
@@ -119,10 +120,12 @@ class Outcome:
     writes: int
     faults: int
     reconciles: int
+    terms: int
+    """How often a replica began to lead."""
     recovered_after_seconds: float | None
     """From the end of the last fault to the desired state; None if it was not reached."""
     wrong: tuple[str, ...]
-    """What the controllers left wrong, and what a reconcile missed of its own writes."""
+    """What controllers and electors left wrong, and what a reconcile missed of its own writes."""
     verdict: Verdict
 
     @property
@@ -136,7 +139,8 @@ class Outcome:
         what = (
             f"seed {self.script.seed}: {self.script.flavour}; {self.script.seconds / 60:g} min, "
             f"{'lies' if self.script.lies else 'no lies'}, {self.writes} writes, "
-            f"{self.faults} faults, {self.reconciles} reconciles, recovered {shown}"
+            f"{self.faults} faults, {self.reconciles} reconciles, {self.terms} terms, "
+            f"recovered {shown}"
         )
         return "\n".join([what, *(f"wrong: {one}" for one in self.wrong[:20]), str(self.verdict)])
 
@@ -237,9 +241,11 @@ class Storm:
                 kind(cluster, factory, self._namespace, record).controller
                 for kind in (Copies, Groups, Statuses)
             ]
+            electors = Electors(cluster, self._namespace)
             readers = Readers(recorder, factory, self._namespace, seed=self._script.seed)
             async with (
                 pyinformer.ControllerGroup(*controllers, factories=[factory]),
+                electors.running(),
             ):
                 await asyncio.to_thread(_fill, writers)
                 assert sockets_to(port), "the program has connections, which are to be counted"
@@ -251,6 +257,7 @@ class Storm:
                     await recorder.audit(timeout_seconds=REST_SECONDS)
                 wrong = await asyncio.to_thread(self._settled, site.server)
                 recovered = None if wrong else monotonic() - healed_at
+                await electors.settle(REST_SECONDS)
                 await recorder.rest(site.truth, timeout_seconds=REST_SECONDS)
         with suppress(AssertionError):  # the checker reports what is left
             await until(lambda: not sockets_to(port), timeout_seconds=GOODBYE_SECONDS)
@@ -263,10 +270,12 @@ class Storm:
             writes=sum(one.writes for one in writers),
             faults=lab.faults,
             reconciles=record.reconciles,
+            terms=electors.terms,
             recovered_after_seconds=recovered,
             # A list that lies makes own writes vanish: without lies no read may miss one.
             wrong=(
                 *wrong,
+                *electors.wrong,
                 *(() if self._script.lies else (*record.missed, *record.unseen(live))),
             ),
             verdict=check_history(site.history),

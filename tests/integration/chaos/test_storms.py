@@ -85,6 +85,15 @@ SCENES: dict[str, Faults] = {
         fault("step-clock", 2.1, 4.0, seconds="3600"),
         fault("expired-token", 1.0, 3.0),
     ],
+    "only-the-lease-fails": [
+        fault("status", 0.5, 14.0, resource="leases.coordination.k8s.io", status="500"),
+        fault("hang", 14.1, 27.0, resource="leases.coordination.k8s.io"),
+    ],
+    "only-discovery-fails": [
+        fault("status", 0.5, 6.0, resource="", status="503"),
+        fault("cut", 1.0),
+        fault("delete-definition", 1.5, 4.0, meanwhile="nothing"),
+    ],
     "loop-blocked-under-cuts": [fault("block-loop", 1.0, seconds="2"), fault("cut", 2.0)],
 }
 LIES: dict[str, Faults] = {
