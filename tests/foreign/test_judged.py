@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.testing import APIServer, KubeAPIServer, Token
+from pyinformer.testing import APIServer, FaultProxy, FaultSchedule, KubeAPIServer, Token
 from pyinformer.testing._polling import poll
 from pyinformer.testing.histories import (
+    KNOWN_OF_CLIENT_GO,
     EtcdTruth,
+    HandledRecord,
     History,
     Rule,
     ServerTruth,
     Version,
     check_history,
+    read_history,
 )
 from tests.foreign.judged import PROGRAM, Judged, judged
+from tests.integration.chaos.script import Script
+from tests.integration.chaos.storm import Storm
 from tests.integration.servers import ADMIN
 
 if TYPE_CHECKING:
@@ -29,6 +34,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.foreign, pytest.mark.timeout(400)]
 
 NAMESPACE = "default"
+STORM_SECONDS = 30.0
+STRUCK = (
+    *("cut", "cut-after", "refuse", "stall", "drip", "split", "join"),
+    *("status", "reset", "expired-status", "expired-event", "truncated-chunk", "no-bookmarks"),
+)
+"""Faults that client-go can survive: it is not given new tokens and certificates."""
 
 
 def config_map(name: str, value: int) -> JSONObject:
@@ -150,3 +161,30 @@ def test_client_go_after_a_restart_and_after_a_restore_of_a_real_server(
 
     assert before.holds, before
     assert {Rule.PHANTOM, Rule.MISSING} <= set(after.counts)
+
+
+@pytest.mark.real
+def test_client_go_in_the_storm_of_pyinformer_does_only_what_is_known(
+    kube_apiserver_build: bool, client_go: Path, tmp_path: Path
+) -> None:
+    """Both follow the same server by the same proxy, under the same legal faults."""
+
+    @contextmanager
+    def beside(history: History, proxy: FaultProxy, namespace: str) -> Iterator[Judged]:
+        kubeconfig = proxy.write_kubeconfig(tmp_path / "kubeconfig")
+        with judged(history, client_go, kubeconfig, namespace) as informer:
+            informer.wait_for_sync()
+            yield informer
+
+    faults = FaultSchedule.drawn(STRUCK, seed=29, seconds=STORM_SECONDS)
+    script = Script(seed=29, schedule=faults, seconds=STORM_SECONDS, objects=60)
+    path = tmp_path / "history.jsonl"
+    with KubeAPIServer(build=kube_apiserver_build) as server:
+        outcome = Storm(script, path, beside=beside).run_on(server)
+        server.close_connections()
+
+    assert outcome.holds, str(outcome)
+    handled = [one for one in read_history(path) if isinstance(one, HandledRecord)]
+    assert sum(one.who.startswith(PROGRAM) for one in handled) > 100
+    assert {one.rule for one in outcome.verdict.expected} <= KNOWN_OF_CLIENT_GO
+    assert {one.who for one in outcome.verdict.expected} <= {f"{PROGRAM}/handler"}

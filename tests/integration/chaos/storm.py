@@ -12,9 +12,10 @@ import os
 import subprocess
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
@@ -37,6 +38,7 @@ from pyinformer.testing.histories import (
     History,
     Recorder,
     Verdict,
+    Version,
     check_history,
 )
 from pyinformer.transport import TokenFileCredentials
@@ -51,9 +53,10 @@ from tests.integration.chaos.writers import Writer, all_written, collect_garbage
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import KubeAPIServer
 
 WRITERS = 3
@@ -63,6 +66,18 @@ GOODBYE_SECONDS = 5.0  # of TLS connections that have been closed, on a busy mac
 PAUSE_SECONDS = 0.01
 REST_SECONDS = 180.0  # stale ages and backoff of up to half a minute, on a busy machine
 RESOURCES = ("configmaps", "widgets.chaos.example.com")
+
+
+class Beside(Protocol):
+    """Another client that follows the config maps of a storm by the same proxy."""
+
+    def rest(self, wanted: Mapping[str, Version], *, timeout_seconds: float = 100.0) -> bool:
+        """Block until it shows what is wanted, and record what it shows, however that is then."""
+        ...
+
+
+StartBeside: TypeAlias = Callable[[History, FaultProxy, str], AbstractContextManager[Beside]]
+"""Called with the namespace of the storm."""
 
 
 class Program:
@@ -155,6 +170,7 @@ class Site:
     truth: EtcdTruth
     proxy: FaultProxy
     facts: ChangingFacts
+    beside: Beside | None = None
 
     def lab(self, program: Program) -> FaultLab:
         """Return the lab that strikes all of it."""
@@ -183,10 +199,12 @@ class Storm:
     Args:
         script: what it is.
         path: the file of the history, which must not exist.
+        beside: starts another client, which is judged as well; None for none.
     """
 
-    def __init__(self, script: Script, path: Path) -> None:
+    def __init__(self, script: Script, path: Path, *, beside: StartBeside | None = None) -> None:
         self._script = script
+        self._beside = beside
         self._path = path
         self._namespace = f"chaos-{script.seed}"
 
@@ -220,7 +238,10 @@ class Storm:
             truth.catch_up()  # or it would be behind a cache that lists what was there before
             stack.enter_context(proxy)
             facts = ChangingFacts(server, bindings=[binding], definitions=[RESOURCES[1]])
-            site = Site(history, server, relays, truth, proxy, facts)
+            beside = None
+            if self._beside is not None:
+                beside = stack.enter_context(self._beside(history, proxy, self._namespace))
+            site = Site(history, server, relays, truth, proxy, facts, beside)
             outcome = asyncio.run(self._live(site))
             remove_widgets(server, self._namespace)
             return outcome
@@ -259,6 +280,9 @@ class Storm:
                 recovered = None if wrong else monotonic() - healed_at
                 await electors.settle(REST_SECONDS)
                 await recorder.rest(site.truth, timeout_seconds=REST_SECONDS)
+                if site.beside is not None:
+                    config_maps = site.server.list("v1", "configmaps", self._namespace)
+                    await asyncio.to_thread(site.beside.rest, _versions(config_maps))
         with suppress(AssertionError):  # the checker reports what is left
             await until(lambda: not sockets_to(port), timeout_seconds=GOODBYE_SECONDS)
         site.history.add(held("rest", port))
@@ -315,6 +339,14 @@ class Storm:
 
         poll(is_right, timeout_seconds=REST_SECONDS)
         return wrong
+
+
+def _versions(objects: Sequence[JSONObject]) -> dict[str, Version]:
+    shown = (one["metadata"] for one in objects)
+    return {
+        f"{one['namespace']}/{one['name']}": Version(one["uid"], one["resourceVersion"])
+        for one in shown
+    }
 
 
 def _fill(writers: Sequence[Writer]) -> None:
