@@ -1,4 +1,4 @@
-"""`FaultRun`: a program of a test under faults, recorded from its begin and judged at its end."""
+"""`FaultRun`: a program of a test under faults, recorded from its start and judged at its end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Self, final
 
-import anyio
 from anyio import to_thread
 
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.tasks import run_shielded
 from pyinformer.testing._connector import Connector
 from pyinformer.testing.faults import FaultLab, FaultSchedule
 from pyinformer.testing.histories import History, Recorder, ServerTruth, check_history
@@ -36,7 +36,7 @@ class FaultRun:
                 ...
                 await run.rest()
 
-    Faults strike from the begin of the block on.
+    Faults strike from the start of the block on.
     """
 
     def __init__(
@@ -103,8 +103,7 @@ class FaultRun:
                         yield cls(cluster, recorder, truth, storm)
                     finally:
                         stop.set()
-                        with anyio.CancelScope(shield=True):
-                            await to_thread.run_sync(storm.exception)
+                        await run_shielded("the end of faults", to_thread.run_sync(storm.exception))
             storm.result()
             verdict = await to_thread.run_sync(check_history, history)
             if "rested" not in verdict.records:

@@ -483,12 +483,9 @@ def test_get() -> None:
             },
         }
     )
-    assert record.marker == (
-        "h",
-        "2026-01-02T03:04:05.000006Z",
-        "2026-01-02T03:04:06.000006Z",
-        3,
-    )
+    assert (record.holder, record.transitions) == ("h", 3)
+    assert record.acquire_time == "2026-01-02T03:04:05.000006Z"
+    assert record.renew_time == "2026-01-02T03:04:06.000006Z"
     assert record.duration_seconds == 15.0
 
 
