@@ -5,7 +5,7 @@
 
 A fault strikes for five seconds, while objects change; kube-apiserver and etcd have one relay in
 between. How long a cache takes counts from the end of the fault until it has what the server has;
-after SIGKILL from the moment at which kube-apiserver answers again, or etcd is ready.
+after SIGKILL from the first write that is answered again.
 The proxies of faults of the network pass TLS on, so that client-go speaks HTTP/2; those of requests
 end TLS. No figure fails anything.
 """
@@ -33,6 +33,7 @@ from benchmarks.recovery.following import (
     commands,
     started,
 )
+from pyinformer.errors import InformerError
 from pyinformer.testing import (
     EtcdRelay,
     FaultLab,
@@ -98,18 +99,25 @@ async def following(
         yield clients
 
 
-async def kill(fault: TimedFault, server: Server, lab: FaultLab) -> float:
-    """Kill a program of the server, which starts again; return when it is back."""
+async def kill(fault: TimedFault, server: Server, lab: FaultLab) -> tuple[float, asyncio.Task[int]]:
+    """Kill a program of the server, which starts again.
+
+    Returns:
+        When a write was answered first; and what ends when the server is ready, which is later.
+    """
     killing = asyncio.create_task(asyncio.to_thread(lab.begin, fault))
-    if fault.name == "kill-apiserver":  # `begin` returns when it is ready, which is later
-        for is_up in (False, True):
-            while await answers(server.api) != is_up:  # noqa: ASYNC110 - another process
-                await asyncio.sleep(_POLL_SECONDS)
-        answered = asyncio.get_running_loop().time()
-        await killing
-        return answered
-    await killing
-    return asyncio.get_running_loop().time()
+    if fault.name == "kill-etcd":
+        await killing  # it is back at once
+    else:
+        while await answers(server.api):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(_POLL_SECONDS)
+    while True:
+        with contextlib.suppress(InformerError, OSError):
+            await server.write()
+            break
+        await asyncio.sleep(_POLL_SECONDS)
+    answered = asyncio.get_running_loop().time()
+    return answered, killing
 
 
 async def play(
@@ -122,8 +130,9 @@ async def play(
     part = CATALOGUE[fault.name].part
     of_clients = [FaultLab(proxy=client.proxy) for client in clients]
     labs = of_clients if part in {"network", "requests"} else [lab]
+    killing: asyncio.Task[int] | None = None
     if fault.name in _KILLS:
-        healed = await kill(fault, server, lab)
+        healed, killing = await kill(fault, server, lab)
     else:
         begun = [await asyncio.to_thread(one.begin, fault) for one in labs]
         if part in {"network", "requests"} or fault.name in _WHILE_WRITING:
@@ -133,8 +142,10 @@ async def play(
         for one, number in zip(labs, begun, strict=True):
             await asyncio.to_thread(one.end, number)
         healed = asyncio.get_running_loop().time()
-    await server.write()
+        await server.write()
     took = await all_equal_after(server, clients, healed, _PATIENCE_SECONDS)
+    if killing is not None:
+        await killing
     return {
         client.name: (
             took[client.name],
