@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery import TokenBucket
 
 
+@pytest.mark.covers("client-go util/flowcontrol: TestMultithreadedThrottling")
 def test_a_burst_leaves_at_once_and_the_rest_at_the_rate() -> None:
     bucket = TokenBucket(per_second=2.0, burst=3)
 
     assert [bucket.reserve(100.0) for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
 
 
+@pytest.mark.covers("client-go util/flowcontrol: TestMultithreadedThrottling")
 def test_a_pause_fills_the_bucket_up_to_the_burst() -> None:
     bucket = TokenBucket(per_second=1.0, burst=2)
     for _ in range(4):

@@ -111,7 +111,10 @@ async def test_an_object_that_cannot_be_edited_may_be_patched_with_itself(
         assert await cluster.patch(made, made) == made
 
 
-@pytest.mark.covers("kube-client src: resolve_typemeta_finds_resource")
+@pytest.mark.covers(
+    "kube-client src: resolve_typemeta_finds_resource",
+    "controller-runtime pkg/client: should fail if the object cannot be mapped to a GVK",
+)
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -466,6 +469,9 @@ async def test_an_update_conflict_is_retried(apiserver: APIServer) -> None:
         assert calls == 2
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: errors when MutateFn changes object"
+)
 async def test_a_mutate_function_that_returns_another_object_is_refused(
     apiserver: APIServer,
 ) -> None:
@@ -524,6 +530,9 @@ async def test_a_status_subresource_that_came_later_is_used(apiserver: APIServer
         assert apiserver.requests[-1].path.endswith("/widgets/a/status")
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/controllerutil: errors when MutateFn changes object"
+)
 @pytest.mark.parametrize(
     ("api_version", "plural", "words"),
     [

@@ -41,7 +41,8 @@ def unsynced() -> tuple[Controller[None], Said]:
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/internal/controller: should initialize controller queue when called"
+    "controller-runtime pkg/internal/controller: should initialize controller queue when called",
+    "controller-runtime pkg/internal/controller: should return an error if there is an error",
 )
 @pytest.mark.parametrize("way", ["start", "run", "group.start", "group.run"])
 async def test_a_cancelled_start_stops_what_was_started(way: str) -> None:

@@ -384,7 +384,10 @@ async def test_informers_of_several_namespaces_are_one_primary(apiserver: APISer
             await until(lambda: controller.status().outcomes["terminal"] == 1)
 
 
-@pytest.mark.covers("controller-runtime pkg/source: Kind / should return an error if syncing fails")
+@pytest.mark.covers(
+    "controller-runtime pkg/source: Kind / should return an error if syncing fails",
+    "controller-runtime pkg/internal/controller: should return an error if there is an error",
+)
 async def test_a_server_that_never_answers_fails_the_start_with_a_reason(
     apiserver: APIServer,
 ) -> None:
@@ -422,6 +425,9 @@ async def test_the_initial_list_comes_after_real_events(apiserver: APIServer) ->
     assert order[1] == "new"
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/controller: should return an error if there is an error (2)"
+)
 async def test_owners_of_an_unknown_kind_end_the_start_with_a_reason(apiserver: APIServer) -> None:
     forbidden = Fault(match=lambda sent: sent.path == "/api/v1", status=403, times=None)
     apiserver.faults.add(forbidden)

@@ -28,6 +28,7 @@ def _after(outcome: Outcome) -> float:
     return outcome.after_seconds
 
 
+@pytest.mark.covers("controller-runtime pkg/reconcile: Result / IsZero should return true if empty")
 def test_success_does_not_come_back() -> None:
     outcome = outcomes().succeeded(_KEY, None)
     assert (outcome.kind, outcome.after_seconds, outcome.is_failure) == ("success", None, False)
@@ -39,7 +40,8 @@ def test_a_result_without_a_time_is_a_success() -> None:
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/internal/controller: should requeue a Request after a duration"
+    "controller-runtime pkg/internal/controller: should requeue a Request after a duration",
+    "controller-runtime pkg/reconcile: Result / IsZero should return true if empty",
 )
 def test_a_requeue_comes_back_at_its_time_and_priority() -> None:
     outcome = outcomes().succeeded(_KEY, Result(requeue_after_seconds=0.0, priority=7))

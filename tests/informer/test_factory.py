@@ -103,6 +103,7 @@ async def test_the_call_site_of_the_design_runs(apiserver: APIServer) -> None:
     assert streamed == ["add default/web-1", "delete default/web-1"]
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: should be able to get informer for the object")
 async def test_equal_options_share_one_informer(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
         pods = factory.informer("v1", "pods", label_selector="b=2,a=1", projection=PodView)

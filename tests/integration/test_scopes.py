@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @pytest.mark.covers(
     "client-go dynamic/dynamicinformer: TestFilteredDynamicSharedInformerFactory",
     "controller-runtime pkg/client: with structured objects / should fetch collection of",
+    "controller-runtime pkg/cache: should support filtering by labels in a single namespace",
 )
 async def test_another_namespace_is_not_seen(server: Server) -> None:
     ours, theirs = server.namespace(), server.namespace()
@@ -39,6 +40,9 @@ async def test_another_namespace_is_not_seen(server: Server) -> None:
             one.informer.lister.namespace(theirs).list()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/cache: should support filtering by labels in a single namespace"
+)
 async def test_all_namespaces_are_followed_by_one_selector(server: Server) -> None:
     namespaces = [server.namespace() for _ in range(3)]
     suite = unique("label")

@@ -513,6 +513,9 @@ class TestApply:
         (cause,) = place.apply(path, value, "two").json["details"]["causes"]
         assert cause["field"] == '.spec.parts[name="p"].value'
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should not change the status of typed objects that"
+    )
     def test_the_status_has_owners_of_its_own(self, server: Server, place: Place) -> None:
         serve_custom(server)
         path = place.path("shapeds", "a", CUSTOM)
@@ -787,6 +790,9 @@ class TestGeneration:
 class TestStatus:
     """The status subresource."""
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should not change the status of typed objects that"
+    )
     def test_main_writes_leave_the_status_alone_and_status_writes_the_rest(
         self, server: Server, place: Place
     ) -> None:
@@ -824,6 +830,9 @@ class TestStatus:
         assert (written["annotations"], written["finalizers"]) == ({"x": "y"}, ["e.x/a"])
         assert "labels" not in written, "a deployment keeps those"
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should not change the status of typed objects that"
+    )
     def test_stale_status_writes_are_conflicts(self, server: Server, place: Place) -> None:
         serve_custom(server)
         collection = place.path("shapeds", api_version=CUSTOM)

@@ -74,6 +74,9 @@ async def test_a_status_without_its_subresource_is_refused_if_nothing_is_stored(
         assert "status" not in now.to_dict()
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should not change the status of typed objects that"
+)
 async def test_a_kind_that_has_no_status_at_all_is_refused(server: Server) -> None:
     async with server.connect() as cluster:
         made = await cluster.create(CONFIG_MAPS.make("a", server.namespace()))

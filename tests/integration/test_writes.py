@@ -80,6 +80,7 @@ def deleted(obj: KubeObject) -> tuple[str, str, str]:
     "controller-runtime pkg/client/fake: mutating operations return the updated object",
     "kube-client src: client_ext_list_get_pods_svcs",
     "controller-runtime pkg/client: should delete an existing object from a go struct",
+    "controller-runtime pkg/client: should update an existing object from a go struct",
 )
 async def test_an_object_is_created_read_replaced_and_deleted(server: Server) -> None:
     namespace = server.namespace()
@@ -651,6 +652,10 @@ async def test_discovery_finds_kinds_resources_and_new_definitions(server: Serve
         assert made.at("status.ready", bool)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client: should update an existing object from a go struct",
+    "controller-runtime pkg/client: should fetch an existing object for a go struct",
+)
 async def test_a_cluster_scoped_object_has_no_namespace(server: Server) -> None:
     async with server.connect() as cluster:
         node = await cluster.create(NODES.make(unique("node")))

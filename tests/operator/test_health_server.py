@@ -70,7 +70,10 @@ def get(path: str, method: str = "GET") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
 
-@pytest.mark.covers("controller-runtime pkg/healthz: should return healthy if all checks succeed")
+@pytest.mark.covers(
+    "controller-runtime pkg/healthz: should return healthy if all checks succeed",
+    "controller-runtime pkg/healthz: should return ok if the requested check is healthy",
+)
 async def test_a_path_without_problems_is_ok() -> None:
     async with HealthServer({"/readyz": _Checked()}) as server:
         assert await ask(server.port, get("/readyz")) == (200, "ok\n")
@@ -79,7 +82,10 @@ async def test_a_path_without_problems_is_ok() -> None:
         assert server.url == f"http://127.0.0.1:{server.port}"
 
 
-@pytest.mark.covers("controller-runtime pkg/healthz: should return healthy if all checks succeed")
+@pytest.mark.covers(
+    "controller-runtime pkg/healthz: should return healthy if all checks succeed",
+    "controller-runtime pkg/healthz: should return ok if the requested check is healthy",
+)
 async def test_each_problem_has_a_line() -> None:
     check = _Checked()
     check.problems = ["pods: not synced", "nodes: not synced"]
@@ -102,6 +108,9 @@ async def test_a_check_that_raises_is_a_problem_without_the_error_text() -> None
         assert await ask(server.port, get("/readyz")) == (503, "the check failed with ValueError\n")
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/healthz: should return ok if the requested check is healthy"
+)
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [

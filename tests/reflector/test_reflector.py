@@ -46,6 +46,7 @@ def server() -> Iterator[APIServer]:
         yield running
 
 
+@pytest.mark.covers("kube-runtime src: test_mode_watch_waits_before_returning_next_event")
 async def test_a_reflector_syncs_and_follows_by_one_watch_list(server: APIServer) -> None:
     put(server, "b", "c")
     async with reflecting(server, with_options=options(use_watch_list=True)) as running:
@@ -63,6 +64,7 @@ async def test_a_reflector_syncs_and_follows_by_one_watch_list(server: APIServer
         assert running.reflector.position == server.resource_version
 
 
+@pytest.mark.covers("kube-runtime src: test_mode_watch_waits_before_returning_next_event")
 async def test_a_reflector_syncs_by_pages_and_watches_from_there(server: APIServer) -> None:
     put(server, "b", "c", "d", "e")
     at = server.resource_version
@@ -396,6 +398,7 @@ async def test_a_watch_list_without_an_end_becomes_a_list(server: APIServer) -> 
     assert [verb for verb in verbs(server) if verb != "look"] == ["watch-list", "list", "watch"]
 
 
+@pytest.mark.covers("kube-runtime src: test_mode_watch_waits_before_returning_next_event")
 async def test_a_watch_list_that_ends_early_begins_again(server: APIServer) -> None:
     put(server, "b", "c")
     server.faults.add(Fault(verb="watch", cut_after_bytes=700, cut="end"))

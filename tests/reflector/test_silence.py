@@ -93,6 +93,7 @@ async def test_two_consecutive_silent_streams_request_a_history_check(server: AP
         assert running.reflector.epoch == 0
 
 
+@pytest.mark.covers("kube-runtime src: idle_timeout_returns_item_when_stream_has_data")
 async def test_a_stream_that_progresses_in_time_is_not_replaced(server: APIServer) -> None:
     async with reflecting(server, with_options=options(silence_seconds=30.0)) as running:
         await running.until_watching()
@@ -367,6 +368,7 @@ async def test_a_quiet_stream_is_checked_and_stays(server: APIServer) -> None:
         await running.until_equal()
 
 
+@pytest.mark.covers("kube-runtime src: idle_timeout_returns_item_when_stream_has_data")
 async def test_a_stream_without_silence_is_never_checked(server: APIServer) -> None:
     request_budget = checking(0.01)
     endless = options(silence_seconds=math.inf)

@@ -64,7 +64,8 @@ def test_owners_are_matched_by_group_and_kind_in_any_version(
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in"
+    "controller-runtime pkg/handler: should enqueue a Request with the Owner of the object in",
+    "kube-runtime src: trigger_self_maps_owned_and_shared_objects",
 )
 def test_every_owner_counts_when_controllers_are_not_required() -> None:
     obj = made("x", owners=[owner("a", controller=False), owner("b"), owner("a")])

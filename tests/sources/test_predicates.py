@@ -74,6 +74,23 @@ def test_a_predicate_passes_its_change_and_every_addition_and_deletion(
     assert predicate(old, None)
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/predicate: Where the annotations are empty / should return false"
+)
+@pytest.mark.parametrize("predicate", [labels_changed, annotations_changed])
+def test_a_value_that_is_added_changed_or_removed_is_a_change(predicate: Predicate) -> None:
+    def of(**values: str) -> _Object:
+        if predicate is labels_changed:
+            return made("a", version=1, labels=values)
+        return made("a", version=1, annotations=values)
+
+    assert predicate(of(), of(a="1"))
+    assert predicate(of(a="1"), of(a="2"))
+    assert predicate(of(a="1", b="1"), of(a="1"))
+    assert not predicate(of(a="1"), of(a="1"))
+    assert not predicate(of(), of())
+
+
 def test_an_object_whose_kind_counts_no_generations_always_passes() -> None:
     assert generation_changed(made("a", version=1), made("a", version=2))
 
@@ -179,6 +196,9 @@ def test_a_mixed_combination_loses_no_transition_by_its_negation() -> None:
     assert not mixed(paused, made("a", version=2, generation=2, labels={"paused": "yes"}))
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/predicate: should return false when one of its predicates returns"
+)
 def test_a_plain_function_combines_from_either_side() -> None:
     def never(old: _Object | None, new: _Object | None) -> bool:
         return False

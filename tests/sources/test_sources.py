@@ -175,6 +175,7 @@ def test_no_key_is_lost_whenever_the_initial_list_is_processed(
 @pytest.mark.covers(
     "controller-runtime pkg/handler: should enqueue a Request with the function applied to the",
     "controller-runtime pkg/internal/source: EventHandler / should create a CreateEvent",
+    "kube-runtime src: trigger_self_maps_owned_and_shared_objects",
 )
 def test_a_mapping_sees_the_old_and_the_new_state_and_both_are_requested() -> None:
     informer, noted = FedInformer(), Noted()

@@ -44,6 +44,7 @@ def statistics(store: Indexer[Any], name: str) -> IndexStatistics:
     "client-go tools/cache: TestGetIndexFuncValues",
     "client-go tools/cache: TestCache",
     "controller-runtime pkg/cache: should be able to index an object field then retrieve",
+    "kube-runtime src: reflector_applied_should_add_object",
 )
 def test_an_object_is_found_by_key_and_by_value(store: Indexer[Any]) -> None:
     obj = pod("a", "n1")
@@ -66,7 +67,9 @@ def test_an_absent_key_is_none_and_an_absent_value_is_empty(store: Indexer[Any])
     assert store.list() == store.keys() == store.index_values("node") == []
 
 
-@pytest.mark.covers("client-go tools/cache: TestCache")
+@pytest.mark.covers(
+    "client-go tools/cache: TestCache", "kube-runtime src: reflector_applied_should_add_object"
+)
 def test_an_update_moves_an_object_from_value_to_value(store: Indexer[Any]) -> None:
     old, new = pod("a", "n1"), pod("a", "n2", version=2)
     store.apply_nowait(Added(old))
@@ -93,6 +96,7 @@ def test_an_update_may_gain_lose_or_keep_a_value(
 @pytest.mark.covers(
     "client-go tools/cache: TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex",
     "client-go tools/cache: TestCache",
+    "kube-runtime src: reflector_applied_should_add_object",
 )
 def test_a_deletion_leaves_nothing_in_any_index(store: Indexer[Any]) -> None:
     store.apply_nowait(Added(pod("a", "n1")))

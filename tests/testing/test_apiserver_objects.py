@@ -104,9 +104,6 @@ def test_generated_names_and_uids_are_deterministic_by_seed() -> None:
     assert first["uid"] != other["uid"]
 
 
-@pytest.mark.covers(
-    "controller-runtime pkg/client/fake: should error on create with set resourceVersion"
-)
 def test_creating_twice_is_409_already_exists(wire: Wire) -> None:
     wire.request("POST", PODS, pod())
     refused = wire.request("POST", PODS, pod())
@@ -114,6 +111,9 @@ def test_creating_twice_is_409_already_exists(wire: Wire) -> None:
     assert refused.json["message"] == 'pods "a" already exists'
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should error on create with set resourceVersion"
+)
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -239,6 +239,9 @@ def test_updating_what_is_absent_is_404(wire: Wire) -> None:
     assert wire.request("PUT", f"{PODS}/a", pod()).status == 404
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should error on create with set resourceVersion"
+)
 def test_the_name_in_the_body_has_to_match_the_url(server: APIServer, wire: Wire) -> None:
     server.create(pod())
     assert wire.request("PUT", f"{PODS}/a", pod("b")).status == 400
@@ -466,6 +469,9 @@ def test_control_methods_raise_typed_errors(server: APIServer) -> None:
         server.list("v1", "nopes")
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/client/fake: should error on create with set resourceVersion"
+)
 def test_control_methods_give_and_take_private_dicts(server: APIServer) -> None:
     given = pod(labels={"x": "1"})
     created = server.create(given)

@@ -81,6 +81,7 @@ async def find(tmp_path: Path, *args: str, **more: Any) -> ClusterConfig:
     "client-go tools/clientcmd: TestInClusterClientConfigPrecedence",
     "client-go tools/clientcmd: TestInClusterConfig",
     "controller-runtime pkg/client/config: GetConfigWithContext / tc.text",
+    "client-go tools/clientcmd: TestConflictingCurrentContext",
 )
 async def test_explicit_arguments_take_precedence_over_kubeconfig_home_and_pod(
     tmp_path: Path, account: Path
@@ -213,7 +214,9 @@ async def test_an_unknown_context_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers(
-    "client-go tools/clientcmd: TestToleratingMissingFiles", "kube-client src: test_default_ns"
+    "client-go tools/clientcmd: TestToleratingMissingFiles",
+    "kube-client src: test_default_ns",
+    "client-go tools/clientcmd: TestConflictingCurrentContext",
 )
 async def test_contexts_and_several_files_are_merged_as_kubectl_does(tmp_path: Path) -> None:
     one = write(tmp_path / "a" / "one", kubeconfig("one", token="1"))

@@ -74,7 +74,10 @@ async def test_a_stream_delivers_the_body_and_then_always_its_end(
         assert not [w for w in warnings if not w.getMessage().startswith("Executing ")]
 
 
-@pytest.mark.covers("client-go rest: TestNewRequestSetsAccept")
+@pytest.mark.covers(
+    "client-go rest: TestNewRequestSetsAccept",
+    "kube-client src: decodes_percent_escapes_before_basic_auth_encoding",
+)
 async def test_every_request_has_user_agent_and_accept_headers() -> None:
     async with serving(always(response())) as server, connected(server.url) as connection:
         async with connection.stream("/a", [("x", "é &="), ("y", "a,b")], watch=True):

@@ -49,6 +49,7 @@ async def asked(
     return target.path, dict(parse_qsl(target.query, strict_parsing=bool(target.query)))
 
 
+@pytest.mark.covers("client-go rest: TestRequestPreservesBaseTrailingSlash")
 @pytest.mark.parametrize(
     ("resource", "namespace", "path"),
     [
@@ -100,6 +101,7 @@ async def test_a_list_has_its_query_parameters(
     assert (await asked(**question))[1] == query  # type: ignore[arg-type] # none of the named ones
 
 
+@pytest.mark.covers("kube-runtime src: test_mode_watch_waits_before_returning_next_event")
 @pytest.mark.parametrize(
     ("question", "query"),
     [

@@ -119,6 +119,9 @@ def test_a_delayed_add_of_a_queued_key_adds_nothing() -> None:
     assert taken(queue) == []
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestHighPriorityItemsAreReturnedBeforeLow"
+)
 def test_a_delayed_add_of_a_key_that_is_being_processed_waits_for_its_time() -> None:
     clock = Clock()
     queue = Queue[str](clock=clock)
@@ -131,6 +134,9 @@ def test_a_delayed_add_of_a_key_that_is_being_processed_waits_for_its_time() -> 
     assert taken(queue) == ["a"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestHighPriorityItemsAreReturnedBeforeLow"
+)
 def test_due_keys_come_before_keys_added_later() -> None:
     clock = Clock()
     queue = Queue[str](clock=clock)
@@ -140,6 +146,9 @@ def test_due_keys_come_before_keys_added_later() -> None:
     assert taken(queue) == ["due", "new"]
 
 
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestHighPriorityItemsAreReturnedBeforeLow"
+)
 def test_after_shutdown_adds_of_every_kind_are_ignored() -> None:
     queue = PriorityQueue[str]()
     queue.shut_down()

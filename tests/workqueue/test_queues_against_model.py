@@ -123,7 +123,11 @@ class Model:
         return dropped
 
 
-@pytest.mark.covers("controller-runtime pkg/controller/priorityqueue: TestFuzzPriorityQueue")
+@pytest.mark.covers(
+    "controller-runtime pkg/controller/priorityqueue: TestFuzzPriorityQueue",
+    "controller-runtime pkg/controller/priorityqueue: TestHighPriorityItemsAreReturnedBeforeLow",
+    "kube-runtime src: scheduler_should_hold_and_release_items",
+)
 class QueueMachine(RuleBasedStateMachine):
     """Producers and workers, taking turns as Hypothesis likes."""
 
