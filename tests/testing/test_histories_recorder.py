@@ -101,7 +101,7 @@ class Lab:
 
 @asynccontextmanager
 async def lab(server: APIServer, *, counts_resources: bool = False) -> AsyncIterator[Lab]:
-    """Record a program on a server from before its begin until after its end."""
+    """Record a program on a server from before its start until after its end."""
     history = History()
     with ServerTruth(history, server) as truth:
         async with (

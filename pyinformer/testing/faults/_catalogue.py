@@ -610,7 +610,7 @@ _SERVERS: Final[dict[str, Kind]] = {
     ),
     "restore": Kind(
         part="server",
-        summary="at its end, etcd has the data of its begin again; `bump` adds to the revision",
+        summary="at its end, etcd has the data of its start again; `bump` adds to the revision",
         begin=_save,
         end=_restore,
         arguments=frozenset({"bump"}),

@@ -42,7 +42,7 @@ class FaultLab:
         facts: the rights of the program and the definitions of its resources.
         program: what blocks its loop, takes its descriptors, and renews its token.
         truth: an EtcdTruth, which reads every revision before etcd may forget it.
-        log: is called with a record at the begin and the end of each fault, from any thread.
+        log: is called with a record at the start and the end of each fault, from any thread.
     """
 
     def __init__(

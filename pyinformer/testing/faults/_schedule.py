@@ -27,7 +27,7 @@ class TimedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A name that `FaultLab.names` returns."""
 
     at_seconds: float
-    """When it begins, after the begin of the schedule."""
+    """When it begins, after the start of the schedule."""
 
     lasts_seconds: float = 0.0
     """How long it lasts; 0 for what just happens, such as a cut."""
@@ -38,7 +38,7 @@ class TimedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @final
 class FaultSchedule:
-    """Faults in the order of their begin; `FaultLab.run` carries them out.
+    """Faults in the order of their start; `FaultLab.run` carries them out.
 
     Args:
         faults: the faults, in any order.

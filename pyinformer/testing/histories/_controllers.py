@@ -27,7 +27,7 @@ _Place: TypeAlias = tuple[str, str]
 
 
 class _Reconcile(Struct, gc=False):
-    """One reconcile: its begin, and how it ended."""
+    """One reconcile: its start, and how it ended."""
 
     began: ReconcilingRecord
     ended: ReconciledRecord | None = None

@@ -256,7 +256,7 @@ class FaultRecord(_Record, frozen=True, kw_only=True, tag="fault"):
     phase: Literal["began", "healed", "struck"] = "struck"
     """`struck`: it has no duration, such as a SIGKILL."""
     number: int = 0
-    """The same for the begin of a fault and its end."""
+    """The same for the start of a fault and its end."""
     arguments: dict[str, str] = field(default_factory=dict)
     is_lie: bool = False
     """Whether the server says what is not so (class B), such as a dropped event or a stale replica

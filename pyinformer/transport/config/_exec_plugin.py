@@ -263,7 +263,7 @@ def last_lines(said: bytes, hidden: Iterable[str] = ()) -> str:
 
 
 def _without_keys(lines: Iterable[str]) -> list[str]:
-    """Return lines without those of keys and certificates in PEM, whose begin may be cut off."""
+    """Return lines without those of keys and certificates in PEM, whose start may be cut off."""
     kept: list[str] = []
     is_inside = False
     for line in lines:

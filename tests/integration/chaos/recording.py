@@ -1,6 +1,6 @@
 """A record of what controllers did, and the checks of it.
 
-It holds the begin and the end of every reconcile, each answer to a write of this process, and every
+It holds the start and the end of every reconcile, each answer to a write of this process, and every
 later read. The checks find keys that were reconciled twice at once, and reads that missed such a
 write.
 """
