@@ -95,7 +95,7 @@ async def running(
 def schedule_of(
     names: Sequence[str], seconds: float, period_seconds: float, seed: int
 ) -> FaultSchedule:
-    """Draw one fault for the start of each period."""
+    """Draw a fault at the start of each period."""
     rng = random.Random(seed)
     faults = []
     for period in range(int(seconds / period_seconds)):
