@@ -1069,6 +1069,23 @@ class TestEmptyBodies:
 
         assert "deletionTimestamp" not in place.get(place.path("pods", "a"))["metadata"]
 
+    @pytest.mark.covers(
+        "controller-runtime pkg/client/fake: should error when creating an eviction with the wrong"
+    )
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"apiVersion": "v1", "kind": "Pod"},
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"},
+            {"metadata": {"name": "a", "namespace": "other"}},
+        ],
+    )
+    def test_a_token_is_of_its_kind_and_its_account(self, place: Place, body: JSONObject) -> None:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}}
+        place.created(place.path("serviceaccounts"), account)
+
+        refused(place.send("POST", place.path("serviceaccounts", "a/token"), body), 400)
+
     def test_a_null_is_an_empty_object(self, place: Place) -> None:
         path = place.path("configmaps")
         place.created(path, config_map({}))

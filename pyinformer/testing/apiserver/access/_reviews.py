@@ -143,8 +143,10 @@ def account_token(
         timestamp: returns the wall time after a number of seconds, as Kubernetes writes it.
 
     Raises:
-        Failure: 422 for another name, or for less than ten minutes.
+        Failure: 400 for another kind or namespace, 422 for another name, or for less than ten
+            minutes.
     """
+    _check_of_account(body, account.namespace)
     spec: JSONObject = body.get("spec") or {}
     seconds = int(spec.get("expirationSeconds") or _TOKEN_SECONDS)
     _check_token(account.name, (body.get("metadata") or {}).get("name"), seconds)
@@ -166,6 +168,18 @@ def account_token(
         "spec": {"audiences": spec.get("audiences") or [], "expirationSeconds": seconds},
         "status": {"token": value, "expirationTimestamp": timestamp(float(seconds))},
     }
+
+
+def _check_of_account(body: JSONObject, namespace: str) -> None:
+    kind, metadata = body.get("kind"), body.get("metadata") or {}
+    if kind not in (None, "", "TokenRequest"):
+        message = f'{kind} in version "v1" cannot be handled as a TokenRequest: unknown conversion'
+        raise Failure(400, message)
+    if metadata.get("namespace") not in (None, "", namespace):
+        message = (
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+        raise Failure(400, message)
 
 
 def _check_token(account: str, name: JSONValue, seconds: int) -> None:
