@@ -42,6 +42,7 @@ _BODY: dict[str, Any] = {
 }
 
 
+@pytest.mark.covers("controller-runtime pkg/client: TestWithStrictFieldValidation")
 @pytest.mark.parametrize("validation", ["Ignore", "Warn", "Strict", None])
 async def test_each_write_says_what_happens_to_unknown_fields(
     apiserver: APIServer, validation: FieldValidation | None

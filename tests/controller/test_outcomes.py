@@ -49,7 +49,8 @@ def test_a_requeue_comes_back_at_its_time_and_priority() -> None:
 
 
 @pytest.mark.covers(
-    "controller-runtime pkg/internal/controller: should call Reconciler if an item is enqueued"
+    "controller-runtime pkg/internal/controller: should call Reconciler if an item is enqueued",
+    "controller-runtime pkg/internal/controller: should requeue a Request after a duration",
 )
 def test_errors_are_retried_at_growing_intervals_up_to_the_maximum() -> None:
     deciding, now, delays = outcomes(), 0.0, []

@@ -659,6 +659,7 @@ async def test_a_cancelled_close_has_closed(apiserver: APIServer) -> None:
         assert pods.is_closed
 
 
+@pytest.mark.covers("controller-runtime pkg/cache: TestMultiNamespaceCacheStart_ContextCancel")
 @pytest.mark.exhaustive
 async def test_cancelled_or_closed_at_any_moment_a_factory_leaves_nothing(
     apiserver: APIServer,

@@ -614,7 +614,6 @@ async def test_an_audit_does_not_wait_for_removed_namespaces(
         apiserver.faults.release()
 
 
-@pytest.mark.covers("controller-runtime pkg/cache: TestMultiNamespaceCacheStart_ContextCancel")
 async def test_an_audit_of_an_informer_that_is_closed_ends(apiserver: APIServer) -> None:
     async with following(apiserver, "a", "b") as pods:
         apiserver.faults.add(Fault(verb="list", namespace="b", hang=True))

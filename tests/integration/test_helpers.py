@@ -56,6 +56,7 @@ async def test_events_and_their_series_are_accepted(server: Server) -> None:
         assert len(found["ConfigMap"]["reason"]) == 128
 
 
+@pytest.mark.covers("kube-runtime src: event_recorder_attaches_events")
 async def test_a_second_event_is_a_patch_of_the_first(server: Server) -> None:
     namespace = server.namespace()
     async with (
@@ -93,6 +94,7 @@ async def test_events_with_long_texts_and_odd_names_are_accepted(server: Server)
         assert event["regarding"]["name"] == "system:a..b.:c"
 
 
+@pytest.mark.covers("kube-runtime src: event_recorder_attaches_events")
 async def test_events_about_cluster_scoped_objects_are_accepted(server: Server) -> None:
     async with (
         server.connect() as cluster,

@@ -166,6 +166,7 @@ async def test_a_status_is_replaced_and_applied(server: Server, cluster: Cluster
     "controller-runtime pkg/client: repr.name / write then read",
     "controller-runtime pkg/client: should be able to read the Scale subresource",
     "controller-runtime pkg/client/fake: should delete a pod through the eviction subresource",
+    "kube-client src: log_path",
 )
 async def test_an_eviction_deletes_a_pod(server: Server, cluster: Cluster) -> None:
     pod = await cluster.create(PODS.make("a", server.namespace()))

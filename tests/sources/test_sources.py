@@ -230,6 +230,7 @@ def test_an_update_of_the_same_version_is_dropped_unless_it_is_asked_for() -> No
     assert source.status().unchanged == 1
 
 
+@pytest.mark.covers("kube-runtime src: predicate_filtering_hides_equal_predicate_values")
 def test_a_recreated_object_is_requested_for_its_end_and_its_beginning() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load()
