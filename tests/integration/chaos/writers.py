@@ -95,9 +95,13 @@ class Writer:
             self._api.create(new)
 
     def _check_widget(self, number: int) -> None:
-        """Write a field of the status that no controller writes."""
+        """Change it, and at once a field of its status that no controller writes.
+
+        The controller that the first write wakes is to keep what the second has stored.
+        """
         status: JSONObject = {"checked": str(self._rng.random())}
-        self._patch(WIDGETS, "widgets", f"widget-{number}", {"status": status})
+        changes = {"spec": self._widget(number)["spec"], "status": status}
+        self._patch(WIDGETS, "widgets", f"widget-{number}", changes)
 
     def _delete_source(self, number: int) -> None:
         self._api.delete("v1", "configmaps", f"source-{number}", self._namespace)
