@@ -161,6 +161,13 @@ class StoreSink(Generic[V]):
         self._indexer.bookmark_nowait(resource_version)
         self._confirmed(resource_version)
 
+    def passed_nowait(self, resource_version: str) -> None:
+        """Record that the position has passed the deletion of an object that is not here."""
+        self._indexer.bookmark_nowait(resource_version)
+        if self._freshness is not None and (self._written or self._waiters):
+            self._freshness.overlay.sweep()
+            self._freshness.barrier.advance_nowait()
+
     def _changed(self, event: Event[V]) -> None:
         if self._freshness is not None:
             self._freshness.overlay.observe(event)
@@ -358,10 +365,18 @@ class QueuedSink(Generic[V]):
 
     def bookmark_nowait(self, resource_version: str) -> None:
         """Queue a bookmark and apply it."""
+        self._queue_position(resource_version)
+        self._sink.bookmark_nowait(resource_version)
+
+    def passed_nowait(self, resource_version: str) -> None:
+        """Queue that position as a bookmark and apply it."""
+        self._queue_position(resource_version)
+        self._sink.passed_nowait(resource_version)
+
+    def _queue_position(self, resource_version: str) -> None:
         self._queue.bookmark_nowait(resource_version)
         for _ in self._drain():
             pass
-        self._sink.bookmark_nowait(resource_version)
 
     def _drain(self) -> Iterator[None]:
         may_go_back = self._sink.is_resetting

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, final
 
 from pyinformer.apimachinery import Added, Deleted, KubeObject, Updated, V
 from pyinformer.errors import InvalidObjectError, ProtocolError
+from pyinformer.reflector._sink import OwnWritesSink
 from pyinformer.reflector._snapshot import has_other_content, is_same_version
 from pyinformer.reflector.guard import Decision, Suspicion
 from pyinformer.reflector.machine.steps import Breach
@@ -80,6 +81,7 @@ class EventApplier(Generic[V]):
         "_get",
         "_guard",
         "_on_skipped",
+        "_passed",
         "_selective",
         "_sink",
         "_turn",
@@ -103,6 +105,9 @@ class EventApplier(Generic[V]):
         self._codec = codec
         self._guard = guard
         self._sink = sink
+        self._passed = (
+            sink.passed_nowait if isinstance(sink, OwnWritesSink) else sink.bookmark_nowait
+        )
         self._selective = selective
         self._on_skipped = on_skipped
         self._turn = turn or Turn()
@@ -263,7 +268,7 @@ class EventApplier(Generic[V]):
             self.deleted += 1
         if old is None and self._guard.position == gone.metadata.resource_version:
             # Readers may still see what this process has written of it.
-            self._sink.bookmark_nowait(gone.metadata.resource_version)
+            self._passed(gone.metadata.resource_version)
         self._check_suspicion(gone)
 
     def _bookmark(self, body: bytes | bytearray, first: int, last: int) -> None:

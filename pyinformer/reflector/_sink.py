@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeVar
 
@@ -65,6 +65,20 @@ class Sink(Protocol[V]):
     @abstractmethod
     def bookmark_nowait(self, resource_version: str) -> None:
         """Record that nothing else has changed up to this resource version."""
+        ...
+
+
+@runtime_checkable
+class OwnWritesSink(Protocol):
+    """What a sink has besides whose readers see own writes before the watch brings them."""
+
+    @abstractmethod
+    def passed_nowait(self, resource_version: str) -> None:
+        """Record that the position has passed the deletion of an object that the sink did not have.
+
+        Other sinks get a bookmark. That also says that the server had nothing else to send for a
+        while, which a burst of such deletions does not.
+        """
         ...
 
 

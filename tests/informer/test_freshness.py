@@ -206,6 +206,28 @@ async def test_a_late_answer_to_a_deletion_hides_nothing() -> None:
     assert not bench.freshness.overlay.entries
 
 
+async def test_an_own_deletion_stays_hidden_while_others_that_the_cache_lacks_pass() -> None:
+    """Their events come in a burst, and say nothing about when the own deletion took effect."""
+    bench = Bench()
+    bench.freshness.overlay.put_tombstone("ns/a", "uid-a")
+    for position in range(101, 110):
+        bench.reflector.position = str(position)
+        bench.store_sink.passed_nowait(str(position))
+    assert "ns/a" in bench.freshness.overlay.entries
+    for position in range(110, 113):
+        bench.reflector.position = str(position)
+        bench.store_sink.bookmark_nowait(str(position))
+    assert not bench.freshness.overlay.entries, "a watch that runs for minutes is right"
+
+
+async def test_an_own_write_ends_with_a_deletion_of_what_the_cache_lacks() -> None:
+    bench = Bench()
+    bench.freshness.overlay.put(make("ns/b", resource_version="105"))
+    bench.reflector.position = "106"
+    bench.store_sink.passed_nowait("106")
+    assert not bench.freshness.overlay.entries
+
+
 async def test_a_cached_version_replaces_the_own_write() -> None:
     bench = Bench()
     old, new = make("ns/a", resource_version="90"), make("ns/a", resource_version="105")

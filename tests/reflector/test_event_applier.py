@@ -506,3 +506,22 @@ def test_an_event_with_another_content_at_the_same_version_is_applied(order: Ord
     bench.feed(same.replace(b'"nodeName":"90"', b'"nodeName":"other"'))
     assert bench.sink.objects["a"].at("spec.nodeName") == "other"
     assert (bench.follower.skipped, bench.follower.modified) == (1, 1)
+
+
+def test_a_deletion_of_what_the_cache_lacks_is_not_a_bookmark_for_readers_of_own_writes() -> None:
+    class Passing(DictSink):
+        """Records the positions that have passed."""
+
+        def __init__(self, *objects: KubeObject) -> None:
+            super().__init__(*objects)
+            self.passed: list[str] = []
+
+        def passed_nowait(self, resource_version: str) -> None:
+            """Keep it."""
+            self.passed.append(resource_version)
+
+    bench = Bench(sink=Passing)
+    bench.feed(line("DELETED", "x", "101", "uid-x"))
+
+    assert bench.sink.passed == ["101"]
+    assert bench.sink.bookmarks == []
