@@ -21,6 +21,7 @@ from pyinformer.errors import WaitTimeoutError
 from pyinformer.testing import FaultLab, FaultProxy, TimedFault
 from pyinformer.testing.histories import EtcdTruth, History, Recorder, RestoredRecord
 from pyinformer.transport import StaticCredentials
+from tests.integration.chaos.controllers import INDEXES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,9 +36,6 @@ FEW = 5
 GROUPS = 3
 LONGEST_WAIT_SECONDS = 0.1
 MAX_AGES = (None, 0.5, 5.0, 60.0)
-INDEXES = {"group": "data.group"}
-"""The index that an informer of them has."""
-
 _numbers = itertools.count()
 
 
@@ -143,8 +141,19 @@ class Scene:
                 )
 
 
-async def reconcile(request: Request, config_map: KubeObject[Any] | None) -> None:
+async def _reconcile(request: Request, config_map: KubeObject[Any] | None) -> None:
     """Do nothing: that it is called for the last state of each object is what counts."""
+
+
+def recorded(
+    factory: pyinformer.SharedInformerFactory, recorder: Recorder, namespace: str
+) -> tuple[SharedInformer[None], pyinformer.Controller]:
+    """Return an informer of a namespace's config maps, with an index, and a controller."""
+    informer = factory.informer("v1", "configmaps", namespaces=namespace)
+    informer.add_index("group", INDEXES["group"])
+    recorder.follow(informer, indexes=INDEXES)
+    reconcile = recorder.reconciling("config-maps", _reconcile, informer)
+    return informer, pyinformer.Controller("config-maps", reconcile, informer)
 
 
 @asynccontextmanager
@@ -169,12 +178,7 @@ async def following(server: KubeAPIServer, history: History) -> AsyncIterator[Sc
             pyinformer.connect(config=config) as cluster,
             pyinformer.SharedInformerFactory(cluster) as factory,
         ):
-            informer = factory.informer("v1", "configmaps", namespaces=writer.namespace)
-            informer.add_index("group", INDEXES["group"])
-            recorder.follow(informer, indexes=INDEXES)
-            controller = pyinformer.Controller(
-                "config-maps", recorder.reconciling("config-maps", reconcile, informer), informer
-            )
+            informer, controller = recorded(factory, recorder, writer.namespace)
             scene = Scene(history, truth, proxy, lab, writer, recorder, informer)
             async with (
                 pyinformer.ControllerGroup(controller, factories=[factory]),

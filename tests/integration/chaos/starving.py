@@ -13,7 +13,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -22,10 +22,10 @@ import pyinformer
 from pyinformer.config import ClusterConfig
 from pyinformer.testing.histories import EtcdTruth, FaultRecord, History, Recorder
 from pyinformer.transport import TokenFileCredentials
-from tests.integration.chaos.scripted import INDEXES
+from tests.integration.chaos.scripted import recorded
 
 if TYPE_CHECKING:
-    from pyinformer import KubeObject, Request, SharedInformer
+    from pyinformer import SharedInformer
 
 ROOT = Path(__file__).parents[3]
 OUT_OF_DESCRIPTORS = "Too many open files"
@@ -114,10 +114,6 @@ class _Descriptors:
         resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
 
 
-async def _reconcile(request: Request, config_map: KubeObject[Any] | None) -> None:
-    """Do nothing: that it is called for the last state of each object is what counts."""
-
-
 async def _obey(
     recorder: Recorder, truth: EtcdTruth, informer: SharedInformer[None], limit: _Descriptors
 ) -> None:
@@ -158,12 +154,7 @@ async def _main(settings: Settings) -> None:
             pyinformer.connect(config=config) as cluster,
             pyinformer.SharedInformerFactory(cluster) as factory,
         ):
-            informer = factory.informer("v1", "configmaps", namespaces=settings.namespace)
-            informer.add_index("group", INDEXES["group"])
-            recorder.follow(informer, indexes=INDEXES)
-            controller = pyinformer.Controller(
-                "starved", recorder.reconciling("starved", _reconcile, informer), informer
-            )
+            informer, controller = recorded(factory, recorder, settings.namespace)
             controllers = pyinformer.ControllerGroup(controller, factories=[factory])
             if settings.starts_without:
                 limit.take()
