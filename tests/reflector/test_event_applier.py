@@ -523,5 +523,6 @@ def test_a_deletion_of_what_the_cache_lacks_is_not_a_bookmark_for_readers_of_own
     bench = Bench(sink=Passing)
     bench.feed(line("DELETED", "x", "101", "uid-x"))
 
+    assert isinstance(bench.sink, Passing)
     assert bench.sink.passed == ["101"]
     assert bench.sink.bookmarks == []
