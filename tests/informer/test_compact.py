@@ -163,12 +163,12 @@ async def test_bodies_are_read_as_ever_by_all_that_reads_them(apiserver: APIServ
         await informer.wait_for_cache_sync(timeout_seconds=100)
         before = informer.lister["default/p5"]
         edited = before.to_dict()
-        edited["spec"]["nodeName"] = "elsewhere"
+        edited["spec"]["activeDeadlineSeconds"] = 9
         written = await cluster.patch(before, edited)
         shown = informer.lister["default/p5"]
-        assert shown.at("spec.nodeName") == "elsewhere"
+        assert shown.at("spec.activeDeadlineSeconds") == 9
         paths = {str(change) for change in pyinformer.diff(before, shown)}
-        assert "spec.nodeName" in paths
+        assert "spec.activeDeadlineSeconds" in paths
         await informer.wait_until(written.metadata.resource_version, timeout_seconds=100)
         assert isinstance(informer.lister["default/p5"], CompactObject)
         assert informer.lister["default/p5"].same_content(shown)

@@ -79,31 +79,31 @@ def at_once(server: APIServer) -> Iterator[None]:
 async def test_a_write_is_read_at_once_while_the_watch_is_stalled(
     apiserver: APIServer, queue: str
 ) -> None:
-    apiserver.create(pod("a", node="n1"))
-    apiserver.create(pod("b", node="n1"))
+    apiserver.create(pod("a", tier="t1"))
+    apiserver.create(pod("b", tier="t1"))
     async with (
         cluster_of(apiserver) as cluster,
         stalled(apiserver, cluster, queue=queue) as pods,
     ):
         notes = Notes()
         pods.add_event_handler(notes)
-        pods.add_index("node", "spec.nodeName")
+        pods.add_index("tier", "metadata.labels.tier")
         await notes.until_heard("add default/a", "add default/b")
         body = pods.lister["default/a"].to_dict()
-        body["spec"]["nodeName"] = "n2"
+        body["metadata"]["labels"]["tier"] = "t2"
         updated = await cluster.replace(body)
-        created = await cluster.create(pod("c", node="n2"))
+        created = await cluster.create(pod("c", tier="t2"))
         await cluster.delete(pods.lister["default/b"], grace_period_seconds=0)
 
         assert pods.lister["default/a"] == updated
         assert pods.lister["default/c"] == created
         assert "default/b" not in pods.lister
         assert sorted(pods.lister.keys()) == ["default/a", "default/c"]
-        assert sorted(o.key for o in pods.lister.by_index("node", "n2")) == [
+        assert sorted(o.key for o in pods.lister.by_index("tier", "t2")) == [
             "default/a",
             "default/c",
         ]
-        assert pods.lister.index_values("node") == ["n2"]
+        assert pods.lister.index_values("tier") == ["t2"]
         assert pods.status().objects == 2  # the cache itself is as it was
         own_writes = pods.status().own_writes
         assert own_writes is not None

@@ -139,15 +139,15 @@ async def test_a_transform_that_fails_on_one_object_leaves_its_last_good_state_r
     server: APIServer,
 ) -> None:
     def shorten(obj: JSONObject) -> JSONObject:
-        obj["spec"] = {"priority": obj["spec"]["priority"] * 2}
+        obj["spec"] = {"priority": obj["spec"]["priority"] + 1}
         return obj
 
     server.create(pod("web", priority=1))
     async with reflecting(server, transform=shorten) as running:
         await running.until_watching()
-        server.update(pod("web"))
+        server.update(pod("web", priority="high"))
         await until_held(running, "web")
-        assert "transform failed: KeyError" in running.sink.objects["default/web"].problem
+        assert "transform failed: TypeError" in running.sink.objects["default/web"].problem
         stale = running.reflector.last_good("default/web")
         assert stale is not None
         assert stale.object.to_dict()["spec"] == {"priority": 2}
