@@ -25,7 +25,8 @@ from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedConnection, f
 from tests.virtual_time import elapse
 from tests.waiting import until
 
-pytestmark = pytest.mark.virtual_time
+# Some compute for a minute, and longer on a busy machine.
+pytestmark = [pytest.mark.virtual_time, pytest.mark.timeout(400)]
 
 MINUTE = 60.0
 TICK_SECONDS = 0.5
