@@ -652,6 +652,19 @@ def test_a_lie_that_is_reported_is_excused() -> None:
     assert [one.rule for one in verdict.excused] == [Rule.STALE]
 
 
+def test_a_lie_that_ends_by_itself_is_nothing_to_report() -> None:
+    """Nobody had looked before the cache had the change."""
+    run = a_lie()
+    run.relist()
+    run.sample()
+    run.wait(1.0)
+    run.add(AuditedRecord(who=CACHE, verdict="consistent"))
+    verdict = check_history(run.rest())
+
+    assert verdict.holds, str(verdict)
+    assert [one.rule for one in verdict.excused] == [Rule.STALE]
+
+
 def test_a_lie_that_is_never_reported_is_found() -> None:
     run = a_lie()
     run.add(AuditedRecord(who=CACHE, verdict="consistent"))

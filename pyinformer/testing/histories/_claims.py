@@ -75,6 +75,11 @@ class _View:
         held, until = self._held.get(key), now + self._tolerance
         return timeline.last_absence(until) if held is None else timeline.last_of(held, until)
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the cache has by now each change that it was found to miss."""
+        return all(self._awaited.get(key) != index for key, index in self._reported)
+
     def misses_before(self, cutoff: float, now: float) -> tuple[str, Point] | None:
         """Return a change that was seen before a time and is not in the cache; each once."""
         return self._first(self._by_time, (0, cutoff), now)
@@ -147,6 +152,8 @@ class Claims:
         self._take_over(view, record)
         self._check_age(view, record)
         self._check_position(view, record)
+        if view.has_caught_up:
+            self._lies.end_by_itself(record)
         view.last = record
 
     def _take_over(self, view: _View, record: SampledRecord) -> None:

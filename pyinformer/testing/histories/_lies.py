@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from pyinformer.testing.histories._records import AuditedRecord, Record
+from pyinformer.testing.histories._records import AuditedRecord, Record, SampledRecord
 
 if TYPE_CHECKING:
     from pyinformer.testing.histories._truth import Point
@@ -76,6 +76,18 @@ class Lies:
         if is_excused:
             self._shown.setdefault(who, record)
         return is_excused
+
+    def end_by_itself(self, record: SampledRecord) -> None:
+        """Record that a cache has what it was found to miss.
+
+        That leaves nothing to report, unless an audit had called it right meanwhile.
+        """
+        shown = self._shown.get(record.who)
+        if shown is None:
+            return
+        began, now = shown.at_seconds, record.at_seconds
+        if not any(began <= at <= now for at in self._audits.get(record.who, ())):
+            del self._shown[record.who]
 
     def may_deceive(self, who: str, record: Record) -> bool:
         """Return whether a reader may be wrong at a record, since no report or audit followed."""
