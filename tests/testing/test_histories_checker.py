@@ -653,7 +653,7 @@ def test_a_lie_that_is_reported_is_excused() -> None:
 
 
 def test_a_lie_that_ends_by_itself_is_nothing_to_report() -> None:
-    """Nobody had looked before the cache had the change."""
+    """No audit came before the cache had the change."""
     run = a_lie()
     run.relist()
     run.sample()
