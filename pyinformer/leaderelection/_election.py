@@ -390,11 +390,11 @@ class Election:
         return Write(body, creates=lease is None, acquires=True)
 
     def _on_written(self, write: Write, lease: LeaseRecord, now: float) -> None:
-        before = self.lease
+        before, stored = self.lease, lease.marker
         written = read_lease(write.body).marker
-        is_cut = lease.marker != written and lease.marker == written.in_whole_seconds()
+        is_cut = stored != written and stored == written.in_whole_seconds()
         self._is_coarse = self._is_coarse or is_cut
-        if not (is_cut or lease.marker == written) or self._is_overtaken(lease):
+        if not (is_cut or stored == written) or self._is_overtaken(lease):
             self._must_read = True
             return
         if before is not None and before.uid != lease.uid:
@@ -403,7 +403,7 @@ class Election:
             self._free_at = self._longest_term_from(now)
         self.lease = self._last_seen = lease
         self._seen_at = now
-        self._markers = {lease.marker}
+        self._markers = {stored}
         self._must_read = False
         self._conflicts = 0
         valid_until = self._sent_at + self._options.renew_deadline_seconds

@@ -64,6 +64,21 @@ def is_rested(what: str) -> Callable[[Record], bool]:
     return lambda record: isinstance(record, RestedRecord) and record.what == what
 
 
+def an_old_list(take: Callable[[Run], object]) -> Run:
+    """Return a run in which a cache takes a list of the past, and then one of now."""
+    run = usual_run()
+    old = dict(run.live)
+    run.put("x")
+    run.watch()
+    run.sample()
+    run.wait(1.0)
+    now, run.live = run.live, old
+    take(run)
+    run.live = now
+    run.relist()
+    return run
+
+
 def test_a_correct_history_is_not_accused() -> None:
     verdict = check_history(usual_run().rest())
 
@@ -96,17 +111,12 @@ def test_an_index_that_shows_an_old_version_is_found() -> None:
 
 def test_a_guard_that_is_off_is_found() -> None:
     """Then an old list replaces a newer cache without a new epoch."""
-    run = usual_run()
-    old = dict(run.live)
-    run.put("x")
-    run.watch()
-    run.sample()
-    run.wait(1.0)
-    now, run.live = run.live, old
-    run.relist()
-    run.sample()
-    run.live = now
-    run.relist()
+
+    def take(run: Run) -> None:
+        run.relist()
+        run.sample()
+
+    run = an_old_list(take)
 
     assert Rule.WENT_BACK in broken(run.rest())
 
@@ -587,16 +597,7 @@ def test_a_cache_of_two_namespaces_has_two_epochs_after_a_restore() -> None:
 
 
 def test_an_epoch_without_a_cause_does_not_allow_to_go_back() -> None:
-    run = usual_run()
-    old = dict(run.live)
-    run.put("x")
-    run.watch()
-    run.sample()
-    run.wait(1.0)
-    now, run.live = run.live, old
-    an_epoch(run)
-    run.live = now
-    run.relist()
+    run = an_old_list(an_epoch)
 
     assert broken(run.rest()) >= {Rule.EPOCH_INVENTED, Rule.WENT_BACK}
 

@@ -67,12 +67,7 @@ class Lies:
             record: what it shows.
             missing: the change that it does not show: of one after a lie the lie is not the reason.
         """
-        missed_at = -inf if missing is None else missing.at_seconds
-        is_excused = any(
-            began <= record.at_seconds <= self._ends_at(who, healed)
-            for began, healed in self._all()
-            if missed_at <= healed + self._tolerance_seconds
-        )
+        is_excused = self.may_deceive(who, record, missing)
         if is_excused:
             self._shown.setdefault(who, record)
         return is_excused
@@ -89,10 +84,20 @@ class Lies:
         if not any(began <= at <= now for at in self._audits.get(record.who, ())):
             del self._shown[record.who]
 
-    def may_deceive(self, who: str, record: Record) -> bool:
-        """Return whether a reader may be wrong at a record, since no report or audit followed."""
-        at = record.at_seconds
-        return any(began <= at <= self._ends_at(who, healed) for began, healed in self._all())
+    def may_deceive(self, who: str, record: Record, missing: Point | None = None) -> bool:
+        """Return whether a reader may be wrong at a record, since no report or audit followed.
+
+        Args:
+            who: the reader.
+            record: what it shows.
+            missing: the change that it does not show, as for `excuses`.
+        """
+        missed_at = -inf if missing is None else missing.at_seconds
+        return any(
+            began <= record.at_seconds <= self._ends_at(who, healed)
+            for began, healed in self._all()
+            if missed_at <= healed + self._tolerance_seconds
+        )
 
     def excuses_absence(self, who: str, cache: str, key: str, record: Record) -> bool:
         """Return whether it may be a lie that a reader shows no object.

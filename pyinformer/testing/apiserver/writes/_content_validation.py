@@ -7,17 +7,18 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.testing.apiserver.requests import failures
 from pyinformer.testing.apiserver.resources import ResourceType
-from pyinformer.testing.apiserver.storage import go_json
-from pyinformer.testing.apiserver.writes._immutable_fields import changes_of_immutables
+from pyinformer.testing.apiserver.writes._immutable_fields import (
+    Cause,
+    changes_of_immutables,
+    immutable,
+)
 from pyinformer.testing.apiserver.writes._validation import why_not_key
 
-_Cause: TypeAlias = tuple[str, str, str]
-_Causes: TypeAlias = list[_Cause]
 _INVALID, _REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 _LONGEST_LABEL: Final = 63
 _LEAST_SERIES: Final = 2
@@ -46,8 +47,6 @@ _KEPT: Final = {
     "eventTime": "eventTime",
 }
 """The fields of an Event that no update may change, and their names in errors."""
-_IMMUTABLE: Final = "Forbidden: field is immutable when `immutable` is set"
-_FROZEN: Final = {"configmaps": ("data", "binaryData"), "secrets": ("data",)}
 
 
 def check_content(resource: ResourceType, before: JSONObject, after: JSONObject) -> None:
@@ -61,11 +60,9 @@ def check_content(resource: ResourceType, before: JSONObject, after: JSONObject)
     Raises:
         Failure: 422, with one cause per finding.
     """
-    causes: _Causes = []
+    causes: list[Cause] = []
     if (check := _CHECKS.get(resource.qualified_name)) is not None:
         causes += check(before, after)
-    if before and resource.qualified_name in _FROZEN:
-        causes += _immutable(_FROZEN[resource.qualified_name], before, after)
     if before:
         causes += changes_of_immutables(resource.qualified_name, before, after)
     if causes:
@@ -73,16 +70,7 @@ def check_content(resource: ResourceType, before: JSONObject, after: JSONObject)
         raise failures.invalid(resource.kind, resource.group, name, causes)
 
 
-def _immutable(names: tuple[str, ...], before: JSONObject, after: JSONObject) -> _Causes:
-    """Return what an update changes of an immutable ConfigMap or Secret."""
-    if not before.get("immutable"):
-        return []
-    changed = [name for name in names if (after.get(name) or {}) != (before.get(name) or {})]
-    released = [] if after.get("immutable") else ["immutable"]
-    return [("FieldValueForbidden", name, _IMMUTABLE) for name in (*released, *changed)]
-
-
-def _lease(_: JSONObject, after: JSONObject) -> Iterator[_Cause]:
+def _lease(_: JSONObject, after: JSONObject) -> Iterator[Cause]:
     spec: JSONObject = after.get("spec") or {}
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
@@ -93,7 +81,7 @@ def _lease(_: JSONObject, after: JSONObject) -> Iterator[_Cause]:
         yield _INVALID, "spec.leaseTransitions", sentence
 
 
-def _job(before: JSONObject, after: JSONObject) -> Iterator[_Cause]:
+def _job(before: JSONObject, after: JSONObject) -> Iterator[Cause]:
     """Yield why the label that a Job gives its pods cannot have its name."""
     name = str(after["metadata"]["name"])
     is_labelled = not before and not (after.get("spec") or {}).get("manualSelector")
@@ -102,7 +90,7 @@ def _job(before: JSONObject, after: JSONObject) -> Iterator[_Cause]:
         yield _INVALID, "spec.template.labels", sentence
 
 
-def _core_event(_: JSONObject, after: JSONObject) -> Iterator[_Cause]:
+def _core_event(_: JSONObject, after: JSONObject) -> Iterator[Cause]:
     named = (after.get("involvedObject") or {}).get("namespace")
     if named and named != after["metadata"]["namespace"]:
         yield _other_namespace(named)
@@ -111,7 +99,7 @@ def _core_event(_: JSONObject, after: JSONObject) -> Iterator[_Cause]:
         yield from _reporter(after, "reportingComponent")
 
 
-def _event(before: JSONObject, after: JSONObject) -> Iterator[_Cause]:
+def _event(before: JSONObject, after: JSONObject) -> Iterator[Cause]:
     yield from _namespace_of_event(after, (after.get("regarding") or {}).get("namespace"))
     if after.get("eventTime"):
         yield from _reporter({**after, "message": after.get("note")}, "reportingController")
@@ -125,22 +113,21 @@ def _event(before: JSONObject, after: JSONObject) -> Iterator[_Cause]:
             yield _INVALID, shown, 'Invalid value: "": needs to be unset'
     for name, shown in _KEPT.items() if before else ():
         if after.get(name) != before.get(name):
-            value = go_json(after.get(name)).decode()
-            yield _INVALID, shown, f"Invalid value: {value}: field is immutable"
+            yield immutable(shown, after.get(name))
 
 
-def _namespace_of_event(event: JSONObject, about: str | None) -> Iterator[_Cause]:
+def _namespace_of_event(event: JSONObject, about: str | None) -> Iterator[Cause]:
     """Yield why an Event about a cluster-scoped object is not in this namespace."""
     if not about and event["metadata"]["namespace"] != "default":
         yield _other_namespace("")
 
 
-def _other_namespace(about: str) -> _Cause:
+def _other_namespace(about: str) -> Cause:
     sentence = f'Invalid value: "{about}": does not match event.namespace'
     return _INVALID, "involvedObject.namespace", sentence
 
 
-def _reporter(event: JSONObject, controller: str) -> Iterator[_Cause]:
+def _reporter(event: JSONObject, controller: str) -> Iterator[Cause]:
     """Yield what is wrong with the fields that came with eventTime."""
     name = str(event.get(controller) or "")
     if not name:
@@ -160,7 +147,7 @@ def _reporter(event: JSONObject, controller: str) -> Iterator[_Cause]:
         yield _REQUIRED, "series.lastObservedTime", "Required value"
 
 
-_CHECKS: Final[Mapping[str, Callable[[JSONObject, JSONObject], Iterator[_Cause]]]] = {
+_CHECKS: Final[Mapping[str, Callable[[JSONObject, JSONObject], Iterator[Cause]]]] = {
     "leases.coordination.k8s.io": _lease,
     "jobs.batch": _job,
     "events": _core_event,

@@ -1,11 +1,10 @@
 """What no update of a built-in object changes, such as selectors and the specs of pods.
 
-The real server shows in its errors the old and the new value as Go prints them; here they are JSON.
+The real server also prints the differences of a pod, a claim or a volume.
 
 Source:
     ValidateImmutableField and the functions `Validate<Kind>Update` in
-    k8s.io/kubernetes pkg/apis/*/validation/validation.go, and
-    k8s.io/apiextensions-apiserver for definitions.
+    k8s.io/kubernetes pkg/apis/*/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -52,6 +51,8 @@ _FIELDS: Final[Mapping[str, Sequence[str]]] = {
         "volumeBindingMode",
     ),
 }
+_FROZEN: Final = {"configmaps": ("data", "binaryData"), "secrets": ("data",)}
+"""What stays of an object whose field `immutable` is set, which stays itself."""
 _OF_PODS: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only"
@@ -95,13 +96,22 @@ def changes_of_immutables(resource: str, before: JSONObject, after: JSONObject) 
         before: the stored object.
         after: what the update makes of it, with all defaults.
     """
+    if resource in _FROZEN and before.get("immutable"):
+        yield from _frozen(_FROZEN[resource], before, after)
     for field in _FIELDS.get(resource, ()):
         value = _at(after, field)
         if not _is_same(value, _at(before, field)):
-            yield _immutable(field, value)
+            yield immutable(field, value)
     check = _CHECKS.get(resource)
     if check is not None:
         yield from check(before, after)
+
+
+def _frozen(names: Sequence[str], before: JSONObject, after: JSONObject) -> Iterator[Cause]:
+    changed = [name for name in names if (after.get(name) or {}) != (before.get(name) or {})]
+    released = [] if after.get("immutable") else ["immutable"]
+    for name in (*released, *changed):
+        yield _forbidden(name, "field is immutable when `immutable` is set")
 
 
 def _pod(before: JSONObject, after: JSONObject) -> Iterator[Cause]:
@@ -143,12 +153,12 @@ def _job(before: JSONObject, after: JSONObject) -> Iterator[Cause]:
     is_suspended = bool(old.get("suspend"))
     if not _is_same(_template(new, is_suspended), _template(old, is_suspended)):
         field = "spec.template.spec" if is_suspended else "spec.template"
-        yield _immutable(field, new.get("template"))
+        yield immutable(field, new.get("template"))
     completions = new.get("completions")
     if completions == old.get("completions"):
         return
     if new.get("completionMode") != "Indexed":
-        yield _immutable("spec.completions", completions)
+        yield immutable("spec.completions", completions)
     elif completions is not None and completions != new.get("parallelism"):
         shown = go_json(completions).decode()
         sentence = f"Invalid value: {shown}: can only be modified in tandem with spec.parallelism"
@@ -194,7 +204,7 @@ def _volume(before: JSONObject, after: JSONObject) -> Iterator[Cause]:
         sentence = "spec.persistentvolumesource is immutable after creation"
         yield _forbidden("spec.persistentvolumesource", sentence)
     if _at(before, "spec.volumeMode") != _at(after, "spec.volumeMode"):
-        yield _immutable("volumeMode", _at(after, "spec.volumeMode"))
+        yield immutable("volumeMode", _at(after, "spec.volumeMode"))
 
 
 def _service(before: JSONObject, after: JSONObject) -> Iterator[Cause]:
@@ -231,7 +241,8 @@ def _spec(body: JSONObject) -> JSONObject:
     return body.get("spec") or {}
 
 
-def _immutable(field: str, value: JSONValue) -> Cause:
+def immutable(field: str, value: JSONValue) -> Cause:
+    """Return the finding for a field that an update would set to another value."""
     shown = go_json(value).decode()
     return "FieldValueInvalid", field, f"Invalid value: {shown}: field is immutable"
 
