@@ -28,7 +28,7 @@ from pyinformer._logging import get_logger
 from pyinformer.blocking._calls import CUT_OFF, Call, Work, seconds_left
 from pyinformer.blocking._proxy import enter_on_loop
 from pyinformer.errors import LifecycleError
-from pyinformer.tasks import Host, error_text, trace_text
+from pyinformer.tasks import UserTasks, error_text, trace_text
 
 _log = get_logger(__name__)
 
@@ -52,7 +52,9 @@ class LoopThread:
     def __init__(self, name: str, *, grace_seconds: float) -> None:
         self._name = name
         self._grace_seconds = grace_seconds
-        self._host = Host(name, grace_seconds=grace_seconds)
+        # Plain asyncio tasks: a callback of the loop starts them, and a group of anyio cannot be
+        # used there if sniffio is installed, which knows asyncio only inside a task.
+        self._tasks = UserTasks()
         self._process = os.getpid()
         self._start_right = threading.Lock()  # taken by the first start, and never released
         self._calls: set[Call] = set()
@@ -66,6 +68,7 @@ class LoopThread:
         # The Ctrl-C that ended a wait for the end of work.
         self._interrupt: BaseException | None = None
         self._is_closed = False
+        self._has_stopped = False  # everything is closed, so that no call can start
 
     @property
     def is_running(self) -> bool:
@@ -283,10 +286,10 @@ class LoopThread:
             raise LifecycleError(_CLOSED) from error
 
     def _launch(self, call: Call) -> None:
-        if self._host.is_running:
-            self._host.task_group.start_soon(call.run)
-        else:
+        if self._has_stopped:
             call.refuse(LifecycleError(_CLOSED))
+        else:
+            self._tasks.spawn(f"a call of {self._name}", call.run())
 
     def _abandon(self, call: Call, undo: Work | None) -> None:
         """Cancel a call whose caller stopped waiting, wait for its end, and undo its work."""
@@ -323,11 +326,14 @@ class LoopThread:
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        async with self._host:
-            self._ready.set()
-            if not self._is_closed:  # by a caller that was interrupted while the loop started
-                await self._stopping.wait()
+        self._ready.set()
+        if not self._is_closed:  # by a caller that was interrupted while the loop started
+            await self._stopping.wait()
+        try:
             await self._close_all()
+        finally:
+            self._has_stopped = True
+            await self._tasks.stop(self._grace_seconds)
 
     async def _close_all(self) -> None:
         """Close everything that is still open, newest first."""

@@ -14,6 +14,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
+import sniffio
 
 import pyinformer
 from pyinformer.blocking import (
@@ -73,6 +74,16 @@ def pods(factory: BlockingInformerFactory) -> BlockingInformer[None]:
     factory.start()
     factory.wait_for_cache_sync(timeout_seconds=100)
     return informer
+
+
+def test_a_call_ends_where_sniffio_is_installed(runner: Runner) -> None:
+    """With it, anyio knows asyncio only inside a task, and not in a callback of the loop."""
+
+    async def library() -> str:
+        return sniffio.current_async_library()
+
+    with timeout(30.0):
+        assert runner.call(library) == "asyncio"
 
 
 def test_the_blocking_client_reads_the_cache_with_the_same_lister(
