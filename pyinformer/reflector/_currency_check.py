@@ -20,7 +20,7 @@ from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooL
 from pyinformer.reflector._currency import DOUBT_SECONDS, reaches
 from pyinformer.reflector._silence import Look, SilenceFinding, look_at
 from pyinformer.reflector.history import SelectorIgnoredError
-from pyinformer.transport import ListSplitter
+from pyinformer.transport import ListSplitter, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ _REMINDERS: Final = 40.0  # in a minute for a connection, of overdue watches who
 _UNPROVEN_SECONDS: Final = 180.0  # then a list, where no bookmark shows what watches know
 _STILL_PERIOD_SECONDS: Final = 5.0  # between round trips while watches are known to stand still
 _BLIND_SECONDS: Final = 300.0  # between lists of one object that were always refused
-_REFUSALS: Final = frozenset({403, 405, 406})  # not 401 and 404, after which nothing is known
+_NOT_FOUND: Final = 404  # after which nothing is known
 
 
 class Arrivals(Protocol):
@@ -257,7 +257,8 @@ class CurrencyCheck:
         except InformerError as error:
             if isinstance(error, APIStatusError):
                 currency.refused_at = self._now()
-            is_refused = isinstance(error, APIStatusError) and error.status in _REFUSALS
+            status = error.status if isinstance(error, APIStatusError) else 0
+            is_refused = is_refusal(status) and status != _NOT_FOUND
             if is_refused or isinstance(error, SelectorIgnoredError):
                 currency.list_refused(self._now(), is_final=not is_refused)
             return None

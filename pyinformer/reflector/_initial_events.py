@@ -26,7 +26,7 @@ from pyinformer.reflector._opening import open_unless_mute
 from pyinformer.reflector._silence import IdleTimer
 from pyinformer.reflector.history import read_live
 from pyinformer.reflector.machine.steps import WatchListUnfinishedError, WatchListUnspokenError
-from pyinformer.transport import LEAST_BYTES_PER_SECOND
+from pyinformer.transport import LEAST_BYTES_PER_SECOND, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _END_SECONDS: Final = 2.0  # after a live event; the first servers sent the bookmark within 1.25 s
 _LONG_LINE_SECONDS: Final = 60.0  # one object of etcd's limit, at 25 KiB/s
-NO_LISTS: Final = frozenset({403, 404, 405})
 """The refusals of lists to a client that may watch."""
 
 
@@ -200,7 +199,7 @@ async def check_is_empty(list_watch: ListWatch, resource_version: str) -> None:
     try:
         found = await read_live(list_watch)
     except APIStatusError as error:
-        if error.status in NO_LISTS:
+        if is_refusal(error.status):
             return
         raise
     if not (found.uid or found.version):

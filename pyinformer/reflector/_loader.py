@@ -17,7 +17,7 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
 from pyinformer.errors import APIStatusError, InformerError, ProtocolError
-from pyinformer.reflector._initial_events import NO_LISTS, InitialEvents, check_is_empty
+from pyinformer.reflector._initial_events import InitialEvents, check_is_empty
 from pyinformer.reflector._mass_delete import MANY, is_mass_delete
 from pyinformer.reflector._object_kind import kind_of, served_kind_of, wrong_kind_of
 from pyinformer.reflector._paging import Paging
@@ -30,7 +30,7 @@ from pyinformer.reflector.machine.steps import (
     PagesInconsistentError,
 )
 from pyinformer.tasks import TimeBudget, spread
-from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter, item_kind
+from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter, is_refusal, item_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -423,7 +423,7 @@ class Loader(Generic[V]):
         try:
             return await self._list(LoadMode.PAGED, seconds)
         except APIStatusError as error:
-            if error.status not in NO_LISTS:
+            if not is_refusal(error.status):
                 raise
         watch_list = self._list_watch.watch(
             resource_version="", timeout_seconds=seconds, send_initial_events=True

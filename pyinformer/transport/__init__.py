@@ -30,7 +30,12 @@ from pyinformer.transport._frames import (
 )
 from pyinformer.transport._lines import MAX_LINE_BYTES, LineSplitter
 from pyinformer.transport._list_watch import ListWatch
-from pyinformer.transport._status import NO_SERVER_BEHIND, status_error, status_error_from_object
+from pyinformer.transport._status import (
+    NO_SERVER_BEHIND,
+    is_refusal,
+    status_error,
+    status_error_from_object,
+)
 from pyinformer.transport._write_guard import (
     CURRENT_GUARD,
     WriteGuard,
@@ -127,6 +132,7 @@ __all__ = [
     "failure_reason",
     "find_config",
     "in_cluster_config",
+    "is_refusal",
     "item_kind",
     "name_for_tls",
     "near_kinds",

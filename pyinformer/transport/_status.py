@@ -37,6 +37,8 @@ from pyinformer.transport._request_path import RequestPath
 MAX_MESSAGE_CHARS: Final = 500
 NO_SERVER_BEHIND: Final = frozenset({502, 503, 504})
 """From a load balancer without a server, or from kube-apiserver for an absent aggregated API."""
+_CLIENT_ERRORS: Final = range(400, 500)
+_NOT_OF_THE_REQUEST: Final = frozenset({401, 429})  # of the credentials, and of the load
 
 _MAX_RETRY_AFTER_DIGITS = 9  # three decades: a longer number is not meant as seconds
 _MAX_RETRY_AFTER_SECONDS = 10**_MAX_RETRY_AFTER_DIGITS
@@ -56,6 +58,14 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _MAX_FAILURE_BYTES = 64 << 10  # a Status is short, and larger objects are not searched
 _decode_object = decoder_of(JSONObject)
 _decode_text = decoder_of(str, skims=True)
+
+
+def is_refusal(status: int) -> bool:
+    """Return whether a request is refused, and one of another form may be answered.
+
+    All of 4xx but the statuses for credentials and load: gateways have rules of their own.
+    """
+    return status in _CLIENT_ERRORS and status not in _NOT_OF_THE_REQUEST
 
 
 def status_error(

@@ -90,7 +90,7 @@ def test_a_refused_watch_list_is_remembered_for_ten_minutes_by_all() -> None:
     assert third.start() == WATCH_LIST
 
 
-@pytest.mark.parametrize("code", [403, 405])
+@pytest.mark.parametrize("code", [402, 403, 404, 405, 406, 408, 409, 413, 414, 421, 426, 431, 451])
 def test_a_refusal_of_one_resource_is_not_held_against_the_others(code: int) -> None:
     bench = Bench()
     bench.start()
@@ -130,9 +130,26 @@ def test_a_watch_list_that_breaks_twice_gives_way_to_a_list(failed: LoadFailed) 
     assert Bench(memory=bench.memory).start() == WATCH_LIST, "others may still try"
 
 
-@pytest.mark.parametrize(
-    "error", [LOST, status(401), status(404), status(429), status(429, 1), status(503, 1)]
-)
+def test_a_server_that_refuses_lists_as_well_shows_nothing_about_watch_lists() -> None:
+    bench = Bench()
+    bench.start()
+    for _ in range(3):
+        assert bench.step(LoadFailed(LoadMode.WATCH_LIST, status(404))) == PAGED
+        assert bench.after_delay(LoadFailed(LoadMode.PAGED, status(404))) == WATCH_LIST
+
+
+def test_a_list_after_two_answers_with_retry_after_shows_that_watch_lists_alone_fail() -> None:
+    failed = LoadFailed(LoadMode.WATCH_LIST, status(503, 1))
+    bench = Bench()
+    bench.start()
+    assert bench.after_delay(failed) == WATCH_LIST
+    assert bench.after_delay(failed) == PAGED
+    bench.step(Loaded(LoadMode.PAGED))
+    bench.now += 500
+    assert bench.after_delay(WatchFailed(EXPIRED, established=True)) == PAGED
+
+
+@pytest.mark.parametrize("error", [LOST, status(401), status(429), status(429, 1)])
 def test_a_server_that_would_fail_a_list_too_is_asked_for_a_watch_list_again(
     error: InformerError,
 ) -> None:

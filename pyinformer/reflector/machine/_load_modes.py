@@ -22,6 +22,7 @@ from pyinformer.reflector.machine.steps import (
     WatchListUnfinishedError,
     WatchListUnspokenError,
 )
+from pyinformer.transport import is_refusal
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import GroupVersionResource
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from pyinformer.reflector.machine.steps import LoadFailed
 
 _REFUSAL_SECONDS = 600.0  # an upgraded server is noticed within ten minutes
-_REFUSALS = frozenset({400, 403, 405, 415, 422})  # each has been seen from some server
-_REFUSALS_OF_ONE = frozenset({403, 405})  # missing rights or verbs of this resource, not the server
+_UNKNOWN_TO_SERVER = frozenset({400, 415, 422})  # each has been seen from some server
 _BROKEN_WATCH_LISTS = 2
 _BROKEN_PAGES = 3
 _SOON_SECONDS = 3.0  # half of the time after which a watch-list without progress is given up
@@ -91,12 +91,14 @@ class LoadModes:
         """Whether watch-lists are tried at all."""
         self._broken = self._broken_pages = 0
         self._unfinished_at = float("-inf")
+        self._asks_list = False
         self.prefers_whole: bool = False
         """Paging takes longer than the server remembers a version, or a page is not a list."""
 
     def any(self, now: float) -> Load:
         """Return the best load."""
-        return Load(LoadMode.WATCH_LIST) if self.may_watch_list(now) else self.list()
+        may_watch_list = self.may_watch_list(now) and not self._asks_list
+        return Load(LoadMode.WATCH_LIST) if may_watch_list else self.list()
 
     def may_watch_list(self, now: float) -> bool:
         """Return whether a watch-list is worth an attempt."""
@@ -110,9 +112,13 @@ class LoadModes:
         """Record a complete load.
 
         A list that is complete soon after a watch-list was given up shows that the server is not
-        slow: it does not know watch-lists.
+        slow: it does not know watch-lists. One after watch-lists that failed shows that something
+        refuses them alone.
         """
         self._broken = self._broken_pages = 0
+        if self._asks_list:
+            self._asks_list = False
+            self._own.refused(now)
         if now - self._unfinished_at <= _SOON_SECONDS:
             self._shared.refused(now)
         self._unfinished_at = float("-inf")
@@ -121,11 +127,13 @@ class LoadModes:
         """Record that the watch-lists of this resource are unreliable."""
         self._own.refused(now)
 
-    def pages_failed(self, error: InformerError) -> None:
+    def list_failed(self, error: InformerError) -> None:
         """Record why a list failed: pages that contradict each other may do so each time.
 
-        A proxy that loses a continue token once is not asked for one long body.
+        A proxy that loses a continue token once is not asked for one long body. A server that
+        refuses lists, too, has shown nothing about watch-lists.
         """
+        self._asks_list = False
         self._broken_pages += isinstance(error, PagesInconsistentError)
         if self._broken_pages >= _BROKEN_PAGES:
             self.prefers_whole = True
@@ -135,27 +143,21 @@ class LoadModes:
         error = happened.error
         status = error.status if isinstance(error, APIStatusError) else 0
         is_unspoken = isinstance(error, WatchListUnspokenError)
-        if is_unspoken or status in _REFUSALS - _REFUSALS_OF_ONE:
+        if is_unspoken or status in _UNKNOWN_TO_SERVER:
             self._shared.refused(now)
             return True
-        if status in _REFUSALS_OF_ONE or isinstance(error, ListInconsistentError):
+        if isinstance(error, ListInconsistentError):
             self._own.refused(now)
             if isinstance(error, WatchListUnfinishedError):
                 self._unfinished_at = now
                 self._shared.doubted(now)
             return True
-        self._broken += happened.established or _may_spare_lists(error)
+        if is_refusal(status):  # missing rights or verbs of this resource, or a gateway's rule
+            self._asks_list = True
+            return True
+        # A server that cannot be reached, is overloaded or refuses the credentials fails both.
+        self._broken += happened.established or isinstance(error, ServerError | RequestTimeoutError)
         if self._broken >= _BROKEN_WATCH_LISTS:
             self._broken = 0
-            self._own.refused(now)
+            self._asks_list = True
         return False
-
-
-def _may_spare_lists(error: InformerError) -> bool:
-    """Return whether a server that fails a watch-list like this may still answer a list.
-
-    A server that cannot be reached, is overloaded or refuses the credentials fails both.
-    """
-    if isinstance(error, ServerError):
-        return error.retry_after_seconds is None
-    return isinstance(error, RequestTimeoutError)

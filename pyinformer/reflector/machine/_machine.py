@@ -318,9 +318,9 @@ class ReflectorMachine:
             self._unordered_lists += 1
             if self._unordered_lists > 1 and not self._relax("per_object"):
                 self.breaks_order = True
-        self._modes.pages_failed(error)
-        is_watch_list = happened.mode is steps.LoadMode.WATCH_LIST
-        if is_watch_list and self._modes.watch_list_failed(happened, now):
+        if happened.mode is not steps.LoadMode.WATCH_LIST:
+            self._modes.list_failed(error)
+        elif self._modes.watch_list_failed(happened, now):
             return self._perform(self._modes.list())
         is_paged = happened.mode is steps.LoadMode.PAGED and happened.pages
         if is_paged and isinstance(error, ResourceExpiredError):
