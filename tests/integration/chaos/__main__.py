@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import secrets
 import sys
 from pathlib import Path
@@ -29,10 +28,6 @@ def main() -> int:
     )
     asked.folder.mkdir(parents=True, exist_ok=True)
     path = _unused(asked.folder / f"seed-{script.seed}.jsonl")
-    logging.basicConfig(
-        filename=path.with_suffix(".log"), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    logging.getLogger("pyinformer.reflector").setLevel(logging.DEBUG)  # how ages were proven
     _say(f"seed {script.seed}, history {path}, log {path.with_suffix('.log')}")
     outcome = Storm(script, path).run()
     _say(str(outcome))

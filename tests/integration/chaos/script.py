@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 OBJECTS = 240
-_LIES, _OBJECTS = "lies", "objects"
+_LIES, _OBJECTS, _WITHOUT = "lies", "objects", "starts-without-descriptors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,8 @@ class Script:
     """Whether the server lies, too, after which caches are audited."""
     objects: int = OBJECTS
     """How many the writers write to."""
+    starts_without_descriptors: bool = False
+    """Whether the program has none from before it connects; the faults have to give them back."""
 
     @classmethod
     def drawn(cls, seed: int, *, seconds: float, lies: bool) -> Self:
@@ -56,6 +58,7 @@ class Script:
             seconds=schedule.seconds,
             lies=run.settings[_LIES] == "yes",
             objects=int(run.settings[_OBJECTS]),
+            starts_without_descriptors=run.settings[_WITHOUT] == "yes",
         )
 
     def record(self, path: Path) -> RunRecord:
@@ -67,6 +70,7 @@ class Script:
             settings={
                 _LIES: "yes" if self.lies else "no",
                 _OBJECTS: str(self.objects),
+                _WITHOUT: "yes" if self.starts_without_descriptors else "no",
                 **self.flavour.settings(),
             },
         )

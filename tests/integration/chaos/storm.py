@@ -7,22 +7,16 @@ The witness is etcd: its log is in the same history. The writers reach the serve
 
 from __future__ import annotations
 
-import asyncio
-import os
-import subprocess
+import itertools
 import threading
-import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
-from urllib.parse import urlsplit
 
-import anyio
-
-import pyinformer
 from pyinformer._clock import monotonic
-from pyinformer.config import ClusterConfig
 from pyinformer.testing import (
     ChangingFacts,
     EtcdRelay,
@@ -36,38 +30,34 @@ from pyinformer.testing._tls import write_private
 from pyinformer.testing.histories import (
     EtcdTruth,
     History,
-    Recorder,
+    Record,
     Verdict,
     Version,
     check_history,
+    read_history,
 )
-from pyinformer.transport import TokenFileCredentials
 from tests.integration.chaos.account import token_of_account
-from tests.integration.chaos.claims import held, sockets_to
-from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
-from tests.integration.chaos.electors import Electors
-from tests.integration.chaos.readers import Readers
-from tests.integration.chaos.recording import Record
+from tests.integration.chaos.controllers import WIDGETS, differences
+from tests.integration.chaos.program import REST_SECONDS, Program, Settings
 from tests.integration.chaos.script import Script
-from tests.integration.chaos.writers import Writer, all_written, collect_garbage, remove_widgets
-from tests.waiting import until
+from tests.integration.chaos.writers import (
+    Definitions,
+    Writer,
+    all_written,
+    collect_garbage,
+    remove_widgets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import KubeAPIServer
 
 WRITERS = 3
-# Without descriptors the lab itself would fail; a restore takes half a minute.
-NOT_DRAWN = ("no-descriptors", "restore")
-# A storm begins in a new process: what is imported and connected late is some 30 MiB, and the notes
-# of the storm and its proxy grow in the same process. Smaller leaks show in the hours of the soak.
-MEMORY_BYTES = 128 << 20
-GOODBYE_SECONDS = 5.0  # of TLS connections that have been closed, on a busy machine
+NOT_DRAWN = ("restore",)  # it takes half a minute
+MEMORY_BYTES = 64 << 20  # what is imported and connected late; smaller leaks show in hours of soak
 PAUSE_SECONDS = 0.01
-REST_SECONDS = 180.0  # stale ages and backoff of up to half a minute, on a busy machine
 RESOURCES = ("configmaps", "widgets.chaos.example.com")
 
 
@@ -81,53 +71,6 @@ class Beside(Protocol):
 
 StartBeside: TypeAlias = Callable[[History, FaultProxy, str], AbstractContextManager[Beside]]
 """Called with the namespace of the storm."""
-
-
-class Program:
-    """What a schedule does to the program under test."""
-
-    def __init__(self, proxy: FaultProxy, path: Path) -> None:
-        self.token_file: Path = write_private(path.with_suffix(".token"), proxy.token or "")
-        trusted = proxy.ca_file
-        self.ca_file: Path = path.with_suffix(".ca.pem")
-        self.renew_trust(b"" if trusted is None else trusted.read_bytes())
-        self._loop = asyncio.get_running_loop()
-        self._clock = time.time
-
-    def block(self, seconds: float) -> None:
-        """Keep the loop busy."""
-        self._loop.call_soon_threadsafe(threading.Event().wait, seconds)
-
-    def take_descriptors(self) -> None:
-        """Refuse: the lab would lose its own."""
-        raise NotImplementedError
-
-    def give_descriptors(self) -> None:
-        """Refuse: the lab would lose its own."""
-        raise NotImplementedError
-
-    def renew_token(self, token: str) -> None:
-        """Write the file that the connection reads when a token is refused."""
-        write_private(self.token_file, token)
-
-    def renew_trust(self, ca_pem: bytes) -> None:
-        """Write the file that the connection reads again when a certificate is refused."""
-        write_private(self.ca_file, ca_pem.decode("ascii"))
-
-    def freeze(self, seconds: float) -> None:
-        """Let another process stop this one; the lab, the proxy and the writers stand still too."""
-        script = 'kill -STOP "$0"; sleep "$1"; kill -CONT "$0"'
-        subprocess.run(["sh", "-c", script, str(os.getpid()), f"{seconds:.3f}"], check=True)
-
-    def step_clock(self, seconds: float) -> None:
-        """Let `time.time` of this process be ahead, for everything that runs in it."""
-        clock = self._clock
-        time.time = (lambda: clock() + seconds) if seconds else clock
-
-    def end(self) -> None:
-        """Remove its files."""
-        self.token_file.unlink()
-        self.ca_file.unlink()
 
 
 @dataclass(frozen=True)
@@ -172,6 +115,7 @@ class Site:
     relays: Sequence[EtcdRelay]
     truth: EtcdTruth
     proxy: FaultProxy
+    definitions: Definitions
     facts: ChangingFacts
     beside: Beside | None = None
 
@@ -185,14 +129,6 @@ class Site:
             program=program,
             truth=self.truth,
             log=self.history.add,
-        )
-
-    def config(self, program: Program) -> ClusterConfig:
-        """Return the way of the program to the server."""
-        return ClusterConfig(
-            server=self.proxy.url,
-            ca_file=str(program.ca_file),
-            credentials=TokenFileCredentials(program.token_file),
         )
 
 
@@ -226,7 +162,7 @@ class Storm:
     def run_on(self, server: KubeAPIServer, relays: Sequence[EtcdRelay] = ()) -> Outcome:
         """Run it on a server that runs, in a namespace of its own, and judge it."""
         with ExitStack() as stack:
-            history = stack.enter_context(History(self._path))
+            history = stack.enter_context(History(self._part(".server.jsonl")))
             history.add(self._script.record(self._path))
             server.register(WIDGETS, "Widget", "widgets", has_status=True)
             server.ensure_namespace(self._namespace)
@@ -240,95 +176,105 @@ class Storm:
             stack.enter_context(truth)
             truth.catch_up()  # or it would be behind a cache that lists what was there before
             stack.enter_context(proxy)
-            facts = ChangingFacts(server, bindings=[binding], definitions=[RESOURCES[1]])
+            definitions = Definitions(server)
+            facts = ChangingFacts(definitions, bindings=[binding], definitions=[RESOURCES[1]])
             beside = None
             if self._beside is not None:
                 beside = stack.enter_context(self._beside(history, proxy, self._namespace))
-            site = Site(history, server, relays, truth, proxy, facts, beside)
-            outcome = asyncio.run(self._live(site))
+            site = Site(history, server, relays, truth, proxy, definitions, facts, beside)
+            outcome = self._live(site)
             remove_widgets(server, self._namespace)
             return outcome
 
-    async def _live(self, site: Site) -> Outcome:
-        program = Program(site.proxy, self._path)
-        lab = site.lab(program)
-        writers = [self._writer(site.server, number) for number in range(WRITERS)]
-        port = urlsplit(site.proxy.url).port or 0
-        site.history.add(held("baseline", port))
-        async with (
-            Recorder(site.history, counts_resources=False) as recorder,
-            pyinformer.connect(config=site.config(program)) as cluster,
-            pyinformer.SharedInformerFactory(cluster) as factory,
-        ):
-            record = Record(recorder)
-            controllers = [
-                kind(cluster, factory, self._namespace, record).controller
-                for kind in (Copies, Groups, Statuses)
-            ]
-            electors = Electors(cluster, self._namespace)
-            readers = Readers(recorder, factory, self._namespace, seed=self._script.seed)
-            async with (
-                pyinformer.ControllerGroup(*controllers, factories=[factory]),
-                electors.running(),
-            ):
-                await asyncio.to_thread(_fill, writers)
-                assert sockets_to(port), "the program has connections, which are to be counted"
-                async with readers.running():
-                    await self._rage(lab, writers)
-                healed_at = monotonic()
-                if self._script.lies:
-                    # A lie strikes every list or watch: no reader is known to have got the truth.
-                    await recorder.audit(timeout_seconds=REST_SECONDS)
-                wrong = await asyncio.to_thread(self._settled, site.server)
-                recovered = None if wrong else monotonic() - healed_at
-                await electors.settle(REST_SECONDS)
-                await recorder.rest(site.truth, timeout_seconds=REST_SECONDS)
-                if site.beside is not None:
-                    config_maps = site.server.list("v1", "configmaps", self._namespace)
-                    await asyncio.to_thread(site.beside.rest, _versions(config_maps))
-        with suppress(AssertionError):  # the checker reports what is left
-            await until(lambda: not sockets_to(port), timeout_seconds=GOODBYE_SECONDS)
-        site.history.add(held("rest", port))
-        program.end()
-        written = all_written(site.server, self._namespace)
-        live = {one["metadata"]["uid"] for some in written for one in some}
+    def _live(self, site: Site) -> Outcome:
+        settings = self._settings(site)
+        with Program(settings) as program:
+            lab = site.lab(program)
+            writers = [self._writer(site, number) for number in range(WRITERS)]
+            for writer in writers:
+                writer.fill()
+            self._rage(lab, writers)
+            program.ask("calm")
+            healed_at = monotonic()
+            # A lie strikes every list or watch: no reader is known to have got the truth.
+            program.ask("settle", "audit" if self._script.lies else "")
+            wrong = self._settled(site.server)
+            recovered = None if wrong else monotonic() - healed_at
+            site.truth.catch_up()
+            iter(site.history)  # writes what is buffered, so that the program can read it
+            imported = int(program.ask("rest", str(site.history.path)))
+            if site.beside is not None:
+                config_maps = site.server.list("v1", "configmaps", self._namespace)
+                site.beside.rest(_versions(config_maps))
+            written = all_written(site.server, self._namespace)
+            report = program.report({one["metadata"]["uid"] for some in written for one in some})
+        with History(self._path) as whole:
+            rest = itertools.islice(site.history, imported, None)
+            for record in sorted((*read_history(settings.history), *rest), key=_time):
+                whole.add(record)
         return Outcome(
             script=self._script,
             writes=sum(one.writes for one in writers),
             faults=lab.faults,
-            reconciles=record.reconciles,
-            terms=electors.terms,
+            reconciles=report.reconciles,
+            terms=report.terms,
             recovered_after_seconds=recovered,
-            # A list that lies makes own writes vanish: without lies no read may miss one.
             wrong=(
                 *wrong,
-                *electors.wrong,
-                *(() if self._script.lies else (*record.missed, *record.unseen(live))),
+                *report.wrong,
+                # A list that lies makes own writes vanish: without lies no read may miss one.
+                *(() if self._script.lies else report.missed),
+                *_reports_of_bugs(Path(settings.log)),
             ),
-            verdict=check_history(site.history, memory_bytes=MEMORY_BYTES),
+            verdict=check_history(whole, memory_bytes=MEMORY_BYTES),
         )
 
-    def _writer(self, server: KubeAPIServer, number: int) -> Writer:
+    def _part(self, suffix: str) -> Path:
+        """Return the path of a file beside the history."""
+        return self._path.with_suffix(suffix)
+
+    def _settings(self, site: Site) -> Settings:
+        """Write what the program trusts and knows, and return how it is started."""
+        ca = b"" if site.proxy.ca_file is None else site.proxy.ca_file.read_bytes()
+        return Settings(
+            server=site.proxy.url,
+            ca_file=str(write_private(self._part(".ca.pem"), ca.decode("ascii"))),
+            token_file=str(write_private(self._part(".token"), site.proxy.token or "")),
+            namespace=self._namespace,
+            seed=self._script.seed,
+            history=str(self._part(".program.jsonl")),
+            began_at_seconds=monotonic() - site.history.now(),
+            log=str(self._part(".log")),
+            starts_without_descriptors=self._script.starts_without_descriptors,
+        )
+
+    def _writer(self, site: Site, number: int) -> Writer:
         always = threading.Event()
         always.set()
-        names = range(number, self._script.objects // 2, WRITERS)
-        seed = self._script.seed * WRITERS + number
-        return Writer(server, self._namespace, names, seed=seed, is_up=always)
+        return Writer(
+            site.server,
+            self._namespace,
+            range(number, self._script.objects // 2, WRITERS),
+            seed=self._script.seed * WRITERS + number,
+            is_up=always,
+            definitions=site.definitions,
+        )
 
-    async def _rage(self, lab: FaultLab, writers: Sequence[Writer]) -> None:
+    def _rage(self, lab: FaultLab, writers: Sequence[Writer]) -> None:
         script = self._script
         names = [one for one in lab.names(lies=script.lies) if one not in NOT_DRAWN]
         schedule = script.schedule or FaultSchedule.drawn(
             names, seed=script.seed, seconds=script.seconds
         )
         stop = threading.Event()
-        async with anyio.create_task_group() as group:
-            for writer in writers:
-                group.start_soon(asyncio.to_thread, writer.run, stop, PAUSE_SECONDS)
+        with ThreadPoolExecutor(len(writers)) as pool:
+            running = [pool.submit(writer.run, stop, PAUSE_SECONDS) for writer in writers]
             try:
-                await asyncio.to_thread(lab.run, schedule)
+                lab.run(schedule)
             finally:
                 stop.set()
+        for one in running:
+            one.result()
 
     def _settled(self, server: KubeAPIServer) -> list[str]:
         """Wait until nothing is wrong any more; return what still is."""
@@ -352,6 +298,9 @@ def _versions(objects: Sequence[JSONObject]) -> dict[str, Version]:
     }
 
 
-def _fill(writers: Sequence[Writer]) -> None:
-    for writer in writers:
-        writer.fill()
+def _time(record: Record) -> float:
+    return record.at_seconds
+
+
+def _reports_of_bugs(log: Path) -> list[str]:
+    return [line for line in log.read_text().splitlines() if "This is a bug in pyinformer" in line]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         pytest.param(
             Script(seed=1, seconds=1.0, flavour=Flavour(2, False, True, False)), id="a flavour"
         ),
+        pytest.param(
+            Script(seed=1, seconds=1.0, starts_without_descriptors=True), id="no descriptors"
+        ),
     ],
 )
 def test_a_history_has_all_that_its_replay_needs(tmp_path: Path, script: Script) -> None:
@@ -34,6 +37,7 @@ def test_a_history_has_all_that_its_replay_needs(tmp_path: Path, script: Script)
 
     assert (found.seed, found.flavour) == (script.seed, script.flavour)
     assert (found.lies, found.objects) == (script.lies, script.objects)
+    assert found.starts_without_descriptors == script.starts_without_descriptors
     assert [one.name for one in found.schedule or ()] == ["cut"]
 
 

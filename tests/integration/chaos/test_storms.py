@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 
 OBJECTS = 60
 FRESH_SECONDS = 60.0
+OUT_OF_DESCRIPTORS = "Too many open files"
 Faults = list[TimedFault]
 
 
@@ -94,6 +95,11 @@ SCENES: dict[str, Faults] = {
         fault("cut", 1.0),
         fault("delete-definition", 1.5, 4.0, meanwhile="nothing"),
     ],
+    "no-descriptors": [
+        fault("no-descriptors", 0.5, 4.0),
+        fault("cut", 1.0),
+        fault("expired-token", 1.5, 3.0),
+    ],
     "loop-blocked-under-cuts": [fault("block-loop", 1.0, seconds="2"), fault("cut", 2.0)],
 }
 LIES: dict[str, Faults] = {
@@ -152,6 +158,25 @@ def test_a_watch_cache_that_stands_still_leaves_nothing_lost(
 
     assert outcome.holds, str(outcome)
     assert outcome.faults == len(schedule)
+
+
+def test_a_program_that_starts_without_descriptors_waits_for_them(
+    server: KubeAPIServer, tmp_path: Path
+) -> None:
+    """Its informers start before one connection can be made."""
+    schedule = FaultSchedule([fault("no-descriptors", 0.0, 5.0)])
+    script = Script(
+        seed=98,
+        schedule=schedule,
+        seconds=schedule.seconds,
+        objects=OBJECTS,
+        starts_without_descriptors=True,
+    )
+    outcome = Storm(script, tmp_path / "history.jsonl").run_on(server)
+    server.close_connections()
+
+    assert outcome.holds, str(outcome)
+    assert OUT_OF_DESCRIPTORS in (tmp_path / "history.log").read_text(), "it had none"
 
 
 @pytest.mark.parametrize("lies", [pytest.param(False, id="legal"), pytest.param(True, id="lies")])

@@ -8,21 +8,91 @@ from __future__ import annotations
 
 import contextlib
 import random
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, final
 
 from pyinformer import APIStatusError, InformerError
 from pyinformer.errors import NotFoundError
 from tests.integration.chaos.controllers import GROUPS, WIDGETS, config_map
 
 if TYPE_CHECKING:
-    import threading
+    from collections.abc import Iterator
 
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import APIServer, KubeAPIServer
 
 
+@final
+class Definitions:
+    """A server past the faults, for the lab; while a definition is away, nothing creates objects.
+
+    kube-apiserver accepts an object for some milliseconds after it has begun to delete the
+    definition, and may never delete it: it comes back with the next definition, with its old uid.
+    Then no client can tell whether it existed meanwhile.
+    """
+
+    def __init__(self, api: KubeAPIServer) -> None:
+        self._api = api
+        self._lock = threading.Lock()
+        self._is_away = False
+
+    @contextlib.contextmanager
+    def creating(self) -> Iterator[bool]:
+        """Hold back the deletion of a definition; whether objects may be created."""
+        with self._lock:
+            yield not self._is_away
+
+    def get(
+        self, api_version: str, plural: str, name: str, namespace: str | None = None
+    ) -> JSONObject:
+        """Return one object."""
+        return self._api.get(api_version, plural, name, namespace)
+
+    def list(self, api_version: str, plural: str) -> list[JSONObject]:
+        """Return all objects."""
+        return self._api.list(api_version, plural)
+
+    def create(self, obj: JSONObject) -> JSONObject:
+        """Create an object."""
+        created = self._api.create(obj)
+        if obj["kind"] == "CustomResourceDefinition":
+            self._is_away = False
+        return created
+
+    def update(self, obj: JSONObject) -> JSONObject:
+        """Replace an object."""
+        return self._api.update(obj)
+
+    def patch(
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        changes: JSONObject,
+        namespace: str | None = None,
+    ) -> JSONObject:
+        """Apply a JSON merge patch."""
+        return self._api.patch(api_version, plural, name, changes, namespace)
+
+    def delete(self, api_version: str, plural: str, name: str) -> JSONObject:
+        """Delete an object."""
+        if plural == "customresourcedefinitions":
+            with self._lock:
+                self._is_away = True
+        return self._api.delete(api_version, plural, name)
+
+
 class Writer:
-    """Writes to the objects whose number leaves its remainder; one thread runs it."""
+    """Writes to the objects whose number leaves its remainder; one thread runs it.
+
+    Args:
+        api: the server.
+        namespace: where the objects are.
+        names: their numbers.
+        seed: of what it draws.
+        is_up: is set while the server runs.
+        definitions: what deletes the definition of widgets; None if nothing does.
+    """
 
     def __init__(
         self,
@@ -32,8 +102,10 @@ class Writer:
         *,
         seed: int,
         is_up: threading.Event,
+        definitions: Definitions | None = None,
     ) -> None:
         self._api = api
+        self._definitions = definitions
         self._namespace = namespace
         self._names = names
         self._rng = random.Random(seed)
@@ -45,7 +117,7 @@ class Writer:
         """Create all of its objects."""
         for number in self._names:
             self._api.create(self._source(number))
-            self._api.create(self._widget(number))
+            self._create_widget(self._widget(number))
 
     def run(self, stop: threading.Event, pause_seconds: float) -> None:
         """Write until `stop` is set."""
@@ -92,7 +164,17 @@ class Writer:
         try:
             self._patch(WIDGETS, "widgets", f"widget-{number}", {"spec": new["spec"]})
         except InformerError:
-            self._api.create(new)
+            self._create_widget(new)
+
+    def _create_widget(self, widget: JSONObject) -> None:
+        creating = (
+            contextlib.nullcontext(True)
+            if self._definitions is None
+            else self._definitions.creating()
+        )
+        with creating as may_create:
+            if may_create:
+                self._api.create(widget)
 
     def _check_widget(self, number: int) -> None:
         """Change it, and at once a field of its status that no controller writes.
