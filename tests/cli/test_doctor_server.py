@@ -396,6 +396,24 @@ def test_an_address_where_no_api_server_answers_is_in_trouble(answer: bytes, wor
 
 
 @pytest.mark.parametrize(
+    ("status_line", "cure"),
+    [
+        pytest.param("429 Too Many Requests", "many requests", id="429"),
+        pytest.param("503 Service Unavailable", "the API server runs", id="503"),
+        pytest.param("502 Bad Gateway", "the API server runs", id="502"),
+    ],
+)
+def test_an_overload_and_a_balancer_without_a_server_are_no_wrong_address(
+    status_line: str, cure: str
+) -> None:
+    with _listening(None, _http(status_line, b"no healthy upstream")) as port:
+        status, report = _doctor("--server", f"http://127.0.0.1:{port}")
+
+    assert (status, _bad(report)) == (1, [("requests", "trouble")])
+    assert cure in _findings(report, "requests")["cure"]
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         pytest.param(_http("404 Not Found", _status(404, "NotFound")), id="404"),

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
-RequestFailure: TypeAlias = Literal["credentials", "certificate", "proxy_login", "proxy"]
+RequestFailure: TypeAlias = Literal[
+    "credentials", "certificate", "proxy_login", "proxy", "overload", "no_server"
+]
 """Refused are the credentials, the server's certificate, the login of the proxy, or the tunnel."""
 
 if TYPE_CHECKING:

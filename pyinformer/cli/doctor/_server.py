@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,7 +14,7 @@ import msgspec
 from pyinformer._clock import wall_time
 from pyinformer.apimachinery import null_as_absent
 from pyinformer.cli.doctor._certificates import certificate_of, token_expiry
-from pyinformer.cli.doctor._facts import LoginFacts, ServerFacts
+from pyinformer.cli.doctor._facts import LoginFacts, RequestFailure, ServerFacts
 from pyinformer.cli.doctor._network import measure_network
 from pyinformer.cli.doctor._report import Report, ReportPart
 from pyinformer.cli.doctor._resources import ResourceChecks
@@ -31,6 +31,7 @@ from pyinformer.errors import (
     UnauthorizedError,
 )
 from pyinformer.transport import (
+    NO_SERVER_BEHIND,
     RenewingCredentials,
     StaticCredentials,
     TokenFileCredentials,
@@ -38,9 +39,6 @@ from pyinformer.transport import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyinformer.cli.doctor._facts import RequestFailure
     from pyinformer.cli.objects import ServerAccess
     from pyinformer.transport import ClusterConfig
 
@@ -48,6 +46,11 @@ _NONE: Final = "none"
 _SAMPLES: Final = 3
 _UNREACHED: Final = "the server was not reached: see the findings above"
 _PROXY_LOGIN: Final = 407
+_OF_STATUS: Final[Mapping[int, RequestFailure]] = {
+    _PROXY_LOGIN: "proxy_login",
+    429: "overload",
+    **dict.fromkeys(NO_SERVER_BEHIND, "no_server"),
+}
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -217,8 +220,7 @@ def _kind_of_failure(error: InformerError) -> RequestFailure | None:
         return "certificate"
     if failure_reason(error) == "proxy":
         return "proxy_login" if f"refused: {_PROXY_LOGIN}" in str(error) else "proxy"
-    is_login = isinstance(error, APIStatusError) and error.status == _PROXY_LOGIN
-    return "proxy_login" if is_login else None
+    return _OF_STATUS.get(error.status) if isinstance(error, APIStatusError) else None
 
 
 async def _login_facts(config: ClusterConfig) -> tuple[LoginFacts, ssl.SSLContext | None]:

@@ -70,6 +70,14 @@ _REFUSED: Final[dict[RequestFailure | None, tuple[str, str]]] = {
         "are refused by the proxy",
         "check why the proxy refuses the way to this server: its rules, and what it reaches",
     ),
+    "overload": (
+        "are refused for now",
+        "look for programs that send many requests: the server, or a gateway, limits their number",
+    ),
+    "no_server": (
+        "fail",
+        "check that the API server runs: what answers here, such as a load balancer, has none",
+    ),
 }
 _NOT_ANSWERED: Final = (
     "look at the API server, and at what is in front of it: the connection is made, and nothing"
