@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyinformer.operator.diagnosis import Diagnosis
 
 _PODS: Final = GroupVersionResource("", "v1", "pods")
+_METRICS: Final = GroupVersionResource("metrics.k8s.io", "v1beta1", "nodes")
 _DAY: Final = 86400.0
 _SLOW: Final = {
     (code, "warn")
@@ -572,7 +573,7 @@ def test_the_difference_of_clocks_is_what_is_certain(
 
 
 def _facts(**changed: Any) -> ResourceFacts:
-    return ResourceFacts(resource=_PODS, namespaces=None, **changed)
+    return ResourceFacts(**{"resource": _PODS, "namespaces": None, **changed})
 
 
 @pytest.mark.parametrize(
@@ -581,8 +582,10 @@ def _facts(**changed: Any) -> ResourceFacts:
         (_facts(), []),
         (_facts(rights_error="403"), [("rights", "warn")]),
         (_facts(list_error="500"), [("list", "trouble")]),
-        (_facts(list_seconds=6.0), [("list", "warn")]),
-        (_facts(list_seconds=1.0, page_objects=500, more=None), []),
+        (_facts(list_seconds=6.0, list_version="7"), [("list", "warn")]),
+        (_facts(list_seconds=1.0, list_version="7", page_objects=500, more=None), []),
+        (_facts(list_seconds=1.0), [("list_version", "trouble")]),
+        (_facts(resource=_METRICS, list_seconds=1.0), [("list_version", "warn")]),
         (
             _facts(page_objects=500, more=999_500, memory={"strip_managed_fields": 5000.0}),
             [("memory", "warn")],

@@ -81,6 +81,8 @@ class ResourceFacts:
     list_error: str = ""
     list_seconds: float | None = None
     """How long the first page took."""
+    list_version: str = ""
+    """The resource version of the list; empty if it has none, so that no watch can follow it."""
     page_objects: int = 0
     page_bytes: int = 0
     more: int | None = 0

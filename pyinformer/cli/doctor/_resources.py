@@ -77,7 +77,6 @@ class ResourceChecks:
         self._cluster = cluster
         self._timeout_seconds = timeout_seconds
         self._idle_seconds = idle_seconds
-        self._version = ""
         self._list_watch = cluster.list_watch(
             resource, namespace=None if namespaces is None else namespaces[0]
         )
@@ -99,12 +98,12 @@ class ResourceChecks:
         await self._list()
 
     async def watch(self) -> None:
-        """Try watches; after `read`, and only if that could list.
+        """Try watches; after `read`, and only if its list has a version to watch from.
 
         Cancellation:
             Safe; requests are dropped.
         """
-        if self._version:
+        if self.facts.list_version:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._try_watch_list)
                 group.start_soon(self._wait_for_bookmark)
@@ -177,7 +176,7 @@ class ResourceChecks:
         facts.page_objects = splitter.item_count
         facts.more = page.remaining_item_count if page.continue_token else 0
         facts.memory = memory_by_mode(facts.resource, page.kind.removesuffix("List"), items)
-        self._version = page.resource_version
+        facts.list_version = page.resource_version
 
     async def _try_watch_list(self) -> None:
         """Open a watch-list whose selector matches nothing, so that only its end is sent."""
@@ -204,7 +203,7 @@ class ResourceChecks:
         try:
             async with _deadline(self._timeout_seconds + _WATCH_SECONDS, what):
                 watch = self._silent.watch(
-                    resource_version=self._version, timeout_seconds=_WATCH_SECONDS
+                    resource_version=facts.list_version, timeout_seconds=_WATCH_SECONDS
                 )
                 facts.bookmark_seconds = await _bookmark_after(watch, what, ends_initial=False)
         except InformerError as error:
@@ -218,7 +217,7 @@ class ResourceChecks:
         query = (
             *self._silent.selectors,
             ("watch", "true"),
-            ("resourceVersion", self._version),
+            ("resourceVersion", self.facts.list_version),
             ("timeoutSeconds", str(math.ceil(seconds + self._timeout_seconds))),
         )
         began_at = anyio.current_time()

@@ -17,6 +17,7 @@ from pyinformer.operator.diagnosis import (
     trouble,
     warn,
 )
+from pyinformer.reflector.history import is_built_in
 
 if TYPE_CHECKING:
     from pyinformer.cli.doctor._certificates import Certificate
@@ -250,6 +251,7 @@ def resource_findings(facts: ResourceFacts) -> list[Diagnosis]:
     return [
         *_rights(facts),
         *_list(facts),
+        *_version_of_list(facts),
         *_memory(facts),
         *_watch_list(facts),
         *_bookmarks(facts),
@@ -315,6 +317,20 @@ def _list(facts: ResourceFacts) -> Found:
         cure = "follow fewer namespaces or selected objects, or memory='metadata'"
         subject = f"a list of {_subject(facts)}"
         yield _graded(severity, "list", subject, "is answered", evidence, cure)
+
+
+def _version_of_list(facts: ResourceFacts) -> Found:
+    if facts.list_seconds is None or facts.list_version:
+        return
+    subject, fact = f"a list of {_subject(facts)}", "has no resource version"
+    if is_built_in(facts.resource.group):
+        evidence = "no cache ever syncs with it: kube-apiserver gives each list a version"
+        cure = "check what is between here and the server, and changes its answers"
+        yield trouble("list_version", subject, fact, evidence, cure)
+    else:
+        evidence = "so it cannot be watched, and caches of it are listed again and again"
+        cure = "ask the operator of this API for watches; or read it when it is needed"
+        yield warn("list_version", subject, fact, evidence, cure)
 
 
 def _memory(facts: ResourceFacts) -> Found:
