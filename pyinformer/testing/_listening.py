@@ -31,10 +31,11 @@ async def serve_connections(
     Cancellation:
         The only way to end it; connections are cancelled.
     """
-    async with anyio.create_task_group() as group:
+    # A group of anyio cannot be used in a callback if sniffio is installed: see UserTasks.
+    async with asyncio.TaskGroup() as group:
 
         def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            group.start_soon(serve, reader, writer)
+            group.create_task(serve(reader, writer))
 
         listener = await asyncio.start_server(accepted, sock=accepting)
         ready()
