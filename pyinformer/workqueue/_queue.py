@@ -122,6 +122,7 @@ class Queue(Generic[T]):
         "_closed",
         "_drainers",
         "_dropped",
+        "_due_at",
         "_granted",
         "_has_own_clock",
         "_host",
@@ -189,6 +190,7 @@ class Queue(Generic[T]):
         self._mark = 0.0  # the shared reading of the clock; 0.0: read it
         self._marking_loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._due_at = 0.0  # the time of the loop at which the timer fires
         self._host: Host = self._inbox
         self._turn_began = 0.0
         self._looked_at = 0.0  # when the clock was last read to see whether the turn is over
@@ -780,9 +782,10 @@ class Queue(Generic[T]):
         if self._has_own_clock:
             at += loop.time() - self._clock()
         if self._timer is not None:
-            if self._timer.when() <= at:
+            if self._due_at <= at:
                 return
             self._timer.cancel()
+        self._due_at = at  # that of uvloop does not say when it is due
         self._timer = loop.call_at(at, self._fall_due)
 
     def _fall_due(self) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
 
+pytestmark = pytest.mark.every_loop
+
+
 async def settled() -> None:
     """Let every task that can run do so."""
     for _ in range(5):
@@ -30,6 +33,16 @@ async def test_waiters_are_served_in_order() -> None:
     for item in "abc":
         queue.add(item)
     assert [await get for get in gets] == ["a", "b", "c"]
+
+
+async def test_waiters_get_delayed_keys_that_are_due_almost_at_once() -> None:
+    """A timer of uvloop for less than half a millisecond is none, and does not know its time."""
+    queue = Queue[int]()
+    gets = [asyncio.create_task(queue.get()) for _ in range(20)]
+    await settled()
+    for item in range(20):
+        queue.add_after(item, (20 - item) * 0.0001)
+    assert sorted(await asyncio.gather(*gets)) == list(range(20))
 
 
 async def test_a_cancelled_get_takes_nothing() -> None:
