@@ -190,6 +190,11 @@ class Election:
         return self._tenure
 
     @property
+    def is_refused(self) -> bool:
+        """Whether writes conflict again and again, and no other replica is the cause."""
+        return self._conflicts > 1
+
+    @property
     def is_releasing(self) -> bool:
         """Whether `release` was called."""
         return self._release is not None
@@ -265,8 +270,7 @@ class Election:
             self.slow_renewals += 1
         self._must_read = True
         self._conflicts += 1
-        is_first = self._conflicts == 1  # others are not caused by another replica
-        self._retry_at = now if is_first else max(now, self._next_period())
+        self._retry_at = max(now, self._next_period()) if self.is_refused else now
 
     def on_absent(self, now: float) -> None:
         """Record that the Lease does not exist."""
@@ -449,8 +453,8 @@ class Election:
         if not is_same:
             self._leader_seen_at = now
             self._markers.clear()  # no write that is under way fits this version
-        if lease.holder:
-            self._conflicts = 0
+            if lease.holder:
+                self._conflicts = 0  # that replica was faster
         if self._tenure is not None:
             self._end(self._why_lost(lease))
         self._check_identity(lease)

@@ -580,8 +580,10 @@ class _Run:
         election = self.election
         try:
             lease = await self._requests.send(request)
-        except ConflictError:
+        except ConflictError as error:
             election.on_conflict(self._clock())
+            if election.is_refused:
+                self._record_error(str(error))
         except NotFoundError as error:
             # A 404 of a proxy ends no term: the Lease may exist, and be renewed in time.
             is_absent = error.names_object and not (isinstance(request, Write) and request.creates)
@@ -592,14 +594,16 @@ class _Run:
         except (InformerError, msgspec.DecodeError) as error:
             self._request_failed(error)
         else:
-            self._request_succeeded()
             try:
                 election.on_lease(lease, self._clock())
             except InformerError as error:
                 self._fail(error)
+            self._request_succeeded()
 
     def _request_succeeded(self) -> None:
-        """Record a request that succeeded."""
+        """Record a request that succeeded; that it can be read shows nothing of refused writes."""
+        if self.election.is_refused:
+            return
         if self.last_error:
             _log.info("the Lease %s can be read and written again", self.lease)
         self.last_error, self._forbidden_at = "", None
@@ -612,9 +616,7 @@ class _Run:
         if isinstance(error, ForbiddenError) and is_forbidden:
             error = error.with_hint(f"leader election needs {_VERBS}")
         text = str(error) if isinstance(error, InformerError) else error_text(error)
-        if text != self.last_error:
-            self.last_error = text
-            _log.warning("could not read or write the Lease %s, retrying: %s", self.lease, text)
+        self._record_error(text)
         if not is_forbidden:
             self._forbidden_at = None
             return
@@ -623,6 +625,11 @@ class _Run:
         elif now - self._forbidden_at >= self._options.renew_deadline_seconds:
             self._forbidden_at = math.inf
             self._announcements.on_forbidden(text)
+
+    def _record_error(self, text: str) -> None:
+        if text != self.last_error:
+            self.last_error = text
+            _log.warning("could not read or write the Lease %s, retrying: %s", self.lease, text)
 
     def _fail(self, error: BaseException) -> None:
         """End with an error, after the work has ended and the Lease is released."""

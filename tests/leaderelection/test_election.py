@@ -215,8 +215,17 @@ def test_a_label_set_by_hand_does_not_end_a_term() -> None:
     assert election.tenure is not None
 
 
-def test_endless_conflicts_are_retried_with_a_delay() -> None:
-    election = _that_knows(_lease("", 5, seconds=1))
+@pytest.mark.parametrize(
+    ("holder", "grows"),
+    [
+        pytest.param("", True, id="each read is newer"),
+        pytest.param(
+            "gone", False, id="each read is the same"
+        ),
+    ],
+)
+def test_endless_conflicts_are_retried_with_a_delay(holder: str, *, grows: bool) -> None:
+    election = _that_knows(_lease(holder, 5, seconds=1))
     requests, now = 0, 0.0
     while now < 20.0:
         step = election.next_step(now, now)
@@ -225,7 +234,7 @@ def test_endless_conflicts_are_retried_with_a_delay() -> None:
             continue
         requests += 1
         if isinstance(step, Read):
-            election.on_lease(_lease("", 5 + requests, seconds=1), now)
+            election.on_lease(_lease(holder, 5 + requests * grows, seconds=1), now)
         else:
             election.on_conflict(now)
     assert requests <= 2 * (1 + 20 / 2) + 2

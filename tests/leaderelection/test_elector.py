@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.errors import (
+    ConflictError,
     FencedError,
     ForbiddenError,
     InvalidArgumentError,
@@ -850,6 +851,32 @@ def test_answers_with_something_else_than_the_lease_are_retried(
         assert one.ended_at == []
         assert one.elector.status().last_error == ""
         await one.stop()
+
+    world.run(scenario)
+
+
+def test_writes_that_conflict_again_and_again_are_rare_and_shown(world: World) -> None:
+    """An admission webhook refuses with 409, or reads come from a cache."""
+
+    async def scenario() -> None:
+        one, two = Replica(world, "one"), Replica(world, "two")
+        one.start()
+        await one.leads.wait()
+        two.start()
+        await pause(5)
+        one.line.before = two.line.before = _conflict
+        await pause(60)
+        assert "changed meanwhile" in two.elector.status().last_error
+        assert two.line.count("PUT") < 60
+        two.line.before = None
+        await two.leads.wait()
+        assert two.elector.status().last_error == ""
+        await two.stop()
+        await one.stop()
+
+    async def _conflict(method: str) -> None:
+        if method == "PUT":
+            raise ConflictError(status=409, message="changed meanwhile")
 
     world.run(scenario)
 
