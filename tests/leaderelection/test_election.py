@@ -219,9 +219,7 @@ def test_a_label_set_by_hand_does_not_end_a_term() -> None:
     ("holder", "grows"),
     [
         pytest.param("", True, id="each read is newer"),
-        pytest.param(
-            "gone", False, id="each read is the same"
-        ),
+        pytest.param("gone", False, id="each read is the same"),
     ],
 )
 def test_endless_conflicts_are_retried_with_a_delay(holder: str, *, grows: bool) -> None:

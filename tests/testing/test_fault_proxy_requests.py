@@ -15,7 +15,17 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from pyinformer.testing import APIServer, Fault, FaultProxy, KubeAPIServer, ServerAddress, Token
+from pyinformer.testing import (
+    APIServer,
+    Fault,
+    FaultLab,
+    FaultProxy,
+    KubeAPIServer,
+    ServerAddress,
+    TimedFault,
+    Token,
+)
+from pyinformer.testing.histories import FaultRecord
 from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, Wire, pod
 from tests.transport.serving import serving
 
@@ -64,6 +74,27 @@ def test_requests_pass_and_are_recorded(proxy: FaultProxy, wire: Wire) -> None:
         ("get", "pods", 404),
     ]
     assert all("authorization" not in one.headers for one in proxy.requests)
+
+
+@pytest.mark.parametrize("asked", [0, 2])
+def test_a_fault_is_logged_with_the_requests_that_it_has_met(
+    proxy: FaultProxy, wire: Wire, asked: int
+) -> None:
+    log: list[FaultRecord] = []
+    lab = FaultLab(proxy=proxy, log=log.append)
+    for name in ("status", "delay"):
+        fault = TimedFault(name=name, at_seconds=0.0, lasts_seconds=1.0)
+        number = lab.begin(fault)
+        for _ in range(asked):
+            wire.get(ALL_PODS)
+        lab.end(number)
+
+    assert [(one.name, one.phase, one.requests) for one in log] == [
+        ("status", "began", None),
+        ("status", "healed", asked),
+        ("delay", "began", None),
+        ("delay", "healed", None),
+    ]
 
 
 def test_a_watch_passes_line_by_line(server: APIServer, wire: Wire) -> None:

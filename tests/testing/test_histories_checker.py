@@ -264,6 +264,22 @@ def test_a_deletion_of_what_lives_is_found() -> None:
     assert broken(run.rest()) == {Rule.INVENTED_DELETION}
 
 
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_deletion_is_right_before_a_store_that_was_stopped_names_it(stops: bool) -> None:
+    """It was answered, and then SIGSTOP kept it from the witness, which hears of others meanwhile."""
+    run = usual_run()
+    run.add(ReadRecord(who=READER, key="a/x", uid="uid-1", resource_version="3"))
+    run.add(ReadRecord(who=READER, key="a/x"))
+    for number in range(10):
+        run.wait(0.4)
+        if not stops:
+            run.put(f"other-{number}")
+    run.delete("x")
+    run.watch(99)
+
+    assert broken(run.rest()) == (set() if stops else {Rule.INVENTED_DELETION})
+
+
 def test_a_read_that_is_older_than_promised_is_found() -> None:
     run = usual_run()
     run.put("x")

@@ -119,6 +119,11 @@ class Parts:
     """The copies that a later end of a fault restores."""
 
     @property
+    def struck(self) -> int:
+        """How many requests the faults of the proxy have affected so far."""
+        return 0 if self.proxy is None else self.proxy.faults.struck
+
+    @property
     def proxied(self) -> FaultProxy:
         """The proxy."""
         if self.proxy is None:
@@ -186,6 +191,8 @@ class Kind:
     """How much longer than usual the pause after it is."""
     is_lie: bool = False
     """Whether the server says what is not so (class B)."""
+    is_counted: bool = False
+    """Whether the proxy counts the requests that it affects."""
     is_available: Callable[[Parts], bool] = _always
     """What it needs beside its part."""
 
@@ -375,6 +382,7 @@ def _requests(
         draw=draw_all,
         lasts_seconds=lasts_seconds,
         is_lie=is_lie,
+        is_counted=True,
     )
 
 

@@ -68,6 +68,7 @@ class FaultLab:
         self._lock = threading.Lock()
         self._count = 0
         self._open: dict[int, TimedFault] = {}
+        self._struck: dict[int, int] = {}
 
     def names(self, *, lies: bool = False, parts: Iterable[Part] | None = None) -> tuple[str, ...]:
         """Return the names of the faults that this lab can carry out.
@@ -107,6 +108,7 @@ class FaultLab:
             number = self._count
             if fault.lasts_seconds:
                 self._open[number] = fault
+                self._struck[number] = self._parts.struck
         self._record(number, fault, begins=True)
         kind.begin(self._parts, fault.arguments)
         return number
@@ -116,8 +118,10 @@ class FaultLab:
         with self._lock:
             fault = self._open.pop(number, None)
         if fault is not None:
-            CATALOGUE[fault.name].end(self._parts, fault.arguments)
-            self._record(number, fault, begins=False)
+            kind = CATALOGUE[fault.name]
+            struck = self._parts.struck - self._struck.pop(number)
+            kind.end(self._parts, fault.arguments)
+            self._record(number, fault, begins=False, requests=struck if kind.is_counted else None)
 
     def run(self, schedule: FaultSchedule, stop: threading.Event | None = None) -> None:
         """Carry out a schedule, each fault at its time or as soon after it as the lab can.
@@ -184,7 +188,9 @@ class FaultLab:
     def _has(self, kind: Kind) -> bool:
         return _NEEDS[kind.part](self._parts) and kind.is_available(self._parts)
 
-    def _record(self, number: int, fault: TimedFault, *, begins: bool) -> None:
+    def _record(
+        self, number: int, fault: TimedFault, *, begins: bool, requests: int | None = None
+    ) -> None:
         kind = CATALOGUE[fault.name]
         self._log(
             FaultRecord(
@@ -193,5 +199,6 @@ class FaultLab:
                 number=number,
                 arguments=fault.arguments,
                 is_lie=kind.is_lie,
+                requests=requests,
             )
         )

@@ -105,7 +105,8 @@ class Order:
             is_lie = self._lies.excuses_absence(who, self._scopes[who].cache, key, record)
             tolerance = 0.0 if is_lie else self._tolerance
             uid = "" if by is None else by.uid
-            found = timeline.first_absence(after, record.at_seconds + tolerance, uid)
+            recorded_by = self._scopes[who].truth.recorded_by(record.at_seconds)
+            found = timeline.first_absence(after, recorded_by + tolerance, uid)
             if found is None:
                 text = "no revision had deleted it, or taken it out of the selection"
                 self._report(

@@ -261,6 +261,8 @@ class FaultRecord(_Record, frozen=True, kw_only=True, tag="fault"):
     is_lie: bool = False
     """Whether the server says what is not so (class B), such as a dropped event or a stale replica
     that claims to be current. What a reader shows meanwhile is excused if it reports it."""
+    requests: int | None = None
+    """Of one that was healed: how many requests it has affected; None if they are not counted."""
 
 
 Record: TypeAlias = (

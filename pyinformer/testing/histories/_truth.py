@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from math import inf
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from msgspec import Struct, structs
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 BEFORE_ALL: Final = -1
 """The index of the state before the first revision: the object is absent."""
+
+_SILENCE_SECONDS: Final = 0.5  # writers of a storm write a hundred times a second
 
 _EQUAL_REVISIONS: Final = "events"  # those that expire together are deleted in one revision
 
@@ -146,6 +149,8 @@ class Truth:
         self.restored: list[float] = []
         """When the store turned out to have another history."""
         self._objects: dict[str, dict[str, list[TruthRecord]]] = {}
+        self._silences: list[tuple[float, float]] = []
+        self._heard_at = 0.0
         self._identities: set[tuple[str, str, str, str]] = set()
         self._relisted: set[tuple[str, str]] = set()
         self._to_come = 0
@@ -164,6 +169,11 @@ class Truth:
 
     def add(self, record: TruthRecord) -> None:
         """Take over a revision."""
+        if record.at_seconds - self._heard_at > _SILENCE_SECONDS:
+            # What it is silent about may have been committed before the last that it named.
+            begins_at = self._heard_at - _SILENCE_SECONDS
+            self._silences.append((begins_at, record.at_seconds))
+        self._heard_at = record.at_seconds
         known = self._objects.setdefault(record.resource, {}).setdefault(record.key, [])
         before = known[-1] if known else None
         if record.verb == "delete" and not record.uid and before is not None:
@@ -201,6 +211,15 @@ class Truth:
     def restores_until(self, seconds: float) -> int:
         """Return how often the store had been put back at a time."""
         return bisect_right(self.restored, seconds)
+
+    def recorded_by(self, seconds: float) -> float:
+        """Return the time at which all is surely in the truth that was committed until a time.
+
+        A store that is stopped has answered its last writes, and has not named them to the witness:
+        within a silence of the truth, that is when the silence ends.
+        """
+        index = bisect_right(self._silences, (seconds, inf)) - 1
+        return max(seconds, self._silences[index][1]) if index >= 0 else seconds
 
     def existed(self, resource: str, key: str, version: Version) -> bool:
         """Return whether an object was ever put in this version, or deleted by it."""

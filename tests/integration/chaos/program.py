@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 REST_SECONDS = 180.0  # stale ages and backoff of up to half a minute, on a busy machine
+_LONGEST_LINE_BYTES = 1 << 20  # the uids of all objects
 _STANDARD = 3  # input, output and errors stay open, so that no lower number is ever free
 
 
@@ -104,8 +105,12 @@ class _Commands:
 
     async def obey(self) -> None:
         """Read until the input ends, which ends the program."""
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            command, _, argument = line.rstrip().partition(" ")
+        reader = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+        )
+        while line := await reader.readline():
+            command, _, argument = line.decode().rstrip().partition(" ")
             match command:
                 case "block":
                     answer("blocked")

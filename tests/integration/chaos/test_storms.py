@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.testing import EtcdRelay, FaultSchedule, KubeAPIServer, TimedFault
+from pyinformer.testing.histories import FaultRecord, read_history
 from tests.integration.chaos.script import Script
 from tests.integration.chaos.storm import Storm
 
@@ -45,10 +46,9 @@ SCENES: dict[str, Faults] = {
         fault("expired-event", 0.5, 1.5),
         fault("status", 1.6, 5.0, verb="list", status="503", retry_after_seconds="1"),
     ],
-    "gone-in-three-forms": [
+    "gone-in-both-forms-of-a-watch": [
         fault("expired-status", 0.5, 1.5),
         fault("expired-event", 1.6, 2.5),
-        fault("expired-continue", 2.6, 4.0),
     ],
     "etcd-killed-paused-compacted": [
         fault("kill-etcd", 0.5),
@@ -142,6 +142,13 @@ def test_a_scene_leaves_nothing_lost_invented_stuck_or_out_of_order(
 
     assert outcome.holds, str(outcome)
     assert outcome.faults == len(schedule)
+    assert idle_faults(tmp_path / "history.jsonl") == []
+
+
+def idle_faults(path: Path) -> list[str]:
+    """Name the faults of a history that no request has met."""
+    records = (one for one in read_history(path) if isinstance(one, FaultRecord))
+    return [one.name for one in records if one.requests == 0]
 
 
 def test_a_watch_cache_that_stands_still_leaves_nothing_lost(
