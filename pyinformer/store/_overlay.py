@@ -34,7 +34,7 @@ _log = get_logger(__name__)
 
 _MAX_ENTRIES = 10_000  # a watch that stalls for minutes under hundreds of writes a second
 _SWEEP_AT_LEAST = 64
-_CONFIRMATIONS = 3  # bookmarks or lists that a tombstone outlives when nothing else decides on it
+_CONFIRMATIONS = 3  # bookmarks or lists that an entry outlives when nothing else decides on it
 
 
 @final
@@ -47,7 +47,7 @@ class UnconfirmedWrite(Struct, Generic[V], frozen=True):
     """None: it exists, and the cache's selector no longer selects it."""
     order: VersionOrder = VersionOrder.GLOBAL
     confirmations: int = _CONFIRMATIONS
-    """As a tombstone's; they count only where a position proves nothing."""
+    """As a tombstone's: bookmarks or lists, none of which reaches the version."""
 
     def over(self, stored: KubeObject[V] | None) -> KubeObject[V] | None:
         """Return what a reader sees, given what the store holds: the newer of the two.
@@ -332,10 +332,9 @@ class Overlay(Generic[V]):
             return
         self._confirmed = position
         for key, entry in list(self.entries.items()):
-            if is_global and not isinstance(entry, Tombstone):
-                continue
-            # It is unknown when this deletion took effect; a watch that runs for minutes without
-            # its event contradicts the response, and the watch is right.
+            # A watch that runs for minutes without its event contradicts the response, and the watch
+            # is right: it is unknown when a deletion took effect, and a gateway can answer writes
+            # with versions of another counter.
             left = entry.confirmations - 1
             if not is_global and is_list:
                 left = min(left, 1)  # only the first list can have begun before the write

@@ -246,6 +246,21 @@ def test_a_deletion_that_the_server_does_not_carry_out_is_shown_in_the_end(cache
     assert A in cache.lister
 
 
+def test_a_response_with_a_version_that_the_watch_never_reaches_is_shown_for_a_while(
+    cache: Cache,
+) -> None:
+    """As of a gateway that numbers writes by another counter than watches."""
+    cache.list(100, record(A, "1", 90))
+    cache.overlay.put(record(A, "1", 9_000))
+    for version in (110, 120):
+        cache.hear(Updated(record(A, "1", version - 10), record(A, "1", version)))
+        cache.overlay.confirm(str(version))
+    assert version_of(cache.lister.get(A)) == 9_000
+    cache.hear(Updated(record(A, "1", 120), record(A, "1", 130)))
+    cache.overlay.confirm("130")
+    assert version_of(cache.lister.get(A)) == 130
+
+
 def test_own_writes_outside_of_the_selector_are_hidden() -> None:
     cache = Cache(selective=True)
     cache.list(100, record(A, "1", 90))

@@ -266,7 +266,7 @@ def test_a_deletion_of_what_lives_is_found() -> None:
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_deletion_is_right_before_a_store_that_was_stopped_names_it(stops: bool) -> None:
-    """It was answered, and then SIGSTOP kept it from the witness, which hears of others meanwhile."""
+    """It was answered, and then SIGSTOP kept it from the witness."""
     run = usual_run()
     run.add(ReadRecord(who=READER, key="a/x", uid="uid-1", resource_version="3"))
     run.add(ReadRecord(who=READER, key="a/x"))
