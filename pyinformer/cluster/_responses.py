@@ -80,8 +80,14 @@ class ResponseReader:
             found = codec.decode(raw, 0, len(raw))
         except InvalidObjectError:
             codec.forget_kind()
-            found = codec.decode(raw, 0, len(raw))
+            try:
+                found = codec.decode(raw, 0, len(raw))
+            except InvalidObjectError:
+                # This response is of another object, or the one was from which the kind is known.
+                del self._codecs[resource, subresource]
+                raise
         if key and found.key != key:  # such as the late response to another request
+            del self._codecs[resource, subresource]
             reason = f"the server answered with another object, {found.key!r}"
             raise InvalidObjectError(f"{resource} {key!r}", reason)
         return found

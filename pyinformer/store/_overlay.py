@@ -332,9 +332,9 @@ class Overlay(Generic[V]):
             return
         self._confirmed = position
         for key, entry in list(self.entries.items()):
-            # A watch that runs for minutes without its event contradicts the response, and the watch
-            # is right: it is unknown when a deletion took effect, and a gateway can answer writes
-            # with versions of another counter.
+            # A watch that runs for minutes without its event contradicts the response, and is
+            # right: it is unknown when a deletion took effect, and a gateway can answer writes with
+            # versions of another counter.
             left = entry.confirmations - 1
             if not is_global and is_list:
                 left = min(left, 1)  # only the first list can have begun before the write

@@ -6,6 +6,7 @@ The server here is a script: it knows config maps, and answers writes as each te
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -589,3 +590,31 @@ async def test_an_answer_with_another_object_is_an_error_and_is_not_observed(
             with pytest.raises(pyinformer.errors.WriteAnswerError, match="another object"):
                 await write
     assert not heard.events
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        pytest.param("b", 1, id="the first answer names another object"),
+        pytest.param("a", 2, id="it is of another kind, so that the next one is refused"),
+    ],
+)
+async def test_one_answer_with_an_object_of_another_kind_is_not_remembered(
+    name: str, wrong: int
+) -> None:
+    """A gateway mixed up two responses; those after it are right."""
+    metadata = {**STORED["metadata"], "name": name}
+    other = {**STORED, "kind": "Secret", "metadata": metadata}
+    answers = [other]
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        is_discovery = request.target == "/api/v1"
+        found = answers.pop() if answers and not is_discovery else STORED
+        writer.write(SERVED if is_discovery else response(msgspec.json.encode(found)))
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        for _ in range(wrong):
+            with contextlib.suppress(pyinformer.errors.InvalidObjectError):
+                await cluster.get("v1", "configmaps", "default/a")
+        assert (await cluster.get("v1", "configmaps", "default/a")).gvk.kind == "ConfigMap"
+        assert (await cluster.replace(BODY)).gvk.kind == "ConfigMap"
