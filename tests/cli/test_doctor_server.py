@@ -727,6 +727,32 @@ async def test_an_address_with_a_zone_is_measured(zone: str) -> None:
     assert f"Host: [::1]:{port}".encode() in heard[0]
 
 
+async def test_an_address_that_does_not_answer_is_named_and_another_one_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the connections of the library do, which try the next address soon."""
+    with APIServer() as api, socket.create_server(("127.0.0.2", 0)) as taken:
+        port = int(api.url.rpartition(":")[2])
+        taken.close()
+
+        def found(*_: object, **__: object) -> list[Any]:
+            """Return an address at which nothing listens, and that of the server."""
+            return [
+                (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))
+                for address in ("127.0.0.2", "127.0.0.1")
+            ]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "getaddrinfo", found)
+            config = ClusterConfig(server=f"http://api.test:{port}")
+            network = await measure_network(config, None, timeout_seconds=100)
+
+    assert (network.error, network.step) == ("", "request")
+    assert network.dead_addresses == ("127.0.0.2",)
+    (finding,) = _found(server_findings(replace(_SERVER, network=network), _NOW))
+    assert finding == ("network_addresses", "warn")
+
+
 async def test_a_name_lookup_that_hangs_does_not_delay_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

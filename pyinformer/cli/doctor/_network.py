@@ -6,7 +6,10 @@ library do the steps at once, and keep what they connected.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http.client
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -29,6 +32,8 @@ TLSFailure: TypeAlias = Literal[
 ]
 """Why a handshake failed: each has a cure of its own."""
 
+_NEXT_ADDRESS_SECONDS: Final = 0.25  # as the connections of the library
+_ANSWERS_SECONDS: Final = 1.0  # within which an address that is well answers
 _PORTS: Final = {"http": 80, "https": 443}
 _EARLY_ENDS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
 # Words in OpenSSL's reasons, the first that fits counts: an alert has the name of what it is about.
@@ -55,6 +60,8 @@ class NetworkFacts:
     is_proxy: bool = False
     """Whether host and port are those of a proxy; what is behind it is not measured."""
     addresses: tuple[str, ...] = ()
+    dead_addresses: tuple[str, ...] = ()
+    """Those to which no connection could be made, while another one answered."""
     seconds: dict[Step, float] = field(default_factory=dict)
     """How long each step took that was taken."""
     tls_version: str = ""
@@ -156,8 +163,43 @@ class _Probe:
         facts.addresses = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
     def _connect(self) -> socket.socket:
+        """Connect to the first address that answers, as the library does."""
         with self._timed("connect"):
-            return socket.create_connection(self._address, timeout=self._timeout_seconds)
+            connected = anyio.run(self._race)
+        if len(self._facts.addresses) > 1:
+            self._facts.dead_addresses = anyio.run(self._dead_addresses)
+        return connected
+
+    async def _race(self) -> socket.socket:
+        try:
+            with anyio.fail_after(self._timeout_seconds):
+                transport, _ = await asyncio.get_running_loop().create_connection(
+                    asyncio.Protocol, *self._address, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS
+                )
+        except OSError as error:
+            if error.errno is None:  # the errors of several addresses
+                raise
+            raise OSError(error.errno, os.strerror(error.errno)) from error
+        connected: socket.socket = transport.get_extra_info("socket").dup()
+        transport.abort()  # closes its own descriptor, not the connection
+        connected.settimeout(self._timeout_seconds)
+        return connected
+
+    async def _dead_addresses(self) -> tuple[str, ...]:
+        """Return the addresses of the name that do not answer soon."""
+        addresses, port = self._facts.addresses, self._facts.port
+        alive = set[str]()
+
+        async def connect(address: str) -> None:
+            """Connect once."""
+            with anyio.move_on_after(_ANSWERS_SECONDS), contextlib.suppress(OSError):
+                async with await anyio.connect_tcp(address, port):
+                    alive.add(address)
+
+        async with anyio.create_task_group() as group:
+            for address in addresses:
+                group.start_soon(connect, address)
+        return tuple(address for address in addresses if address not in alive)
 
     def _ask(self, plain: socket.socket) -> None:
         if self._context is None:

@@ -177,6 +177,11 @@ def _network(network: NetworkFacts, now: float) -> Found:
         severity = Severity.WARN if seconds >= LIMITS.slow_step_seconds else Severity.OK
         cure = "measure it from the pod; look for a slow resolver, a long way or a busy server"
         yield _graded(severity, f"network_{step}", subject, fact, evidence, cure)
+    if network.dead_addresses:
+        evidence = f"{', '.join(network.dead_addresses[:4])} of {len(network.addresses)}"
+        fact = "has addresses that do not answer"
+        cure = "remove them from the name, or start the servers: each new connection tries them"
+        yield warn("network_addresses", f"the name {network.host}", fact, evidence, cure)
     if network.certificate is not None:
         cure = "renew the certificate of the server: `kubeadm certs renew apiserver`"
         subject = "the server's certificate"
