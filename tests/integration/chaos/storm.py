@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pyinformer._clock import monotonic
+from pyinformer.errors import APIStatusError
 from pyinformer.testing import (
     ChangingFacts,
     EtcdRelay,
@@ -283,9 +284,13 @@ class Storm:
         wrong: list[str] = []
 
         def is_right() -> bool:
-            collect_garbage(server, self._namespace)
-            found = all_written(server, self._namespace)
-            wrong[:] = differences(*found, self._namespace)
+            try:
+                collect_garbage(server, self._namespace)
+                found = all_written(server, self._namespace)
+            except APIStatusError as error:  # as while the storage of a definition begins again
+                wrong[:] = [f"the server answers {error}"]
+            else:
+                wrong[:] = differences(*found, self._namespace)
             return not wrong
 
         poll(is_right, timeout_seconds=REST_SECONDS)
