@@ -161,6 +161,32 @@ def test_time_does_not_advance_while_a_thread_works(world: World, by: str) -> No
     assert world.now_seconds < 1.0
 
 
+@pytest.mark.parametrize("by", ["in_thread", "to_thread"])
+def test_work_of_a_thread_that_is_due_when_the_time_is_over_is_waited_for(
+    world: World, by: str
+) -> None:
+    calls: list[float] = []
+
+    def work(*_: object) -> Result:
+        release = threading.Event()
+        threading.Timer(0.05, release.set).start()
+        assert release.wait(100)
+        calls.append(world.now_seconds)
+        return Result(requeue_after_seconds=3600.0)
+
+    async def to_thread(_request: Request, _obj: KubeObject | None) -> Result:
+        return await asyncio.to_thread(work)
+
+    function = in_thread(work) if by == "in_thread" else to_thread
+    controller = Controller("maps", function, world.factory.informer("v1", "configmaps"))
+    world.run(controller.start)
+    world.elapse(0)
+    began_at = calls[0]
+    world.elapse(7200)
+
+    assert [at - began_at for at in calls] == [0.0, 3600.0, 7200.0]
+
+
 def test_closing_does_not_wait_for_sleeping_reconciles() -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         try:

@@ -64,6 +64,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _clock_resolution(self, seconds: float) -> None:
         """Ignore the resolution of the real clock."""
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a thread works for the loop, and does not wait for it."""
+        return self._working > 0
+
     @contextmanager
     def waited_for(self) -> Iterator[None]:
         """Allow the clock to jump inside the block; must be called in the loop."""

@@ -148,10 +148,10 @@ class WorldThread:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until every cache has applied all events of its watch.
+        """Wait until every cache has applied all events of its watch, and no thread works.
 
         Raises:
-            TimeoutError: they do not settle, because something keeps writing.
+            TimeoutError: they do not settle, because something keeps writing, or a thread works.
 
         Cancellation:
             Safe.
@@ -164,7 +164,10 @@ class WorldThread:
             # What has not settled by itself may wait for a timer.
             await asyncio.sleep(0 if turns % _TURNS_PER_PAUSE else _PAUSE_SECONDS)
             if monotonic() > deadline:
-                message = f"after {_SETTLE_SECONDS:g} s something still writes, or opens watches"
+                message = (
+                    f"after {_SETTLE_SECONDS:g} s something still writes, opens watches, or works in"
+                    " a thread"
+                )
                 raise TimeoutError(message)
 
     def close(self, closer: Callable[[], Awaitable[None]]) -> None:
@@ -203,6 +206,8 @@ class WorldThread:
                 thread.join(_CLOSE_SECONDS)
 
     def _is_idle(self) -> bool:
+        if isinstance(self._loop, VirtualLoop) and self._loop.is_held:
+            return False
         expected = sum(informer.is_running for informer in self._informers)
         watches = sum(one.open_watches for one in self.connections)
         return watches >= expected and all(one.is_idle for one in self.connections)
