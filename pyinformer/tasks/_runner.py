@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import Final
 
 UVLOOP_SWITCH: Final = "PYINFORMER_UVLOOP"
@@ -18,6 +19,9 @@ def program_runner(*, may_use_uvloop: bool = True) -> asyncio.Runner:
     """
     if not may_use_uvloop or os.environ.get(UVLOOP_SWITCH, "").lower() == "off":
         return asyncio.Runner()
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        return asyncio.Runner()  # uvloop waits in C, where no greenlet runs, and threads are such
     try:
         import uvloop  # noqa: PLC0415 - an extra, for the few programs that have it
     except ImportError:  # it is an extra, and does not exist on Windows

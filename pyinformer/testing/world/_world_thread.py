@@ -165,8 +165,8 @@ class WorldThread:
             await asyncio.sleep(0 if turns % _TURNS_PER_PAUSE else _PAUSE_SECONDS)
             if monotonic() > deadline:
                 message = (
-                    f"after {_SETTLE_SECONDS:g} s something still writes, opens watches, or works in"
-                    " a thread"
+                    f"after {_SETTLE_SECONDS:g} s something still writes, opens watches, or works"
+                    " in a thread"
                 )
                 raise TimeoutError(message)
 
