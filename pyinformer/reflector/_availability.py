@@ -370,9 +370,8 @@ async def _table(list_watch: ListWatch, resource: GroupVersionResource) -> list[
         table = table_of(resource.api_version, found)
     except _UNREADABLE as error:
         raise _invalid_answer(resource.path, f"it is not a list of resources: {error}") from error
-    if found.kind != "APIResourceList" or found.group_version != resource.api_version:
-        reason = f"it is a {found.kind} of {found.group_version}, not of {resource.api_version}"
-        raise _invalid_answer(resource.path, reason)
+    if not (found.kind and found.group_version):  # a cache is not emptied because of it
+        raise _invalid_answer(resource.path, "it does not say which version it is of")
     return table
 
 

@@ -109,6 +109,9 @@ class _Entry(Struct, frozen=True, rename="camel"):
     verbs: list[str] | None = None
 
 
+_LIST: Final = "APIResourceList"
+
+
 class ResourceList(Struct, frozen=True, rename="camel"):
     """The resources of one group and version."""
 
@@ -146,8 +149,14 @@ def table_of(api_version: str, found: ResourceList) -> list[APIResource]:
     """Return the resources of one group and version, those without reads last.
 
     Raises:
-        msgspec.DecodeError: there are too many.
+        msgspec.DecodeError: it is another document, such as the late answer to another request; or
+            there are too many.
     """
+    is_empty = found.resources is None and not found.group_version
+    is_list = found.kind == _LIST or not (found.kind or is_empty)
+    if not is_list or found.group_version not in {"", api_version}:
+        reason = f"it is {found.kind or 'without a kind'} of {found.group_version or 'no version'}"
+        raise ValidationError(f"{reason}, not {_LIST} of {api_version}")
     group, version = split_api_version(api_version)
     entries = found.resources or []
     check_resource_count(len(entries))

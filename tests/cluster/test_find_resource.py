@@ -321,9 +321,16 @@ async def test_the_real_server_is_understood(kube_apiserver: KubeAPIServer, tmp_
             id="resources",
         ),
         pytest.param({"/apis/e.io/v1": b'{"resources":[{"name":"\xff"}]}'}, "utf-8", id="no-text"),
+        pytest.param({"/apis/e.io/v1": b"{}"}, "without a kind", id="nothing"),
+        pytest.param({"/apis/e.io/v1": b'{"kind":"Status"}'}, "it is Status", id="a-status"),
+        pytest.param(
+            {"/apis/e.io/v1": b'{"kind":"APIResourceList","groupVersion":"f.io/v1"}'},
+            "of f.io/v1, not",
+            id="another-version",
+        ),
     ],
 )
-async def test_the_resources_of_an_aggregated_server_are_bounded(
+async def test_an_answer_that_is_not_the_list_of_resources_is_refused(
     answers: dict[str, bytes], reason: str
 ) -> None:
     async def read(path: str, _: str) -> bytes:
