@@ -729,7 +729,8 @@ class Cluster(Closable):
 
         Returns:
             The object as the server stored it; `obj` if nothing was edited, or if the same edit has
-            changed nothing in this version of the object: then nothing is sent.
+            changed nothing in this version of the object in the last five minutes: then nothing is
+            sent.
 
         Raises:
             ConflictError: it is another object by now, or with `check_version` another version.
@@ -808,7 +809,8 @@ class Cluster(Closable):
 
         Returns:
             The object as the server stored it; `obj` if nothing is new, or if the same write has
-            changed nothing in this version of the object: then nothing is sent.
+            changed nothing in this version of the object in the last five minutes: then nothing is
+            sent.
 
         Raises:
             ConflictError: it is another object by now, or with `check_version` another version; or

@@ -1,6 +1,7 @@
 """The patches that have changed nothing in the present version of an object: none is sent again.
 
-A server sets defaults in what an edit leaves out, so that the same edit is new each time.
+A server sets defaults in what an edit leaves out, so that the same edit is new each time. After
+five minutes it is tried again: a definition may have gained a field that was dropped.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, final
 
+import anyio
 import msgspec
 
 from pyinformer.apimachinery import JSONObject, KubeObject, View
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _MAX_REMEMBERED: Final = 16_384  # about 3 MB; the least recently used are dropped first
 
+_KEPT_SECONDS: Final = 300.0
+
 _canonical: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -26,7 +30,7 @@ class IneffectivePatches:
     """Digests of patches whose response was the object in the version that it had before."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, None] = {}  # in the order of their last use
+        self._known: dict[bytes, float] = {}  # until when, in the order of their last use
 
     def record(
         self,
@@ -53,18 +57,20 @@ class IneffectivePatches:
             return
         while len(self._known) >= _MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
-        self._known[_digest(target, before, patch, query)] = None
+        until = anyio.current_time() + _KEPT_SECONDS
+        self._known[_digest(target, before, patch, query)] = until
 
     def has(
         self, target: Target, before: KubeObject[View | None], patch: JSONObject, query: Query
     ) -> bool:
-        """Return whether the same patch has changed nothing in this version of the object."""
+        """Return whether the same patch has lately changed nothing in this version of the object."""
         if not (patch and self._known):
             return False
         digest = _digest(target, before, patch, query)
-        if digest not in self._known:
+        until = self._known.pop(digest, None)
+        if until is None or anyio.current_time() >= until:
             return False
-        self._known[digest] = self._known.pop(digest)
+        self._known[digest] = until
         return True
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pyinformer.cluster import connect
 from pyinformer.crd import custom_resource, custom_resource_definition
-from pyinformer.testing import APIServer
+from pyinformer.testing import APIServer, World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -146,3 +146,25 @@ async def test_an_object_in_deletion_is_written_each_time() -> None:
         obj = await _thrice(cluster, deleted, _status)
 
         assert await _sent(cluster, obj, _status) == 1
+
+
+def test_the_write_is_sent_again_after_five_minutes() -> None:
+    """The definition may have gained a field that was dropped, and the object does not say so."""
+    crd = custom_resource_definition(Balancer)
+    body = {
+        "apiVersion": "acme.io/v1",
+        "kind": "Balancer",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"addresses": [{"ip": "1"}]},
+    }
+    with World([crd, body], virtual_time=True) as world:
+
+        async def patch() -> int:
+            obj = await world.cluster.get("acme.io/v1", "balancers", "default/a")
+            return await _sent(world.cluster, obj, _spec)
+
+        assert [world.run(patch), world.run(patch)] == [1, 0]
+        world.elapse(290)
+        assert world.run(patch) == 0
+        world.elapse(20)
+        assert [world.run(patch), world.run(patch)] == [1, 0]
