@@ -63,7 +63,7 @@ class IneffectivePatches:
     def has(
         self, target: Target, before: KubeObject[View | None], patch: JSONObject, query: Query
     ) -> bool:
-        """Return whether the same patch has lately changed nothing in this version of the object."""
+        """Return whether the same patch lately changed nothing in this version of the object."""
         if not (patch and self._known):
             return False
         digest = _digest(target, before, patch, query)

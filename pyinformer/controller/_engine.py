@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from contextlib import suppress
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, final
@@ -38,7 +37,6 @@ from pyinformer.controller._status import ControllerStatus, FailingKeyStatus
 from pyinformer.controller._workers import WorkerPool
 from pyinformer.errors import (
     CacheSyncTimeoutError,
-    InformerError,
     LifecycleError,
     ReconcileTimeoutError,
 )
@@ -48,7 +46,7 @@ from pyinformer.sources import OwnedSource, Reason, request_text
 from pyinformer.tasks import UserTasks, place_of, repeats_text, trace_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from anyio.abc import TaskGroup
 
@@ -127,7 +125,7 @@ class Engine(Generic[V]):
         self.sources: list[Source] = []
         self.informers: list[SharedInformer[Any]] = []
         """The caches that have to be filled before the first reconcile."""
-        self.before_attach: list[Callable[[], Awaitable[None]]] = []
+        self.before_attach: list[Callable[[], Coroutine[None, None, None]]] = []
         """Called while the caches are being filled, and again if that failed."""
         self.lifecycle: EngineOwner | None = None
         """What has started it; None before."""
@@ -228,7 +226,7 @@ class Engine(Generic[V]):
             self.requests.due.clock = self._now
         self._measure()
         for prepare in self.before_attach:
-            group.start_soon(_prepare_early, prepare)
+            group.start_soon(prepare)
         await wait_until_controllers_can_begin(*self.informers, timeout_seconds=timeout_seconds)
         lacking = [one for one in self.informers if not one.has_synced]
         deadline = began_at + timeout_seconds
@@ -531,13 +529,10 @@ class Engine(Generic[V]):
 
 
 def _lack(source: Source) -> str:
-    is_ready = not isinstance(source, OwnedSource) or source.owner is not None
-    return "initial keys are not enqueued yet" if is_ready else "its kind of owner is not known yet"
-
-
-async def _prepare_early(prepare: Callable[[], Awaitable[None]]) -> None:
-    with suppress(InformerError):  # raised again once the caches are filled
-        await prepare()
+    if not isinstance(source, OwnedSource) or source.owner is not None:
+        return "initial keys are not enqueued yet"
+    reason = f": {source.unknown_because}" if source.unknown_because else ""
+    return f"its kind of owner is not known yet{reason}"
 
 
 def _reasons(request: Request) -> str:

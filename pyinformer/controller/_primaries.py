@@ -13,9 +13,6 @@ from pyinformer.errors import (
     InformerError,
     InvalidArgumentError,
     InvalidTypeError,
-    ServerError,
-    TooManyRequestsError,
-    TransportError,
 )
 from pyinformer.informer import SharedInformer, TypedInformer
 from pyinformer.sources import OwnerKind, Request
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_TRANSIENT: Final = (TransportError, ServerError, TooManyRequestsError)
 _FIRST_WAIT_SECONDS: Final = 0.2  # doubles: a server that restarts is back within seconds
 _LONGEST_WAIT_SECONDS: Final = 5.0
 
@@ -147,9 +143,11 @@ def watched_owners(
 
 
 async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) -> None:
-    """Set the kind of a source's owners, and retry while the server is in trouble.
+    """Set the kind of a source's owners, and retry until the server names it, as caches do.
 
-    Once owners are cached, their keys decide the scope: what discovery said may be older.
+    Of two servers behind a balancer one may not know a definition yet, and a token may be renewed
+    just now: no answer ends it. Once owners are cached, their keys decide the scope: what discovery
+    said may be older.
 
     Best called while the caches are being filled: an index of an empty cache costs nothing, that
     of 100,000 objects a step of 0.1 s.
@@ -158,11 +156,8 @@ async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) 
         source: the source.
         primary: the informer of the owners; a cached owner names its kind if the server does not.
 
-    Raises:
-        APIStatusError: the server did not return the kind, and no owner is cached.
-
     Cancellation:
-        Safe.
+        The only way to end it before.
     """
     wait_seconds = _FIRST_WAIT_SECONDS
     while source.owner is None:
@@ -171,10 +166,10 @@ async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) 
             owner = OwnerKind(found.resource.group, found.kind, found.namespaced)
         except InformerError as error:
             cached = _kind_of_cached(primary)
-            if cached is None and not isinstance(error, _TRANSIENT):
-                raise
             if cached is None:
-                _log.info("%s: the kind of its owners is not known yet: %s", source.name, error)
+                if str(error) != source.unknown_because:
+                    source.unknown_because = str(error)
+                    _log.warning("%s: the kind of its owners is not known: %s", source.name, error)
                 await anyio.sleep(wait_seconds)
                 wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
                 continue

@@ -1,7 +1,7 @@
 """SIGTERM and SIGINT as calls on the event loop, for the length of a block.
 
 A signal calls the function of the innermost block of each task. Once no block is left, the earlier
-handler has it.
+handler is restored, and is called with the signals of the meantime.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class _Block(NamedTuple):
 
 
 _blocks: Final[list[_Block]] = []  # of all loops of the main thread, the latest last
+_taken: Final[set[int]] = set()  # signals for which blocks were called
 
 
 @contextmanager
@@ -36,7 +38,9 @@ def on_stop_signal(call: Callable[[str], object]) -> Iterator[None]:
 
     Outside the main thread nothing is called. Blocks of several tasks are all called; of those that
     a task has nested, the innermost. A handler that the loop has for the signal is called as well.
-    Another earlier handler is not; it is restored when the last block ends.
+    Another earlier handler, such as that of a web server in the same program, is restored when the
+    last block ends, and called then; but not Python's own for Ctrl-C, nor that of `asyncio.run`,
+    which would cancel the task.
 
     Args:
         call: called on the running loop.
@@ -78,6 +82,15 @@ class _Handler:
             signal.signal(number, self.before)
             signal.raise_signal(number)
 
+    def pass_on(self, number: int) -> None:
+        """Call the earlier handler, if a program may have it beside others."""
+        before = self.before
+        if not callable(before) or before is signal.default_int_handler:
+            return
+        function = before.func if isinstance(before, partial) else before
+        if not isinstance(getattr(function, "__self__", None), asyncio.Runner):
+            before(number, None)
+
 
 def _open_blocks() -> list[_Block]:
     return [block for block in _blocks if not block.loop.is_closed()]
@@ -87,7 +100,9 @@ def _notify(loop: asyncio.AbstractEventLoop, number: int) -> None:
     innermost = {block.task: block.call for block in _blocks if block.loop is loop}
     for call in innermost.values():
         call(signal.Signals(number).name)
-    if not innermost:  # the last block has ended since
+    if innermost:
+        _taken.add(number)
+    else:  # the last block has ended since
         signal.raise_signal(number)
 
 
@@ -103,3 +118,6 @@ def _restore() -> None:
         handler = signal.getsignal(number)
         if isinstance(handler, _Handler):  # else a later one was installed
             signal.signal(number, handler.before)
+            if number in _taken:
+                handler.pass_on(number)
+    _taken.clear()

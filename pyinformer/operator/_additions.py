@@ -22,6 +22,7 @@ from pyinformer.errors import (
     InvalidArgumentError,
     LifecycleError,
     NotFoundError,
+    ProtocolError,
     TransportError,
 )
 from pyinformer.informer import Scope, SharedInformerFactory
@@ -256,7 +257,7 @@ class Additions:
                 if not self._cluster.discovery.near(resource):  # else the error has a question
                     error.add_note(_HELP)
                 raise
-            except (APIStatusError, TransportError) as error:
+            except (APIStatusError, ProtocolError, TransportError) as error:
                 _log.warning("discovery of %s failed: %s", resource, error)
 
     async def _start_one(

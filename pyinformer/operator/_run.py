@@ -25,6 +25,7 @@ from pyinformer.errors import (
     CacheSyncTimeoutError,
     LifecycleError,
     NotFoundError,
+    ProtocolError,
     TransportError,
 )
 from pyinformer.informer import SharedInformerFactory
@@ -374,7 +375,7 @@ class OperatorRun(Closable):
             hint = hint_of(resource, self.cluster)
             self._hints.append(hint)
             _log.warning("%s", hint)
-        except (APIStatusError, TransportError) as error:
+        except (APIStatusError, ProtocolError, TransportError) as error:
             # The caches retry until their deadline; nearly all resources are namespaced.
             _log.warning("discovery of %s failed: %s", resource, error)
 

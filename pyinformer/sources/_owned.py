@@ -91,6 +91,8 @@ class OwnedSource(InformerSource[V], Generic[V]):
         self.controller_only: bool = controller_only
         """Whether only the owner that controls an object counts."""
         self._concerns = concerns
+        self.unknown_because: str = ""
+        """What the server answered, as long as the kind of the owners is not known."""
         self._owner: OwnerKind | None = None
         self._is_refusal_logged = False
 

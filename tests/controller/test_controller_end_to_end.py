@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +14,6 @@ from pyinformer import (
     Controller,
     ControllerGroup,
     ControllerOptions,
-    ForbiddenError,
     KubeObject,
     Request,
     SharedInformer,
@@ -432,9 +431,11 @@ async def test_owners_of_an_unknown_kind_end_the_start_with_a_reason(apiserver: 
     forbidden = Fault(match=lambda sent: sent.path == "/api/v1", status=403, times=None)
     apiserver.faults.add(forbidden)
     async with cluster_of(apiserver) as cluster:
-        controller = Controller("maps", Seen(), SharedInformer(cluster, "v1", "configmaps"))
+        maps = SharedInformer(cluster, "v1", "configmaps")
+        options = ControllerOptions(sync_timeout_seconds=0.5)
+        controller = Controller("maps", Seen(), maps, options=options)
         owned = controller.owns(SharedInformer(cluster, "v1", "pods"))
-        with pytest.raises(ForbiddenError):
+        with pytest.raises(CacheSyncTimeoutError, match=r"owner is not known yet: .*403"):
             await controller.start()
     assert owned.owner is None
     assert repr(controller) == "<Controller maps>"
@@ -460,11 +461,20 @@ async def test_the_kind_of_owner_is_learned_before_there_is_anything_to_index(
         await controller.aclose()
 
 
-@pytest.mark.parametrize("trouble", [{"status": 503}, {"refuse": True}], ids=["503", "refused"])
-async def test_discovery_of_owners_is_retried_after_a_transient_error(
-    apiserver: APIServer, trouble: dict[str, int]
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param({"status": 503}, id="503"),
+        pytest.param({"refuse": True}, id="refused"),
+        pytest.param({"status": 404}, id="of-a-server-behind"),
+        pytest.param({"status": 403}, id="403"),
+        pytest.param({"body": b"<html>maintenance</html>"}, id="a-page"),
+    ],
+)
+async def test_discovery_of_owners_is_retried_after_an_error(
+    apiserver: APIServer, trouble: dict[str, Any]
 ) -> None:
-    troubled = Fault(match=lambda sent: sent.path == "/api/v1", times=None, **trouble)  # type: ignore[arg-type]
+    troubled = Fault(match=lambda sent: sent.path == "/api/v1", times=None, **trouble)
     apiserver.faults.add(troubled)
     async with cluster_of(apiserver) as cluster:
         maps, pods = (SharedInformer(cluster, "v1", name) for name in ("configmaps", "pods"))

@@ -84,9 +84,42 @@ async def test_the_handler_from_before_the_first_block_is_restored_after_the_las
         ends[1 - ends_first].set()
         await tasks[1 - ends_first]
         assert signal.getsignal(number) is before
+        assert heard == [number], "the signal of the meantime"
         _send(number)
-        await until(lambda: heard)
+        await until(lambda: len(heard) == 2)
     assert called == [f"{'ba'[ends_first]} {number.name}"]
+
+
+async def test_a_server_beside_a_controller_stops_after_it() -> None:
+    """It has taken the signal at its start, as web servers do: the handler sets a flag."""
+    stopping = asyncio.Event()
+    controller = Controller("a", Calls())
+
+    async def serve() -> None:
+        with _handled(signal.SIGTERM, lambda _number, _frame: stopping.set()):
+            await stopping.wait()
+
+    serving = asyncio.create_task(serve())
+    await asyncio.sleep(0)
+    running = asyncio.create_task(controller.run())
+    await until(lambda: controller.is_running)
+    _send(signal.SIGTERM)
+    async with asyncio.timeout(100):
+        await asyncio.gather(serving, running)
+
+
+def test_the_handler_of_asyncio_run_is_not_called_after_a_block() -> None:
+    """It would cancel the task that goes on."""
+    called = list[str]()
+
+    async def main() -> None:
+        with on_stop_signal(called.append):
+            _send(signal.SIGINT)
+            await until(lambda: called)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert called == ["SIGINT"]
 
 
 @pytest.mark.every_loop
