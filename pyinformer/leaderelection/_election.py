@@ -11,6 +11,7 @@ names.
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
@@ -38,6 +39,7 @@ _POLL_JITTER: Final = 1.2  # as client-go: from one retry period to 2.2 of them
 # How far the two clocks may diverge; corrections of a synchronized wall clock are smaller.
 _CLOCK_DRIFT_SECONDS: Final = 1.0
 _LAST_WRITES: Final = 2  # of an ended process: the one that was seen, and one that was late
+_REMEMBERED: Final = 256  # own writes: a restore of the server may bring one back
 
 
 @final
@@ -181,6 +183,7 @@ class Election:
         self._retry_at = -math.inf
         self._poll_at: float | None = None
         self._markers: set[Marker] = set()  # of own writes that may be what the server has
+        self._own: deque[Marker] = deque(maxlen=_REMEMBERED)  # of all own writes
         self._is_coarse = False  # whether the server cuts the fractions of times off
         self._release: tuple[WrittenVersions | None, float] | None = None
 
@@ -230,7 +233,9 @@ class Election:
             self._sent_upon = self.lease
             self._deleted_uids.clear()
             if isinstance(step, Write):
-                self._markers.add(read_lease(step.body).marker)
+                marker = read_lease(step.body).marker
+                self._markers.add(marker)
+                self._own.append(marker)
         return step
 
     def release(self, now: float, written: WrittenVersions | None) -> None:
@@ -471,6 +476,8 @@ class Election:
         if lease.holder != self._identity:
             self._foreign_writes.clear()
             return
+        if any(lease.marker in {own, own.in_whole_seconds()} for own in self._own):
+            return  # of this process: a deletion was reported that was none, or it was restored
         self._foreign_writes.add(lease.marker)
         # An earlier process with this identity no longer renews, but its last request may be late.
         if len(self._foreign_writes) > _LAST_WRITES:

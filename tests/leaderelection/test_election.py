@@ -108,6 +108,42 @@ def test_a_renewal_whose_response_does_not_show_it_does_not_count() -> None:
     assert election.tenure is None
 
 
+@pytest.mark.parametrize("is_coarse", [False, True])
+def test_own_writes_that_come_back_are_not_those_of_a_replica_with_this_identity(
+    *, is_coarse: bool
+) -> None:
+    """A watch shows deletions that are none, or restores of etcd bring back an earlier write."""
+    election, now, version = _that_leads(), 0.0, 1
+    stored = election.lease
+    for _ in range(5):
+        assert stored is not None
+        election.on_watched_deletion("u1", now)
+        assert election.tenure is None
+        while election.tenure is None:
+            step = election.next_step(now, now)
+            match step:
+                case Wait(until):
+                    now = until
+                case Read():
+                    election.on_lease(stored, now)
+                case Write(creates=True):
+                    election.on_conflict(now)
+                case _:
+                    version += 1
+                    stored = _answer(step, version)
+                    stored = in_whole_seconds(stored) if is_coarse else stored
+                    election.on_lease(stored, now)
+        now += 1.5
+
+
+def in_whole_seconds(lease: LeaseRecord) -> LeaseRecord:
+    """Return what a server stores that cuts the fractions of times off."""
+    spec = {**lease.body["spec"]}
+    for name in ("acquireTime", "renewTime"):
+        spec[name] = f"{spec[name][:19]}Z"
+    return read_lease({**lease.body, "spec": spec})
+
+
 def test_after_a_deletion_a_holder_with_unseen_renewals_is_waited_for() -> None:
     election = _that_knows(_lease("b", 5))
     election.next_step(0.0, 0.0)
