@@ -57,6 +57,19 @@ class UnconfirmedWrite(Struct, Generic[V], frozen=True):
         """
         return stored if stored is not None and self.is_reached_by(stored.metadata) else self.object
 
+    def is_lost_to(self, stored: KubeObject[V] | None) -> bool:
+        """Return whether a store that is past the written version lacks it.
+
+        It still holds an earlier state of that object, so the event of the write was lost. Readers
+        have seen what was written, and are not led back.
+        """
+        return (
+            stored is not None
+            and self.order is VersionOrder.GLOBAL
+            and stored.metadata.uid == self.uid
+            and older(stored.metadata.resource_version, self.version)
+        )
+
     def is_reached_by(self, meta: ObjectMeta) -> bool:
         """Return whether a state is the written one, or a newer one."""
         return self.order.reaches(meta.uid, meta.resource_version, self.uid, self.version)
@@ -209,7 +222,7 @@ class Overlay(Generic[V]):
         stored: KubeObject[V] | None,
     ) -> bool:
         order = entry.order
-        if order.holds(self._position(), entry.version):
+        if order.holds(self._position(), entry.version) and not entry.is_lost_to(stored):
             return True
         # Within the step of an event: the store leads the position.
         if stored is not None and entry.is_reached_by(stored.metadata):
@@ -370,7 +383,8 @@ class Overlay(Generic[V]):
         stored = self._get(key)
         if isinstance(entry, UnconfirmedWrite):
             is_reached = stored is not None and entry.is_reached_by(stored.metadata)
-            return is_reached or entry.order.holds(position, entry.version)
+            is_past = entry.order.holds(position, entry.version) and not entry.is_lost_to(stored)
+            return is_reached or is_past
         is_ordered = entry.order is VersionOrder.GLOBAL
         if not is_ordered or not entry.floor or older(position, entry.floor):
             return False

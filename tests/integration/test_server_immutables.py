@@ -165,6 +165,7 @@ def place(server: Server) -> Iterator[Place]:
         (POD, {"spec": {"schedulingGates": [{"name": "b"}]}}, "spec.schedulingGates[0].name"),
         (TOLERANT, {"spec": {"tolerations": []}}, "spec.tolerations"),
         (SERVICE, {"spec": {"clusterIP": "None", "clusterIPs": ["None"]}}, "spec.clusterIPs[0]"),
+        (SERVICE, {"spec": {"clusterIP": "10.96.7.7"}}, "spec.clusterIPs[0]"),
         (CLAIM, {"spec": {"accessModes": ["ReadOnlyMany"]}}, "spec"),
         (CLAIM, {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}, "spec"),
         (VOLUME, {"spec": {"hostPath": {"path": "/b"}}}, "spec.persistentvolumesource"),

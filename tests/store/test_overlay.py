@@ -261,6 +261,23 @@ def test_a_response_with_a_version_that_the_watch_never_reaches_is_shown_for_a_w
     assert version_of(cache.lister.get(A)) == 130
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+def test_a_write_whose_event_was_lost_is_shown_until_a_later_one(
+    cache: Cache, *, is_late: bool
+) -> None:
+    """A watch is past the version, and the cache has an earlier state of that object."""
+    if not is_late:
+        cache.overlay.put(record(A, "1", 103))
+    cache.hear(Added(record(B, "2", 110)))
+    cache.overlay.sweep()
+    if is_late:
+        cache.overlay.put(record(A, "1", 103))
+    assert version_of(cache.lister.get(A)) == 103
+    cache.hear(Updated(record(A, "1", 90), record(A, "1", 115)))
+    assert version_of(cache.lister.get(A)) == 115
+    assert not cache.overlay.entries
+
+
 def test_own_writes_outside_of_the_selector_are_hidden() -> None:
     cache = Cache(selective=True)
     cache.list(100, record(A, "1", 90))

@@ -866,3 +866,20 @@ def test_a_pod_is_being_deleted_during_its_grace_period() -> None:
         found = world.get("v1", "pods", "a")["metadata"]
     assert found["deletionTimestamp"] == "2026-01-02T03:04:05Z"
     assert found["deletionGracePeriodSeconds"] == 30
+
+
+def test_the_uid_and_the_age_of_an_object_are_those_that_a_test_gives() -> None:
+    """Else nobody could test what is done to old objects, or name an owner beforehand."""
+    born = "2020-01-02T03:04:05Z"
+    meta = {"name": "owner", "namespace": "default", "uid": "u-1", "creationTimestamp": born}
+    with World([{**_pod("owner"), "metadata": meta}]) as world:
+        made = world.create({**_pod("new"), "metadata": {"name": "new", "uid": "u-2"}})
+
+        async def read() -> KubeObject:
+            return await world.cluster.get("v1", "pods", "default/owner")
+
+        kept = world.run(read).metadata
+
+    assert (kept.uid, kept.creation_timestamp) == ("u-1", born)
+    assert made["metadata"]["uid"] == "u-2"
+    assert made["metadata"]["creationTimestamp"] > born

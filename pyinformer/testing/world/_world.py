@@ -75,8 +75,9 @@ class World(ObjectTestAPI):
 
     Args:
         objects: the existing objects. An unknown kind is served under a guessed plural, with a
-            status subresource; if the guess is wrong, call `register` before `create`. One with a
-            deletionTimestamp is being deleted since then, and needs a finalizer.
+            status subresource; if the guess is wrong, call `register` before `create`. Its uid and
+            its creationTimestamp are kept, or else made. One with a deletionTimestamp is being
+            deleted since then, and needs a finalizer.
         name: the cluster's name, for controllers of several clusters.
         beside: another World with which this one shares loop and time, for controllers of both
             clusters.

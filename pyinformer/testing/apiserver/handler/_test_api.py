@@ -104,8 +104,9 @@ class ObjectTestAPI:
         """Create an object.
 
         Args:
-            obj: with apiVersion, kind, and a name or generateName; a resourceVersion in it is
-                ignored, so that a deleted object can be created again.
+            obj: with apiVersion, kind, and a name or generateName. Its uid and creationTimestamp
+                are kept, as an old object and an owner need them; but not beside a resourceVersion,
+                so that an object that was read and deleted can be created again.
             namespace: the namespace of an object without one; None is "default".
 
         Returns:
@@ -115,7 +116,9 @@ class ObjectTestAPI:
             APIStatusError: the server refuses it; ConflictError if it exists.
         """
         resource, namespace, body = self._placed(obj, namespace)
-        body["metadata"].pop("resourceVersion", None)
+        if body["metadata"].pop("resourceVersion", None):
+            for made in ("uid", "creationTimestamp"):
+                body["metadata"].pop(made, None)
         with _typed(f"create {resource.plural}"):
             return self._writes.create(resource, namespace, body, _WHOLE).to_dict()
 

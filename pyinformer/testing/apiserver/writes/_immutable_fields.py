@@ -213,6 +213,9 @@ def _service(before: JSONObject, after: JSONObject) -> Iterator[Cause]:
         return
     addresses = new.get("clusterIPs") or []
     first = (old.get("clusterIPs") or [None])[0]
+    if new.get("clusterIP") and addresses and new["clusterIP"] != addresses[0]:
+        # Who changes only the one field means its list as well.
+        addresses = [new["clusterIP"], *addresses[1:]]
     if first is not None and not addresses:
         sentence = "Invalid value: null: primary clusterIP can not be unset"
         yield "FieldValueInvalid", "spec.clusterIPs[0]", sentence

@@ -457,8 +457,12 @@ class Writes:
         if old is not None:
             is_doomed = "deletionTimestamp" in old.to_dict()["metadata"]
             raise failures.already_exists(resource, name, is_being_deleted=is_doomed)
-        metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = self._timestamp(0.0)
+        new = {
+            "uid": str(uuid.UUID(int=self._rng.getrandbits(128), version=4)),
+            "creationTimestamp": self._timestamp(0.0),
+        }
+        given = metadata if options.whole else {}
+        metadata |= {field: given.get(field) or value for field, value in new.items()}
         for forbidden in _validation.NOT_TAKEN:
             metadata.pop(forbidden, None)
         if resource.has_generation:
