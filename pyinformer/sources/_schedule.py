@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar, final
 
 _SPREAD_RATIO: Final = 0.9  # of the period: the last key is handled before the next round
+_EARLY_SECONDS: Final = 0.001
 _TICK_SECONDS: Final = 0.05  # keys due within it are taken together: 20 wake-ups a second
 _TICKS_MIN: Final = 20  # per period, however short it is
 
@@ -74,13 +75,16 @@ class PacedRounds(Generic[_K]):
 
 
 def next_beat_at(now: float, *, began_at: float, period_seconds: float) -> float:
-    """Return the time of a timer's first beat after `now`.
+    """Return the time of a timer's first beat after `now`; one that is due almost now has passed.
+
+    A loop may call a timer a rounding early, that of uvloop up to a millisecond.
 
     Args:
         now: the loop's time.
         began_at: when the timer began; the first beat is one period later.
         period_seconds: from beat to beat, more than 0.
     """
-    beats = (now - began_at) // period_seconds + 1
+    early_seconds = min(_EARLY_SECONDS, period_seconds / 10)
+    beats = (now + early_seconds - began_at) // period_seconds + 1
     beat_at = began_at + beats * period_seconds
     return beat_at if beat_at > now else beat_at + period_seconds  # rounding

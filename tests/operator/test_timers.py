@@ -98,6 +98,16 @@ def test_a_function_is_called_at_the_start_and_at_each_beat(world: World) -> Non
     assert controller.status().outcomes["success"] == 4
 
 
+@pytest.mark.parametrize("period_seconds", [0.1, 0.3, 0.7, 1.1, 3.3])
+def test_no_beat_of_a_period_with_a_fraction_comes_twice(
+    world: World, period_seconds: float
+) -> None:
+    """The time of a beat is rounded, so that a timer can fire a rounding before it."""
+    tick = Tick()
+    run(world, operator(tick, period_seconds), 100.5 * period_seconds)
+    assert len(tick.began) == 101
+
+
 def test_beats_that_pass_during_a_call_are_skipped(world: World) -> None:
     tick = Tick(takes_seconds=150)
     run(world, operator(tick), 400)
