@@ -401,7 +401,7 @@ class Election:
     def _on_written(self, write: Write, lease: LeaseRecord, now: float) -> None:
         before, stored = self.lease, lease.marker
         written = read_lease(write.body).marker
-        is_cut = stored != written and stored == written.in_whole_seconds()
+        is_cut = stored != written and stored.is_cut_of(written)
         self._is_coarse = self._is_coarse or is_cut
         if not (is_cut or stored == written) or self._is_overtaken(lease):
             self._must_read = True
@@ -476,7 +476,7 @@ class Election:
         if lease.holder != self._identity:
             self._foreign_writes.clear()
             return
-        if any(lease.marker in {own, own.in_whole_seconds()} for own in self._own):
+        if any(lease.marker.is_cut_of(own) for own in self._own):
             return  # of this process: a deletion was reported that was none, or it was restored
         self._foreign_writes.add(lease.marker)
         # An earlier process with this identity no longer renews, but its last request may be late.

@@ -7,7 +7,7 @@ annotations and fields that this module does not know are kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
@@ -39,10 +39,15 @@ class Marker(NamedTuple):
     renew_time: datetime | str
     transitions: int
 
-    def in_whole_seconds(self) -> Marker:
-        """Return what a server stores of it that cuts the fractions of times off."""
-        acquire_time, renew_time = _whole(self.acquire_time), _whole(self.renew_time)
-        return Marker(self.holder, acquire_time, renew_time, self.transitions)
+    def is_cut_of(self, written: Marker) -> bool:
+        """Return whether a server stores this of a write, which cuts fractions of times off."""
+        times = zip(
+            (self.acquire_time, self.renew_time),
+            (written.acquire_time, written.renew_time),
+            strict=True,
+        )
+        is_of_it = (self.holder, self.transitions) == (written.holder, written.transitions)
+        return is_of_it and all(_is_cut_of(stored, whole) for stored, whole in times)
 
 
 @final
@@ -271,8 +276,10 @@ def _instant(text: str) -> datetime | str:
         return text
 
 
-def _whole(instant: datetime | str) -> datetime | str:
-    return instant if isinstance(instant, str) else instant.replace(microsecond=0)
+def _is_cut_of(stored: datetime | str, whole: datetime | str) -> bool:
+    if isinstance(stored, str) or isinstance(whole, str):
+        return stored == whole
+    return timedelta() <= whole - stored < timedelta(seconds=1)
 
 
 def _without_api_version(resource: str) -> tuple[str, str]:
