@@ -343,6 +343,17 @@ def test_a_certificate_that_is_not_trusted_is_named_with_its_expiry(
     certificate = ("server_certificate", "trouble" if fault == "expired" else "warn")
     assert status == 1
     assert _bad(report) == [certificate, ("network_tls", "trouble")]
+    cure = "renew" if fault == "expired" else "certificate-authority-data"
+    assert cure in _findings(report, "network_tls")["cure"]
+
+
+async def test_a_certificate_that_is_not_verified_is_not_judged() -> None:
+    context = _server_context(trustme.CA(), expires=datetime.now(UTC) - timedelta(days=3))
+    with _listening(context, _ANSWER % b"") as port:
+        config = ClusterConfig(server=f"https://127.0.0.1:{port}", verify_tls=False)
+        network = await measure_network(config, config.ssl_context(), timeout_seconds=100)
+
+    assert (network.error, network.certificate) == ("", None)
 
 
 def test_clocks_that_differ_and_refused_credentials_are_found(tmp_path: Path) -> None:

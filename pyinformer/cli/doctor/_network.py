@@ -28,13 +28,14 @@ from pyinformer.transport import ClusterConfig, name_for_tls, request_url, with_
 
 Step: TypeAlias = Literal["lookup", "connect", "tls", "request"]
 TLSFailure: TypeAlias = Literal[
-    "untrusted", "ended", "version", "not_tls", "client_certificate", "refused"
+    "untrusted", "expired", "ended", "version", "not_tls", "client_certificate", "refused"
 ]
 """Why a handshake failed: each has a cure of its own."""
 
 _NEXT_ADDRESS_SECONDS: Final = 0.25  # as the connections of the library
 _ANSWERS_SECONDS: Final = 1.0  # within which an address that is well answers
 _PORTS: Final = {"http": 80, "https": 443}
+_OUTSIDE_ITS_TIME: Final = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 _EARLY_ENDS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
 # Words in OpenSSL's reasons, the first that fits counts: an alert has the name of what it is about.
 _TLS_REASONS: Final[tuple[tuple[str, TLSFailure], ...]] = (
@@ -66,7 +67,7 @@ class NetworkFacts:
     """How long each step took that was taken."""
     tls_version: str = ""
     certificate: Certificate | None = None
-    """That of the server."""
+    """That of the server; None if it is not verified."""
     step: Step = "lookup"
     """The step that failed, if there is an error."""
     error: str = ""
@@ -139,7 +140,8 @@ class _Probe:
                     self._ask(plain)
         except ssl.SSLCertVerificationError as error:
             self._facts.error = error.verify_message or str(error)
-            self._facts.tls_failure = "untrusted"
+            is_of_time = error.verify_code in _OUTSIDE_ITS_TIME
+            self._facts.tls_failure = "expired" if is_of_time else "untrusted"
             self._read_refused_certificate()
         except (OSError, http.client.HTTPException) as error:
             self._facts.error = getattr(error, "strerror", None) or str(error) or repr(error)
@@ -209,7 +211,8 @@ class _Probe:
             secured = self._context.wrap_socket(plain, server_hostname=self._name)
         with closing(secured):
             self._facts.tls_version = secured.version() or ""
-            self._facts.certificate = certificate_of(secured.getpeercert(binary_form=True))
+            if self._context.verify_mode is not ssl.CERT_NONE:
+                self._facts.certificate = certificate_of(secured.getpeercert(binary_form=True))
             self._request(secured)
 
     def _request(self, stream: socket.socket) -> None:

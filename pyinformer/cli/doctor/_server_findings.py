@@ -47,6 +47,7 @@ _CURES: Final[dict[Step, str]] = {
 }
 _TLS_CURES: Final[dict[TLSFailure, str]] = {
     "untrusted": _CURES["tls"],
+    "expired": "renew the certificate of the server, or correct the clock of this host",
     "ended": (
         "check what listens there: it ended the handshake, as a load balancer without a server, a"
         " port without TLS, or a firewall that filters names does"
