@@ -28,7 +28,7 @@ from pyinformer._logging import get_logger
 from pyinformer.blocking._calls import CUT_OFF, Call, Work, seconds_left
 from pyinformer.blocking._proxy import enter_on_loop
 from pyinformer.errors import LifecycleError
-from pyinformer.tasks import UserTasks, error_text, trace_text
+from pyinformer.tasks import UserTasks, error_text, run_on_asyncio, trace_text
 
 _log = get_logger(__name__)
 
@@ -313,7 +313,7 @@ class LoopThread:
 
     def _serve(self) -> None:
         try:
-            asyncio.run(self._main())
+            run_on_asyncio(self._main())
         except BaseException as error:  # noqa: BLE001 - a fence: no thread joins this one
             self._crash = error
             _log.error("%s has crashed: %s\n%s", self._name, error_text(error), trace_text(error))

@@ -22,7 +22,7 @@ from pyinformer.tasks._functions import (
 from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, start_in
 from pyinformer.tasks._imports import check_not_imported, imported_only
 from pyinformer.tasks._loop_owner import LoopOwner
-from pyinformer.tasks._runner import program_runner
+from pyinformer.tasks._runner import program_runner, run_on_asyncio
 from pyinformer.tasks._signals import SignalListener, on_sigusr1
 from pyinformer.tasks._throttle import Throttle
 from pyinformer.tasks._time_budget import BUDGET_SECONDS, TimeBudget, spread
@@ -76,6 +76,7 @@ __all__ = [
     "released_time",
     "repeats_text",
     "run_in_daemon",
+    "run_on_asyncio",
     "run_shielded",
     "spread",
     "start_in",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+_T = TypeVar("_T")
 
 UVLOOP_SWITCH: Final = "PYINFORMER_UVLOOP"
 
@@ -18,12 +21,39 @@ def program_runner(*, may_use_uvloop: bool = True) -> asyncio.Runner:
             chooses it.
     """
     if not may_use_uvloop or os.environ.get(UVLOOP_SWITCH, "").lower() == "off":
-        return asyncio.Runner()
+        return _asyncio_runner()
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and monkey.is_module_patched("threading"):
-        return asyncio.Runner()  # uvloop waits in C, where no greenlet runs, and threads are such
+        return _asyncio_runner()  # uvloop waits in C, where no greenlet runs, and threads are such
     try:
         import uvloop  # noqa: PLC0415 - an extra, for the few programs that have it
     except ImportError:  # it is an extra, and does not exist on Windows
-        return asyncio.Runner()
+        return _asyncio_runner()
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def _asyncio_runner() -> asyncio.Runner:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    if sys.version_info < (3, 14) and not _is_own(loop):
+        asyncio.set_event_loop_policy(None)  # which awaits child processes there
+    return asyncio.Runner(loop_factory=asyncio_loop)
+
+
+def asyncio_loop() -> asyncio.AbstractEventLoop:
+    """Return a new loop of asyncio's own, whatever the policy is, such as that of uvloop."""
+    loop = asyncio.new_event_loop()
+    if _is_own(loop):
+        return loop
+    loop.close()
+    return asyncio.SelectorEventLoop()
+
+
+def run_on_asyncio(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine as `asyncio.run` does, on a loop of asyncio's own."""
+    with asyncio.Runner(loop_factory=asyncio_loop) as runner:
+        return runner.run(coroutine)
+
+
+def _is_own(loop: asyncio.AbstractEventLoop) -> bool:
+    return isinstance(loop, asyncio.BaseEventLoop)

@@ -15,6 +15,7 @@ from typing import TypeVar, final
 import anyio
 
 from pyinformer.errors import LifecycleError
+from pyinformer.tasks import run_on_asyncio
 
 _COMMAND_SECONDS = 30.0
 
@@ -49,7 +50,7 @@ class LoopThread:
             raise LifecycleError(message)
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(started)), name=self._name, daemon=True
+            target=lambda: run_on_asyncio(self._run(started)), name=self._name, daemon=True
         )
         thread.start()
         try:

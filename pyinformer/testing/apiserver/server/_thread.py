@@ -18,6 +18,7 @@ from typing import TypeAlias
 from aiohttp import web
 
 from pyinformer.errors import LifecycleError
+from pyinformer.tasks import run_on_asyncio
 from pyinformer.testing._listening import close_listener
 from pyinformer.testing.apiserver.server._responses import cut_transport
 
@@ -77,7 +78,7 @@ class ServerThread:
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._port = port
         thread = threading.Thread(
-            target=lambda: asyncio.run(self._live(started)),
+            target=lambda: run_on_asyncio(self._live(started)),
             name="pyinformer-apiserver",
             daemon=True,
         )
