@@ -18,7 +18,7 @@ from pyinformer.apimachinery import Journal, V
 from pyinformer.informer._namespace_cache import NamespaceCache
 from pyinformer.informer.delivery import CacheContents
 from pyinformer.store import Indexer, JointIndexer, merged_get
-from pyinformer.tasks import spread, start_in
+from pyinformer.tasks import spread, start_from_anywhere, start_in
 from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
@@ -408,11 +408,11 @@ class NamespaceCaches(Generic[V]):
             self._is_applying = True
             with outside_reconcile():
                 self._start_new(self._group)
-                self._group.start_soon(self._apply_wanted, self._group)
+                start_from_anywhere(self._group, self._apply_wanted, self._group)
 
     def _start_new(self, group: TaskGroup) -> None:
         for cache in self._add_wanted():
-            group.start_soon(cache.run)
+            start_from_anywhere(group, cache.run)
 
     async def _apply_wanted(self, group: TaskGroup) -> None:
         try:

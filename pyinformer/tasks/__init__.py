@@ -19,7 +19,14 @@ from pyinformer.tasks._functions import (
     place_of,
     refuse_awaitable,
 )
-from pyinformer.tasks._host import Closable, Host, Startable, close_on_exit, start_in
+from pyinformer.tasks._host import (
+    Closable,
+    Host,
+    Startable,
+    close_on_exit,
+    start_from_anywhere,
+    start_in,
+)
 from pyinformer.tasks._imports import check_not_imported, imported_only
 from pyinformer.tasks._loop_owner import LoopOwner
 from pyinformer.tasks._runner import program_runner, run_on_asyncio
@@ -79,6 +86,7 @@ __all__ = [
     "run_on_asyncio",
     "run_shielded",
     "spread",
+    "start_from_anywhere",
     "start_in",
     "trace_text",
     "wait_shielded",

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias, TypeVarTuple, final
+from typing import Final, Protocol, Self, TypeAlias, TypeVarTuple, final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -49,6 +49,36 @@ async def sleep_until_cancelled(_group: TaskGroup, ready: Callable[[], None]) ->
     """
     ready()
     await anyio.sleep_forever()
+
+
+_starting: Final[set[asyncio.Task[None]]] = set()  # a loop keeps no task alive
+
+
+def start_from_anywhere(
+    group: TaskGroup, function: Callable[[*Ts], Coroutine[None, None, None]], *args: *Ts
+) -> None:
+    """Start a function as `group.start_soon` does, also in a callback of the loop.
+
+    There, if sniffio is installed, anyio does not know the loop: it asks for the current task. Then
+    a task is made that only starts the function.
+
+    Args:
+        group: the task group; in a callback nothing is started if it has ended meanwhile.
+        function: called with `args`.
+        *args: its arguments.
+    """
+    if asyncio.current_task() is not None:
+        group.start_soon(function, *args)
+        return
+
+    async def start() -> None:
+        """Start it, unless the group ends."""
+        if not group.cancel_scope.cancel_called:
+            group.start_soon(function, *args)
+
+    task = asyncio.create_task(start())
+    _starting.add(task)
+    task.add_done_callback(_starting.discard)
 
 
 async def start_in(group: TaskGroup, run: Runs) -> None:
@@ -230,7 +260,7 @@ class Host(Startable):
 
         def start() -> None:
             """Create the task, which copies the context."""
-            group.start_soon(function, *args)
+            start_from_anywhere(group, function, *args)
 
         self._context.copy().run(start)
 

@@ -14,7 +14,14 @@ import anyio
 from pyinformer.apimachinery import Event, KubeObject, V, View, check_seconds
 from pyinformer.errors import InformerError, LifecycleError
 from pyinformer.informer.delivery._listener import HandlerHistory, HandlerStatus, Listener
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, Turn, UserTasks, run_shielded
+from pyinformer.tasks import (
+    DEFAULT_GRACE_SECONDS,
+    LogExceptions,
+    Turn,
+    UserTasks,
+    run_shielded,
+    start_from_anywhere,
+)
 from pyinformer.tracing import outside_reconcile
 
 if TYPE_CHECKING:
@@ -107,7 +114,7 @@ class SharedProcessor(Generic[V]):
         self._listeners: list[Listener[V]] = []
         self._leaving: list[Listener[V]] = []  # removed from inside their own calls
         self._streams: list[EventStream[V]] = []
-        self._resyncs: dict[Listener[V], anyio.CancelScope] = {}
+        self._resyncs: dict[Listener[V], anyio.CancelScope | None] = {}  # None: it starts
         self._group: TaskGroup | None = None
         self._processing: Histogram | None = None
         self._counts_bytes = False
@@ -239,11 +246,13 @@ class SharedProcessor(Generic[V]):
         with outside_reconcile():
             listener.start_nowait(processing=self._processing)
             if listener.resync_period_seconds > 0:
-                self._resyncs[listener] = scope = anyio.CancelScope()
-                group.start_soon(self._resync, listener, scope)
+                self._resyncs[listener] = None
+                start_from_anywhere(group, self._resync, listener)
 
-    async def _resync(self, listener: Listener[V], scope: anyio.CancelScope) -> None:
-        with scope:
+    async def _resync(self, listener: Listener[V]) -> None:
+        if listener not in self._resyncs:  # removed before its first step
+            return
+        with anyio.CancelScope() as self._resyncs[listener]:
             while True:
                 await anyio.sleep(listener.resync_period_seconds)
                 # A list is handed over in steps. A resync must not overtake it: an update would
