@@ -26,7 +26,7 @@ from pyinformer.apimachinery import (
 from pyinformer.audit._mutation import MutationMode, digest_of
 from pyinformer.audit._mutation_ledger import MutationLedger
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError
-from pyinformer.tasks import check_plain, spread
+from pyinformer.tasks import check_plain, loop_time, spread
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import View
@@ -336,7 +336,7 @@ class MutationDetector:
         pause, began_at, rests_until = period, -math.inf, -math.inf
         while True:
             await anyio.sleep(pause)
-            now = anyio.current_time()
+            now = loop_time()
             # One round after a list ends before the next begins: else the last values would never
             # be checked.
             if now >= rests_until and relists() != seen:
@@ -350,8 +350,8 @@ class MutationDetector:
 
     def _advance(self, work: Iterator[CacheMutation | None]) -> bool:
         """Check what the budget allows; return whether the round is complete."""
-        until = anyio.current_time() + self._budget_seconds / len(self._sources)
-        while anyio.current_time() < until:
+        until = loop_time() + self._budget_seconds / len(self._sources)
+        while loop_time() < until:
             if next(work, work) is work:
                 return True
         return False

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, final
 
-import anyio
 import msgspec
 
 from pyinformer.apimachinery import JSONObject, KubeObject, View
+from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
     from pyinformer.cluster._targets import Target
@@ -57,7 +57,7 @@ class IneffectivePatches:
             return
         while len(self._known) >= _MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
-        until = anyio.current_time() + _KEPT_SECONDS
+        until = loop_time() + _KEPT_SECONDS
         self._known[_digest(target, before, patch, query)] = until
 
     def has(
@@ -68,7 +68,7 @@ class IneffectivePatches:
             return False
         digest = _digest(target, before, patch, query)
         until = self._known.pop(digest, None)
-        if until is None or anyio.current_time() >= until:
+        if until is None or loop_time() >= until:
             return False
         self._known[digest] = until
         return True

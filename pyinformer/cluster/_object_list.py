@@ -20,7 +20,7 @@ from pyinformer.errors import (
     ResourceExpiredError,
 )
 from pyinformer.reflector import Paging
-from pyinformer.tasks import TimeBudget, spread
+from pyinformer.tasks import TimeBudget, loop_time, spread
 from pyinformer.transport import ListMetadata, ListSplitter, item_kind
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class ObjectList(Generic[T]):
         if found.continue_token:
             if self._paging.repeats(found.continue_token):
                 raise ProtocolError(what, "the server answers with the token of a page again")
-            pause_seconds = self._paging.pause_seconds(self._found, anyio.current_time())
+            pause_seconds = self._paging.pause_seconds(self._found, loop_time())
         self._token = found.continue_token
         self.resource_version = found.resource_version
         self.remaining_item_count = found.remaining_item_count

@@ -43,7 +43,7 @@ from pyinformer.errors import (
 from pyinformer.informer import wait_until_controllers_can_begin
 from pyinformer.metrics import NO_METRICS, Metrics, MetricsScope, MetricsSource, Sample, fenced
 from pyinformer.sources import OwnedSource, Reason, request_text
-from pyinformer.tasks import UserTasks, place_of, repeats_text, trace_text
+from pyinformer.tasks import UserTasks, loop_time, place_of, repeats_text, trace_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -219,7 +219,7 @@ class Engine(Generic[V]):
         Cancellation:
             Safe; what was started is stopped with the group and by stop().
         """
-        began_at = anyio.current_time()
+        began_at = loop_time()
         timeout_seconds = self.options.sync_timeout_seconds
         self._now = asyncio.get_running_loop().time
         if self.requests.due is not None:
@@ -231,7 +231,7 @@ class Engine(Generic[V]):
         lacking = [one for one in self.informers if not one.has_synced]
         deadline = began_at + timeout_seconds
         if lacking:
-            deadline = max(deadline, anyio.current_time() + _KEYS_SECONDS)
+            deadline = max(deadline, loop_time() + _KEYS_SECONDS)
             self._log_lacking(lacking)
         with anyio.CancelScope(deadline=deadline) as scope:  # move_on_at is of anyio 4.15
             for prepare in self.before_attach:
@@ -244,7 +244,7 @@ class Engine(Generic[V]):
         if scope.cancelled_caught:
             pending = [one for one in self.sources if not one.has_synced]
             raise CacheSyncTimeoutError(
-                waited_seconds=anyio.current_time() - began_at,
+                waited_seconds=loop_time() - began_at,
                 pending=[f"{one.name} of controller {self.name}: {_lack(one)}" for one in pending],
             )
         self.has_synced = self.is_running = True

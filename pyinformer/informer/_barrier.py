@@ -25,6 +25,7 @@ from pyinformer.apimachinery import (
     resource_version_is_well_formed,
 )
 from pyinformer.errors import InformerError, InvalidArgumentError, InvalidTypeError, StaleCacheError
+from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
     from pyinformer.informer._freshness import Freshness
@@ -171,7 +172,7 @@ class Barrier(Generic[V]):
         if target.key is None and self._cache.version_order is not VersionOrder.GLOBAL:
             waiter.reason = _NEEDS_KEY
             raise self._stale(waiter, 0.0)
-        began_at = anyio.current_time()
+        began_at = loop_time()
         self.waiters[waiter] = None
         try:
             with anyio.move_on_after(timeout_seconds):
@@ -181,7 +182,7 @@ class Barrier(Generic[V]):
         if waiter.is_met or (not waiter.is_lost and self.is_met(target)):
             return
         self._cache.check_running()
-        raise self._stale(waiter, anyio.current_time() - began_at)
+        raise self._stale(waiter, loop_time() - began_at)
 
     async def _released_or_proven(self, waiter: Waiter) -> None:
         async with anyio.create_task_group() as group:

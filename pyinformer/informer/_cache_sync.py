@@ -14,6 +14,7 @@ from pyinformer.apimachinery import check_flag, check_seconds
 from pyinformer.errors import CacheSyncTimeoutError, InvalidTypeError, LifecycleError
 from pyinformer.informer._core import InformerCore, core_of
 from pyinformer.reflector import ReflectorState
+from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
     from pyinformer.informer._namespace_caches import NamespaceCaches
@@ -100,7 +101,7 @@ async def _wait_for(
     for informer in informers:
         _check_informer(informer)
         _check_running(informer, "is not running: start it first; what was closed stays closed")
-    began_at = anyio.current_time()
+    began_at = loop_time()
     ready: list[SharedInformer[Any]] = []  # once: a namespace may have been added since
     with anyio.move_on_after(timeout_seconds):
         await _all_settled(informers, ready, is_ready=is_ready, fail_fast=fail_fast)
@@ -108,7 +109,7 @@ async def _wait_for(
     for informer in pending:
         _check_running(informer, "was closed before it had synced")
     if pending:
-        waited = anyio.current_time() - began_at
+        waited = loop_time() - began_at
         lines = chain.from_iterable(informer.status().pending() for informer in pending)
         raise CacheSyncTimeoutError(waited_seconds=waited, pending=tuple(lines))
 

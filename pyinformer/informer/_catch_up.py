@@ -15,6 +15,7 @@ import anyio
 from pyinformer.apimachinery import ExponentialBackoff, VersionOrder, older
 from pyinformer.errors import InformerError, InvalidArgumentError, StaleCacheError
 from pyinformer.informer._core import core_of
+from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +63,7 @@ async def catch_up(
                 last_error = str(error)
             else:
                 return _furthest(caches)
-            await anyio.sleep(backoff.next(anyio.current_time()))
+            await anyio.sleep(backoff.next(loop_time()))
     raise StaleCacheError(
         informer=informer.name,
         wanted="everything that the server has",

@@ -15,7 +15,7 @@ from msgspec import Struct, ValidationError
 from pyinformer.apimachinery import Identity, decoder_of, identity_in, object_key
 from pyinformer.errors import InvalidObjectError, ProtocolError
 from pyinformer.reflector import Paging
-from pyinformer.tasks import TimeBudget, spread
+from pyinformer.tasks import TimeBudget, loop_time, spread
 from pyinformer.transport import ListMetadata, ListSplitter
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Identities:
             Safe; the request is dropped.
         """
         token = ""
-        paging = Paging(self._what, _TOTAL_SECONDS, anyio.current_time())
+        paging = Paging(self._what, _TOTAL_SECONDS, loop_time())
         while True:
             page = await self._page(position, token, paging)
             position = position or page.resource_version
@@ -96,7 +96,7 @@ class Identities:
             if paging.repeats(token):
                 reason = "a page is followed by itself, or by one before it"
                 raise ProtocolError(self._what, reason)
-            seconds = paging.pause_seconds(self._found, anyio.current_time())
+            seconds = paging.pause_seconds(self._found, loop_time())
             await anyio.sleep(max(_PAUSE_SECONDS, seconds))
         if (page.remaining_item_count or 0) > 0:
             reason = f"it ends {page.remaining_item_count} items early"

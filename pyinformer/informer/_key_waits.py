@@ -21,7 +21,7 @@ from pyinformer.errors import (
     LifecycleError,
     WaitTimeoutError,
 )
-from pyinformer.tasks import check_plain, refuse_awaitable
+from pyinformer.tasks import check_plain, loop_time, refuse_awaitable
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import Event
@@ -41,7 +41,7 @@ class _Waiter(Generic[V]):
 
     def __init__(self, key: str, predicate: Predicate[V]) -> None:
         self.key = key
-        self.began_at = anyio.current_time()
+        self.began_at = loop_time()
         self._predicate = predicate
         self.done = anyio.Event()
         self.found: KubeObject[V] | None = None
@@ -50,7 +50,7 @@ class _Waiter(Generic[V]):
     @property
     def waited_seconds(self) -> float:
         """How long the caller has waited."""
-        return anyio.current_time() - self.began_at
+        return loop_time() - self.began_at
 
     def check(self, lister: Lister[V], caches: NamespaceCaches[V]) -> None:
         """Call the predicate with what readers see now."""

@@ -54,7 +54,13 @@ from pyinformer.informer.delivery import (
 )
 from pyinformer.metrics import Metrics
 from pyinformer.reflector import AbsencePolicy, ReflectorOptions
-from pyinformer.tasks import DEFAULT_GRACE_SECONDS, LogExceptions, Startable, check_log_exceptions
+from pyinformer.tasks import (
+    DEFAULT_GRACE_SECONDS,
+    LogExceptions,
+    Startable,
+    check_log_exceptions,
+    loop_time,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -562,13 +568,13 @@ class SharedInformer(Startable, Generic[V]):
         target = WriteTarget.of(resource_version, key, uid)
         check_seconds("timeout_seconds", timeout_seconds)
         self._core.lifecycle.check_running()
-        until = anyio.current_time() + timeout_seconds
+        until = loop_time() + timeout_seconds
         caches = self._core.caches
         if not caches.is_known:
             await self._wait_known(target, timeout_seconds)
         concerned = self._concerned(target)
         for cache in concerned:
-            left = max(0.0, until - anyio.current_time())
+            left = max(0.0, until - loop_time())
             try:
                 await cache.freshness.wait_until(target, timeout_seconds=left)
             except LifecycleError:

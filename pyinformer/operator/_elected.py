@@ -23,7 +23,7 @@ from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, ca
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS, RecentDeletions
 from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import Host, Startable, Watchdog, run_shielded
+from pyinformer.tasks import Host, Startable, Watchdog, loop_time, run_shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -167,7 +167,7 @@ class ElectedControllers(Startable):
     def _enqueue_deletions(self, controllers: Iterable[Controller[None]], term: Term) -> None:
         """Enqueue what was deleted while no leader was there, or just before."""
         seen = term.predecessor_seen_seconds
-        since_at = None if seen is None else anyio.current_time() - seen - UNFINISHED_SECONDS
+        since_at = None if seen is None else loop_time() - seen - UNFINISHED_SECONDS
         primaries = {one.name: one.scope for one in self._builder.reconcilers}
         for controller in controllers:
             scope = primaries.get(controller.name)

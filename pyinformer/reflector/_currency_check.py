@@ -20,6 +20,7 @@ from pyinformer.errors import APIStatusError, InformerError, ResourceVersionTooL
 from pyinformer.reflector._currency import DOUBT_SECONDS, reaches
 from pyinformer.reflector._silence import Look, SilenceFinding, look_at
 from pyinformer.reflector.history import SelectorIgnoredError
+from pyinformer.tasks import loop_time
 from pyinformer.transport import ListSplitter, is_refusal
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class CurrencyCheck:
         self._request_budget = request_budget
         self._arrivals = arrivals
         self._on_followed = on_followed
-        self._now = anyio.current_time
+        self._now = loop_time
         self._tried_at = self._looked_at = self._reminded_at = self._sent_at = float("-inf")
         self._before = float("-inf"), ""
         self._seen: RoundTrip | None = None

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeVar, final
 import anyio
 
 from pyinformer.errors import InformerError
+from pyinformer.tasks import loop_time
 
 _SHARED_SECONDS: Final = 5.0  # shorter than most delays: an answer is rarely missed because of it
 
@@ -54,14 +55,14 @@ class DiscoveryFailures:
         if under_way is not None:
             await under_way.wait()
         known = self._latest.get(path)
-        now = anyio.current_time()
+        now = loop_time()
         if known is not None and known.by is not by and now - known.at < _SHARED_SECONDS:
             raise copy(known.error)
         flight = self._flights.setdefault(path, anyio.Event())
         try:
             answer = await ask()
         except InformerError as error:
-            self._latest[path] = _Failure(by, anyio.current_time(), copy(error))
+            self._latest[path] = _Failure(by, loop_time(), copy(error))
             raise
         else:
             self._latest.pop(path, None)

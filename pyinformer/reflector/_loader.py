@@ -29,7 +29,7 @@ from pyinformer.reflector.machine.steps import (
     LoadMode,
     PagesInconsistentError,
 )
-from pyinformer.tasks import TimeBudget, spread
+from pyinformer.tasks import TimeBudget, loop_time, spread
 from pyinformer.transport import LineSplitter, ListMetadata, ListSplitter, is_refusal, item_kind
 
 if TYPE_CHECKING:
@@ -162,13 +162,13 @@ class Loader(Generic[V]):
     ) -> None:
         limit = self.options.page_size if mode is LoadMode.PAGED else 0
         what = f"list {self._codec.resource}"
-        paging = Paging(what, self.options.list_total_seconds, anyio.current_time(), limit=limit)
+        paging = Paging(what, self.options.list_total_seconds, loop_time(), limit=limit)
         page = await self._read_page(snapshot, paging, limit, "", own_seconds)
         first = page.resource_version
         while page.continue_token:
             self.pages += 1
             found = len(snapshot.objects) + snapshot.skipped
-            await anyio.sleep(paging.pause_seconds(found, anyio.current_time()))
+            await anyio.sleep(paging.pause_seconds(found, loop_time()))
             token = page.continue_token
             if paging.repeats(token):
                 reason = "a page is followed by itself, or by one before it"
@@ -449,7 +449,7 @@ class Loader(Generic[V]):
         await spread(self._sink.replace_nowait(snapshot.objects, resource_version))
         self._had_nameless, self._has_loaded = snapshot.nameless > 0, True
         if snapshot.skipped:
-            self._audits.item_skipped(anyio.current_time())
+            self._audits.item_skipped(loop_time())
         self.broke = ""
         new_epoch = self._guard.loaded(resource_version, rewound=rewound, broken=broken)
         if new_epoch and not self.distrust:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from pyinformer.errors import APIStatusError, InformerError
 from pyinformer.reflector._currency import reaches
+from pyinformer.tasks import loop_time
 from pyinformer.transport import (
     ADDED,
     BOOKMARK,
@@ -186,7 +187,7 @@ async def until_doubtful(
     Cancellation:
         Safe; a second watch is closed.
     """
-    now = anyio.current_time
+    now = loop_time
     checked_events = progress().events
     while True:
         left_seconds = stream.progressed_at + silence.check_seconds - now()
@@ -286,7 +287,7 @@ async def look_at(
                 same_server=same_server,
             ) as body:
                 look = Look.UNKNOWN
-                scope.deadline = anyio.current_time() + seconds + _END_SECONDS
+                scope.deadline = loop_time() + seconds + _END_SECONDS
                 while not found and (chunk := await body.read()):
                     splitter.feed(chunk)
                 if not found and splitter.finish():

@@ -32,6 +32,7 @@ from pyinformer.reflector.machine.steps import (
     WatchSilent,
     WatchStill,
 )
+from pyinformer.tasks import loop_time
 from pyinformer.transport import (
     LEAST_BYTES_PER_SECOND,
     LineSplitter,
@@ -144,7 +145,7 @@ class WatchLoop(Generic[V]):
             on_followed=self._on_followed,
         )
         self._turn = turn
-        self._now = anyio.current_time
+        self._now = loop_time
         self._followed = _Followed(self.applier())
         self._tap: ReflectorTap | None = None
         self._stream: tuple[Body, LineSplitter, EventApplier[V]] | None = None
@@ -584,7 +585,7 @@ class _SupervisedStream(Generic[V]):
             raise _StreamStill(is_certain=self._is_certain)
         if self.has_ended:
             return 0.0
-        silent_seconds = anyio.current_time() - self.idle.progressed_at
+        silent_seconds = loop_time() - self.idle.progressed_at
         if self._finding is SilenceFinding.LOST:
             reason = f"silent for {silent_seconds:.0f} s, and new connections get no answer"
             url = self._list_watch.connection.config.server + self._list_watch.path

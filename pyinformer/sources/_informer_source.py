@@ -22,7 +22,7 @@ from pyinformer.sources._request import Reason, ReasonEvent, request_for
 from pyinformer.sources._schedule import PacedRounds
 from pyinformer.sources._source import SourceOptions, SourceStatus
 from pyinformer.sources._stranded import StrandedFinalizers
-from pyinformer.tasks import check_plain, spread
+from pyinformer.tasks import check_plain, loop_time, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -309,12 +309,12 @@ class InformerSource(ABC, Generic[V]):
         lister = self.informer.lister
         rounds = PacedRounds(
             period_seconds,
-            first_at=anyio.current_time() + self._options.rng.uniform(0.0, period_seconds),
+            first_at=loop_time() + self._options.rng.uniform(0.0, period_seconds),
             keys=lambda: lister.keys(allow_unsynced=True),
         )
 
         def steps() -> Iterator[None]:
-            while (key := rounds.take(anyio.current_time())) is not None:
+            while (key := rounds.take(loop_time())) is not None:
                 self._resync_one(lister.get(key, allow_unsynced=True))
                 yield
 

@@ -18,7 +18,7 @@ from pyinformer.sources._mapping import Keys, collect
 from pyinformer.sources._request import Reason, Request, request_for
 from pyinformer.sources._schedule import PacedRounds, next_beat_at
 from pyinformer.sources._source import SourceOptions, SourceStatus, check_period
-from pyinformer.tasks import check_plain, spread
+from pyinformer.tasks import check_plain, loop_time, spread
 from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
@@ -123,10 +123,10 @@ class TimerSource:
         """
         if self._is_spread:
             await self._spread()
-        began_at = anyio.current_time()
+        began_at = loop_time()
         while True:
             beat_at = next_beat_at(
-                anyio.current_time(), began_at=began_at, period_seconds=self._period_seconds
+                loop_time(), began_at=began_at, period_seconds=self._period_seconds
             )
             await anyio.sleep_until(beat_at)
             await self._beat()
@@ -164,12 +164,12 @@ class TimerSource:
     async def _spread(self) -> None:
         rounds = PacedRounds(
             self._period_seconds,
-            first_at=anyio.current_time() + self._period_seconds,
+            first_at=loop_time() + self._period_seconds,
             keys=self._primary_requests,
         )
 
         def steps() -> Iterator[None]:
-            while (request := rounds.take(anyio.current_time())) is not None:
+            while (request := rounds.take(loop_time())) is not None:
                 self._hand_over(request, LOW_PRIORITY)
                 yield
 

@@ -19,6 +19,7 @@ from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._reporting import AuditRequests
 from pyinformer.reflector._snapshot import Snapshot
+from pyinformer.tasks import loop_time
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ListSplitter, ListWatch
 from tests.reflector.running import is_load, put, reflecting
@@ -92,11 +93,11 @@ async def test_items_that_fail_leave_the_loop_to_other_tasks_within_one_read() -
     items = b",".join([b"{}"] * 20_000)
     body = Stream(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[' + items + b"]}")
     loader = loader_without_a_server()
-    turns = [anyio.current_time()]
+    turns = [loop_time()]
 
     async def other() -> None:
         while True:
-            turns.append(anyio.current_time())
+            turns.append(loop_time())
             await anyio.lowlevel.checkpoint()
 
     async with anyio.create_task_group() as group:

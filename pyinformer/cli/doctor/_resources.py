@@ -14,6 +14,7 @@ from pyinformer.apimachinery import FieldSelector, null_as_absent
 from pyinformer.cli.doctor._facts import ResourceFacts, Right
 from pyinformer.cli.doctor._memory import memory_by_mode
 from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError
+from pyinformer.tasks import loop_time
 from pyinformer.transport import (
     BOOKMARK,
     ERROR,
@@ -159,7 +160,7 @@ class ResourceChecks:
                 items.append(data[start:end])
 
         splitter = ListSplitter(on_item, what=f"list {facts.resource}", on_oversized=_ignore)
-        began_at = anyio.current_time()
+        began_at = loop_time()
         try:
             async with (
                 _deadline(self._timeout_seconds, f"list {facts.resource}"),
@@ -172,7 +173,7 @@ class ResourceChecks:
         except InformerError as error:
             facts.list_error = str(error)
             return
-        facts.list_seconds = anyio.current_time() - began_at
+        facts.list_seconds = loop_time() - began_at
         facts.page_objects = splitter.item_count
         facts.more = page.remaining_item_count if page.continue_token else 0
         facts.memory = memory_by_mode(facts.resource, page.kind.removesuffix("List"), items)
@@ -199,7 +200,7 @@ class ResourceChecks:
     async def _wait_for_bookmark(self) -> None:
         facts = self.facts
         what = f"watch {facts.resource}"
-        began_at = anyio.current_time()
+        began_at = loop_time()
         try:
             async with _deadline(self._timeout_seconds + _WATCH_SECONDS, what):
                 watch = self._silent.watch(
@@ -208,7 +209,7 @@ class ResourceChecks:
                 facts.bookmark_seconds = await _bookmark_after(watch, what, ends_initial=False)
         except InformerError as error:
             facts.watch_error = str(error)
-        facts.watch_seconds = anyio.current_time() - began_at
+        facts.watch_seconds = loop_time() - began_at
 
     async def _stay_idle(self, seconds: float) -> None:
         """Keep a watch open that is sent nothing, not even bookmarks, as long as possible."""
@@ -220,7 +221,7 @@ class ResourceChecks:
             ("resourceVersion", self.facts.list_version),
             ("timeoutSeconds", str(math.ceil(seconds + self._timeout_seconds))),
         )
-        began_at = anyio.current_time()
+        began_at = loop_time()
         try:
             with anyio.move_on_after(seconds):
                 async with self._cluster.connection.stream(
@@ -231,7 +232,7 @@ class ResourceChecks:
                     facts.idle_error = "the stream was ended, as if it were complete"
         except InformerError as error:
             facts.idle_error = str(error)
-        facts.idle_seconds = min(anyio.current_time() - began_at, seconds)
+        facts.idle_seconds = min(loop_time() - began_at, seconds)
 
 
 async def _bookmark_after(
@@ -250,13 +251,13 @@ async def _bookmark_after(
                 found.append(True)
 
     splitter = LineSplitter(on_line, what=what)
-    began_at = anyio.current_time()
+    began_at = loop_time()
     async with watch as body:
         while not found and (chunk := await body.read()):
             splitter.feed(chunk)
         if not found:
             splitter.finish()
-    return anyio.current_time() - began_at if found else None
+    return loop_time() - began_at if found else None
 
 
 @asynccontextmanager

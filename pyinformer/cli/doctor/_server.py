@@ -30,6 +30,7 @@ from pyinformer.errors import (
     TLSVerificationError,
     UnauthorizedError,
 )
+from pyinformer.tasks import loop_time
 from pyinformer.transport import (
     NO_SERVER_BEHIND,
     RenewingCredentials,
@@ -172,12 +173,12 @@ async def _version(cluster: Cluster, timeout_seconds: float) -> tuple[str, float
     answer, taken = b"{}", list[float]()
     refusal: APIStatusError | None = None
     for _ in range(_SAMPLES):
-        began_at = anyio.current_time()
+        began_at = loop_time()
         try:
             answer = await _get(cluster, "/version", timeout_seconds)
         except (ForbiddenError, NotFoundError) as error:  # answers as well
             refusal = error
-        taken.append(anyio.current_time() - began_at)
+        taken.append(loop_time() - began_at)
     try:
         version = _decode(answer).git_version
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -26,6 +26,7 @@ from pyinformer.cli.doctor._top_rows import ProgramState, Row, heading, rows_of
 from pyinformer.cli.output import takes_control_codes
 from pyinformer.errors import InformerError
 from pyinformer.operator.diagnosis import Severity
+from pyinformer.tasks import loop_time
 
 _STYLES: Final = {Severity.OK: "green", Severity.WARN: "yellow", Severity.TROUBLE: "bold red"}
 _DRAW_SECONDS: Final = 1.0  # how old a frame gets while a program does not answer
@@ -104,7 +105,7 @@ class Programs:
             Safe; requests are dropped.
         """
         if self._began_at is None:
-            self._began_at = anyio.current_time()
+            self._began_at = loop_time()
         async with anyio.create_task_group() as group:
             for url in self._states:
                 group.start_soon(self._ask, url)
@@ -115,7 +116,7 @@ class Programs:
         Cancellation:
             Safe; requests are dropped.
         """
-        self._began_at = anyio.current_time()
+        self._began_at = loop_time()
 
         async def repeat(url: str) -> None:
             """Ask one program."""
@@ -135,12 +136,12 @@ class Programs:
             self._states[url] = replace(state, error=str(error))
             return
         self._states[url] = ProgramState(url=url, page=page)
-        self._answered_at[url] = anyio.current_time()
+        self._answered_at[url] = loop_time()
 
 
 async def _print_once(programs: Programs, output: TextIO) -> int:
     await programs.ask()
-    states = programs.states(anyio.current_time())
+    states = programs.states(loop_time())
     for line in lines_of(states):
         print(line, file=output)
     output.flush()
@@ -163,7 +164,7 @@ async def _show(programs: Programs, output: TextIO, interval_seconds: float) -> 
         async with anyio.create_task_group() as group:
             group.start_soon(programs.poll, interval_seconds)
             while True:
-                now = programs.states(anyio.current_time())
+                now = programs.states(loop_time())
                 frame = screen(now, width=console.width, height=console.height)
                 live.update(frame, refresh=True)
                 await anyio.sleep(min(interval_seconds, _DRAW_SECONDS))

@@ -13,6 +13,7 @@ from pyinformer._printable import printable
 from pyinformer.cli.objects._session import CommandError, Session
 from pyinformer.cli.output import Output
 from pyinformer.informer import Recording, SharedInformer
+from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
     from pyinformer.status import RecordingStatistics
@@ -70,11 +71,11 @@ class RecordCommand:
             Ends the command.
         """
         del deadline  # it bounds the whole run
-        began_at = anyio.current_time()
+        began_at = loop_time()
         await found.sync(gives_up=False)
         self._output.line(printable(f"recording {found.where} to {self._path}; end by Ctrl-C"))
         while True:
-            found.report_progress(anyio.current_time() - began_at)
+            found.report_progress(loop_time() - began_at)
             self._check()
             await anyio.sleep(_REPORT_SECONDS)
 

@@ -35,6 +35,7 @@ from pyinformer.errors import (
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.reflector import ReflectorState
+from pyinformer.tasks import loop_time
 from pyinformer.transport import ClusterConfig
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Session:
         Cancellation:
             Safe.
         """
-        began_at = anyio.current_time()
+        began_at = loop_time()
         while True:
             namespaces = self.informer.status().namespaces
             pending = [one for one in namespaces if not one.has_synced]
@@ -169,7 +170,7 @@ class Session:
             has_any = len(pending) < len(namespaces)
             is_over = all(map(is_refused, pending)) and (has_any or gives_up)
             if has_any or not is_over:  # otherwise the error of the command is the report
-                self.report_progress(anyio.current_time() - began_at)
+                self.report_progress(loop_time() - began_at)
             self._check()
             if is_over:
                 self.sync_state.has_synced = has_any

@@ -15,6 +15,7 @@ from pyinformer.cli.objects._printer import EventPrinter, Rendering
 from pyinformer.cli.objects._session import Session
 from pyinformer.cli.output import JsonRendering, Output, TextRendering
 from pyinformer.informer import SharedInformer
+from pyinformer.tasks import loop_time
 
 _REPORT_SECONDS = 0.5
 _POLL_SECONDS = 0.01
@@ -53,9 +54,9 @@ class WatchCommand:
         objects.sort(key=lambda obj: obj._key)
         await self._printer.print_initial(objects, self._rendering(found))
         del objects
-        began_at = anyio.current_time()
+        began_at = loop_time()
         while True:
-            found.report_progress(anyio.current_time() - began_at)
+            found.report_progress(loop_time() - began_at)
             await anyio.sleep(_REPORT_SECONDS)
 
     def _rendering(self, found: Session) -> Rendering:

@@ -17,6 +17,7 @@ from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
 from pyinformer.informer import SharedInformerFactory
+from pyinformer.tasks import loop_time
 
 _INFORMERS = 20
 _OBJECTS = 20
@@ -62,9 +63,9 @@ class _Program:
         """Reconnect, and record the requests until every informer has a change."""
         self.proxy.reset()
         self.proxy.resume()
-        began = anyio.current_time()
+        began = loop_time()
         await wait_until(lambda: self.has(change) == _INFORMERS, timeout_seconds=_PATIENCE_SECONDS)
-        seconds = anyio.current_time() - began
+        seconds = loop_time() - began
         await self.wait_for_watches()
         proxy = self.proxy
         self.outages.append((proxy.loads(), proxy.most_loads_at_once, self.has(change), seconds))

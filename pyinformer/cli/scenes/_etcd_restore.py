@@ -17,6 +17,7 @@ from pyinformer.cli.scenes._proxy import Proxy
 from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service, wait_until
 from pyinformer.informer import SharedInformerFactory
+from pyinformer.tasks import loop_time
 
 _IN_THE_BACKUP = 5
 _LOST = 60  # written after the backup; more than a real server writes at its start
@@ -65,10 +66,10 @@ class _Program:
 
     async def heal(self, live: Uids, timeout_seconds: float) -> None:
         """Reconnect, and measure how long the cache differs from the server."""
-        began = anyio.current_time()
+        began = loop_time()
         self.proxy.resume()
         await self.equal(live, timeout_seconds=timeout_seconds)
-        self.seconds = anyio.current_time() - began
+        self.seconds = loop_time() - began
         self.wrong = self.against(live)
 
     def against(self, live: Uids) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from pyinformer.cli.scenes._scene import Claim, Scene, SceneResult, fact
 from pyinformer.cli.scenes._server import SceneServer, capture_logs, connected, service
 from pyinformer.cluster import Cluster, ClusterPool
 from pyinformer.informer import SharedInformerFactory
+from pyinformer.tasks import loop_time
 
 _PAUSED = "paused"
 _HEALTHY = ("shop", "media")
@@ -121,7 +122,7 @@ class _Callers:
 
     async def call(self, name: str) -> None:
         """Request a cluster, with a timeout."""
-        began = anyio.current_time()
+        began = loop_time()
         try:
             # The holder of the lock times out last, so that its end lets no other caller in.
             with anyio.fail_after(_PATIENCE_SECONDS + (name == _PAUSED)):
@@ -131,7 +132,7 @@ class _Callers:
             if name == _PAUSED:
                 self.received.append(str(error) or f"nothing: {type(error).__name__}")
         if name != _PAUSED:
-            self.waited.append(anyio.current_time() - began)
+            self.waited.append(loop_time() - began)
 
 
 async def _play(

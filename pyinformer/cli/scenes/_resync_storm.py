@@ -25,6 +25,7 @@ from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller, ControllerOptions
 from pyinformer.informer import SharedInformer, SharedInformerFactory
 from pyinformer.sources import Request
+from pyinformer.tasks import loop_time
 
 _SERVICES = 150
 _CHANGES = 5
@@ -74,7 +75,7 @@ class Written:
         if before == after:
             self.in_vain += 1
         elif _RELEASE in labels and name not in self.at:
-            self.at[name] = anyio.current_time()
+            self.at[name] = loop_time()
             self.behind[name] = self.in_vain - self._in_vain_before.pop(name, self.in_vain)
 
 
@@ -143,10 +144,10 @@ async def _play(
         for number in range(_SERVICES - _CHANGES, _SERVICES):
             await anyio.sleep(_BEFORE_CHANGE_SECONDS)
             name = f"service-{number}"
-            began[name] = anyio.current_time()
+            began[name] = loop_time()
             await anyio.to_thread.run_sync(partial(_release, server, namespace, name))
         await wait_until(lambda: len(written.at) == _CHANGES, timeout_seconds=_PATIENCE_SECONDS)
-        ended = anyio.current_time()
+        ended = loop_time()
         everything = _SERVICES - _CHANGES  # the writes of changed objects are not useless
         await wait_until(lambda: written.in_vain >= everything, timeout_seconds=storm_seconds)
         seconds = [written.at.get(name, ended) - at for name, at in began.items()]

@@ -18,6 +18,7 @@ from pyinformer.errors import InformerError
 from pyinformer.reflector.history._groups import HistoryGroup, affected_by, history_group
 from pyinformer.reflector.history._proof import HistoryVerdict, Proof, cluster_uid, prove
 from pyinformer.reflector.history._round_trips import RoundTrips
+from pyinformer.tasks import loop_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -144,7 +145,7 @@ class Lineage:
         try:
             if self._attempt is not None:
                 await self._attempt()
-            latest.began_at = anyio.current_time()
+            latest.began_at = loop_time()
             latest.outcome = proof = await prove(history.deciding)
         except InformerError as error:
             latest.outcome = error
@@ -187,7 +188,7 @@ class Lineage:
         if of is None and by is not None:
             of = affected_by(self._members.values(), by)
         followers = None if of is None else {id(one) for one in of}
-        now = anyio.current_time()
+        now = loop_time()
         self.generation += 1
         self._last_reason = reason
         self._resets.append(now)

@@ -18,6 +18,7 @@ from pyinformer.errors import ProtocolError
 from pyinformer.reflector.history._groups import storage_of
 from pyinformer.reflector.history._look_turns import LookTurns
 from pyinformer.reflector.history._proof import read_live
+from pyinformer.tasks import loop_time
 from pyinformer.transport import ListWatch
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class RoundTrips:
 
     async def _send(self, list_watch: ListWatch) -> RoundTrip:
         self.sent += 1
-        sent_at = anyio.current_time()
+        sent_at = loop_time()
         self.paced_until = sent_at + _SPACING_SECONDS
         least = _least_of(list_watch)
         if least.path in self._without_limit:
