@@ -114,9 +114,10 @@ def unstored_fields(
 ) -> tuple[str, ...]:
     """Return the fields that a status patch sets, if the answer has none of them at all.
 
-    Values are not compared, since servers normalise them. Fields that are empty or zero do not
-    count, since servers may leave them out, unless the answer has no status at all and the status
-    is not a subresource.
+    Values are compared only if the status is not a subresource: a server normalises none then, and
+    one whose definition has just got a subresource answers with the status from before. Fields that
+    are empty or zero do not count, since servers may leave them out, unless the answer has no
+    status at all and the status is not a subresource.
 
     Args:
         patch: what was sent.
@@ -129,7 +130,10 @@ def unstored_fields(
     stored = answer.at("status", default=None)
     counts_zeros = not has_status and stored is None
     sent = tuple(_leaves(patch["status"], (), counts_zeros=counts_zeros))
-    if any(_has(stored, path) for path in sent):
+    if any(
+        _has(stored, path) and (has_status or same(_at(patch["status"], path), _at(stored, path)))
+        for path in sent
+    ):
         return ()
     return tuple(".".join(("status", *path)) for path in sent)
 

@@ -149,7 +149,7 @@ async def test_an_object_in_deletion_is_written_each_time() -> None:
 
 
 def test_the_write_is_sent_again_after_five_minutes() -> None:
-    """The definition may have gained a field that was dropped, and the object does not say so."""
+    """The definition may have gained a field that was dropped; the object has the same version."""
     crd = custom_resource_definition(Balancer)
     body = {
         "apiVersion": "acme.io/v1",

@@ -618,3 +618,30 @@ async def test_one_answer_with_an_object_of_another_kind_is_not_remembered(
                 await cluster.get("v1", "configmaps", "default/a")
         assert (await cluster.get("v1", "configmaps", "default/a")).gvk.kind == "ConfigMap"
         assert (await cluster.replace(BODY)).gvk.kind == "ConfigMap"
+
+
+@pytest.mark.parametrize("stored", ["old", "new"])
+async def test_a_status_that_is_ignored_while_its_definition_gets_a_subresource_is_an_error(
+    stored: str,
+) -> None:
+    """Discovery is late: the answer has the status from before."""
+    served = response(
+        b'{"kind":"APIResourceList","groupVersion":"v1","resources":['
+        b'{"name":"configmaps","kind":"ConfigMap","namespaced":true}]}'
+    )
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        found = {**STORED, "status": {"observed": stored}}
+        writer.write(
+            served if request.target == "/api/v1" else response(msgspec.json.encode(found))
+        )
+
+    async with serving(answer) as server, pyinformer.connect(server=server.url) as cluster:
+        before = {**STORED, "status": {"observed": "old"}}
+        if stored == "new":
+            assert (await cluster.status(before, {"observed": "new"})).at("status.observed", str)
+            return
+        with pytest.raises(
+            pyinformer.errors.InvalidArgumentError, match=r"stored none of status\.observed"
+        ):
+            await cluster.status(before, {"observed": "new"})

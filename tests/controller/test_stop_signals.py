@@ -109,7 +109,7 @@ async def test_a_server_beside_a_controller_stops_after_it() -> None:
 
 
 def test_the_handler_of_asyncio_run_is_not_called_after_a_block() -> None:
-    """It would cancel the task that goes on."""
+    """It would cancel the task, which continues."""
     called = list[str]()
 
     async def main() -> None:

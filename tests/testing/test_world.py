@@ -869,7 +869,7 @@ def test_a_pod_is_being_deleted_during_its_grace_period() -> None:
 
 
 def test_the_uid_and_the_age_of_an_object_are_those_that_a_test_gives() -> None:
-    """Else nobody could test what is done to old objects, or name an owner beforehand."""
+    """A test needs old objects, and the uid of an owner beforehand."""
     born = "2020-01-02T03:04:05Z"
     meta = {"name": "owner", "namespace": "default", "uid": "u-1", "creationTimestamp": born}
     with World([{**_pod("owner"), "metadata": meta}]) as world:

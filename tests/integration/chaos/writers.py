@@ -28,7 +28,7 @@ class Definitions:
 
     kube-apiserver accepts an object for some milliseconds after it has begun to delete the
     definition, and may never delete it: it comes back with the next definition, with its old uid.
-    Then no client can tell whether it existed meanwhile.
+    Then no client knows whether it existed meanwhile.
     """
 
     def __init__(self, api: KubeAPIServer) -> None:
