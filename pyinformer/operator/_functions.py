@@ -47,6 +47,7 @@ class ClusterFunction:
         self._cluster = cluster
         self._field_manager = field_manager
         self._threads = None if is_asynchronous(function) else WorkerThreads(self._name)
+        self._wrapped: object = getattr(function, "__wrapped__", None)
 
     async def __call__(self, call: Callable[[Any], object]) -> Result | None:
         """Call the function once.
@@ -72,8 +73,10 @@ class ClusterFunction:
         if isinstance(returned, Awaitable):
             if inspect.iscoroutine(returned):
                 returned.close()
-            reason = (
-                f"{self._name} is a plain function and returned an awaitable; make it `async def`"
-            )
-            raise InvalidTypeError("result", reason)
+            what = f"{self._name} is a plain function and returned an awaitable"
+            cure = "make it `async def`"
+            if is_asynchronous(self._wrapped):
+                what = f"a decorator makes a plain function of {self._name}, which is `async def`"
+                cure = "use one that returns an `async def`, or decorate what it calls"
+            raise InvalidTypeError("result", f"{what}: {cure}")
         return cast("Result | None", returned)

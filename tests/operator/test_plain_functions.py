@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -265,16 +266,24 @@ async def test_the_loops_own_thread_cannot_make_a_blocking_call(api: APIServer) 
     await task
 
 
+@pytest.mark.parametrize(
+    ("has_wraps", "reason"),
+    [(False, "returned an awaitable: make it `async def`"), (True, "a decorator makes a plain")],
+)
 async def test_a_plain_function_that_returns_a_coroutine_is_told_so(
-    api: APIServer, caplog: pytest.LogCaptureFixture
+    api: APIServer, caplog: pytest.LogCaptureFixture, reason: str, *, has_wraps: bool
 ) -> None:
-    async def later() -> None: ...
+    """As a decorator makes it that measures times, for example."""
+
+    async def later(*_: object) -> None: ...
+
+    def wrapped(*given: object) -> Any:
+        return later(*given)
 
     app = Operator("test")
-    wrapped: Any = lambda *_: later()  # noqa: E731 - as a decorator without wraps() makes it
-    app.reconcile("v1", "configmaps")(wrapped)
+    app.reconcile("v1", "configmaps")(functools.wraps(later)(wrapped) if has_wraps else wrapped)
     async with running(api, app):
-        await until(lambda: "returned an awaitable; make it `async def`" in caplog.text)
+        await until(lambda: reason in caplog.text)
 
 
 def test_a_world_reconciles_by_a_plain_function() -> None:
