@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyinformer import Cluster, Reconcile
     from pyinformer.apimachinery import JSONObject
 
+pytestmark = pytest.mark.every_loop
+
 
 class PodView(View):
     """What these controllers look at."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.every_loop
+
 
 def name_space(server: APIServer, name: str, **labels: str) -> None:
     """Make a Namespace with labels, and a pod in it."""

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from pyinformer.testing import APIServer
 
+pytestmark = pytest.mark.every_loop
+
 
 async def test_a_handler_added_before_during_or_after_start_gets_the_same_objects(
     apiserver: APIServer,

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import JSONObject, KubeObject
 
+pytestmark = pytest.mark.every_loop
+
 _OPTIONS = ControllerOptions(sync_timeout_seconds=0.5)
 
 

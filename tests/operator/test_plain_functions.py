@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import JSONObject
 
+pytestmark = pytest.mark.every_loop
+
 _KEY = "default/made"
 
 
