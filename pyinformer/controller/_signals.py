@@ -114,10 +114,11 @@ def _install() -> None:
 
 
 def _restore() -> None:
+    taken = frozenset(_taken)
+    _taken.clear()  # before a handler that may raise
     for number in _SIGNALS:
         handler = signal.getsignal(number)
         if isinstance(handler, _Handler):  # else a later one was installed
             signal.signal(number, handler.before)
-            if number in _taken:
+            if number in taken:
                 handler.pass_on(number)
-    _taken.clear()
