@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 import threading
 import traceback
@@ -324,6 +325,18 @@ async def test_a_removed_handler_leaves_no_task_behind(apiserver: APIServer) -> 
             registration = informer.add_event_handler(Notes(), resync_period_seconds=3600.0)
             await registration.remove()
         await until(lambda: len(asyncio.all_tasks()) == before)
+
+
+async def test_a_handler_that_a_callback_of_the_loop_adds_is_resynced(
+    apiserver: APIServer,
+) -> None:
+    """As `loop.call_soon_threadsafe` does, which other threads use; with sniffio as without."""
+    often = Notes()
+    apiserver.create(pod("a"))
+    async with informer_of(apiserver) as informer:
+        add = functools.partial(informer.add_event_handler, often, resync_period_seconds=0.01)
+        asyncio.get_running_loop().call_soon(add)
+        await until(lambda: len(often.events) > 3)
 
 
 async def test_each_handler_is_resynced_by_its_own_period(apiserver: APIServer) -> None:
