@@ -1,8 +1,8 @@
 """The program of a storm, in a process of its own: what strikes it strikes nothing else.
 
 Three controllers, two electors and readers follow a server. It reads commands from its input,
-prints a line for each, and writes a history of its own. There is no server and no proxy in its
-process, so what it holds at its end is compared with what it held at its start.
+prints a line for each, and writes a history of its own. The server and the proxy run in other
+processes, so what it holds at its end is compared with what it held at its start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -36,8 +36,8 @@ from tests.integration.chaos.recording import Record
 from tests.programs import running
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from types import TracebackType
+    import subprocess
+    from collections.abc import Collection, Iterator
     from typing import Self
 
 ROOT = Path(__file__).parents[3]
@@ -222,30 +222,22 @@ def _report(record: Record, electors: Electors, live: Collection[str]) -> Report
 
 @final
 class Program:
-    """The program from outside: what a schedule does to it, and what a storm asks of it.
+    """The program from outside: what a schedule does to it, and what a storm asks of it."""
 
-    Args:
-        settings: how it is started; the files that it reads are there.
-    """
-
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, process: subprocess.Popen[str]) -> None:
         self._settings = settings
+        self._process = process
         self._lock = threading.Lock()
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
+    @classmethod
+    @contextmanager
+    def started(cls, settings: Settings) -> Iterator[Self]:
+        """Start it, and wait for its first line; the files that it reads are there."""
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self._process = self._stack.enter_context(running(self._settings.command(), env=env))
-        self._read()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        with running(settings.command(), env=env) as process:
+            program = cls(settings, process)
+            program._read()
+            yield program
 
     def ask(self, command: str, argument: str = "") -> str:
         """Send a command, and return the answer; from any thread."""

@@ -191,7 +191,7 @@ class Storm:
 
     def _live(self, site: Site) -> Outcome:
         settings = self._settings(site)
-        with Program(settings) as program:
+        with Program.started(settings) as program:
             lab = site.lab(program)
             writers = [self._writer(site, number) for number in range(WRITERS)]
             for writer in writers:
