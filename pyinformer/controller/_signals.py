@@ -1,7 +1,8 @@
 """SIGTERM and SIGINT as calls on the event loop, for the length of a block.
 
 A signal calls the function of the innermost block of each task. Once no block is left, the earlier
-handler is restored, and is called with the signals of the meantime.
+handler is restored, and is called with the signals of the meantime. A loop that is blocked calls
+nothing: a signal that is repeated then interrupts what blocks it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
+from pyinformer._clock import monotonic
+
 if TYPE_CHECKING:
     from types import FrameType
 
 _Handled: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"  # by signal.getsignal()
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+# A loop that has not taken a signal for so long is blocked, not busy; wrappers of programs send one
+# signal twice within milliseconds.
+_BLOCKED_SECONDS: Final = 1.0
 
 
 class _Block(NamedTuple):
@@ -28,8 +35,14 @@ class _Block(NamedTuple):
     call: Callable[[str], object]
 
 
+class _Sent(NamedTuple):
+    at: float  # of the first one, by monotonic()
+    notices: list[asyncio.Handle]
+
+
 _blocks: Final[list[_Block]] = []  # of all loops of the main thread, the latest last
 _taken: Final[set[int]] = set()  # signals for which blocks were called
+_sent: Final[dict[asyncio.AbstractEventLoop, _Sent]] = {}  # what a loop has not taken yet
 
 
 @contextmanager
@@ -41,6 +54,9 @@ def on_stop_signal(call: Callable[[str], object]) -> Iterator[None]:
     Another earlier handler, such as that of a web server in the same program, is restored when the
     last block ends, and called then; but not Python's own for Ctrl-C, nor that of `asyncio.run`,
     which would cancel the task.
+
+    A signal that comes a second or more after one that the loop has not taken yet raises
+    KeyboardInterrupt in the code that blocks the loop.
 
     Args:
         call: called on the running loop.
@@ -58,6 +74,8 @@ def on_stop_signal(call: Callable[[str], object]) -> Iterator[None]:
         yield
     finally:
         _blocks.remove(block)
+        if block.loop not in {one.loop for one in _blocks}:
+            _sent.pop(block.loop, None)
         if not _open_blocks():
             _restore()
 
@@ -71,8 +89,14 @@ class _Handler:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         loops = {block.loop for block in _open_blocks()}
+        now = monotonic()
         for loop in loops:
-            loop.call_soon_threadsafe(_notify, loop, number)
+            sent = _sent.setdefault(loop, _Sent(now, []))
+            if now - sent.at >= _BLOCKED_SECONDS:
+                for notice in sent.notices:
+                    notice.cancel()  # nobody is left to be told, and the clean-up needs its time
+                raise KeyboardInterrupt
+            sent.notices.append(loop.call_soon_threadsafe(_notify, loop, number))
         if loops:
             return
         # A later handler passes signals on, or a loop was closed in the middle of a block.
@@ -97,6 +121,7 @@ def _open_blocks() -> list[_Block]:
 
 
 def _notify(loop: asyncio.AbstractEventLoop, number: int) -> None:
+    _sent.pop(loop, None)
     innermost = {block.task: block.call for block in _blocks if block.loop is loop}
     for call in innermost.values():
         call(signal.Signals(number).name)

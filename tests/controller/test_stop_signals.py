@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import signal
@@ -266,3 +267,49 @@ asyncio.run(main())
         [sys.executable, "-c", program], check=False, timeout=100, capture_output=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, b"", b"")
+
+
+@pytest.mark.parametrize("run", ["asyncio.run", "uvloop.run"])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_repeated_signal_interrupts_what_blocks_the_loop(
+    number: signal.Signals, run: str
+) -> None:
+    program = f"""
+import asyncio, time
+import uvloop
+from pyinformer.controller import on_stop_signal
+
+async def main():
+    with on_stop_signal(print):
+        print("blocks", flush=True)
+        while True:
+            time.sleep(0.001)
+
+try:
+    {run}(main())
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"blocks\n"
+        sent = 0
+        while running.poll() is None and sent < 500:
+            running.send_signal(number)
+            sent += 1
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(0.2)
+        running.kill()
+        assert running.stdout.read() == b"interrupted\n"
+    assert sent > 2  # the first ones may be taken soon
+
+
+async def test_a_signal_that_is_sent_twice_at_once_interrupts_nothing() -> None:
+    called: list[str] = []
+    with on_stop_signal(called.append):
+        _send(signal.SIGINT)
+        _send(signal.SIGINT)
+        await until(lambda: len(called) == 2)
+        _send(signal.SIGINT)
+        await until(lambda: len(called) == 3)
+    assert called == ["SIGINT"] * 3
