@@ -1,4 +1,4 @@
-"""The README shows programs that the tests run, letter by letter, and stays short."""
+"""README and changelog are short; the tests run the programs that the README shows."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def test_the_first_program_is_the_example(page: str) -> None:
 
 def test_the_readme_is_read_in_three_minutes() -> None:
     assert len((_ROOT / "README.md").read_bytes()) < 7_000
+
+
+def test_the_changelog_is_read_in_three_minutes() -> None:
+    assert len((_ROOT / "CHANGELOG.md").read_bytes()) < 7_000
 
 
 def test_the_readme_shows_a_piece_of_the_example_of_an_operator() -> None:
