@@ -6,6 +6,8 @@ percent-encoding of any case, and in both alphabets of base64, alone or inside o
 credential is forgotten with the connection that used it, and after the next two logins.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import base64

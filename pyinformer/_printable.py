@@ -5,6 +5,8 @@ characters: no control characters, no line breaks, nothing that changes the dire
 Every other character is replaced by its escape, such as `\n` or `\u202e`.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import json

@@ -6,6 +6,8 @@ GeneratorExit or CancelledError by itself. In a call that does not wait, none of
 than the call. In code that waits, `tasks.ends_task` recognizes what ends the task.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import Final

@@ -1,5 +1,7 @@
 """Objects, keys, selectors, resource versions, errors: what all other folders use. No I/O."""
 
+# Pure, as all modules below: it knows no event loop.
+
 from typing import TYPE_CHECKING
 
 from pyinformer._late_names import late_getattr

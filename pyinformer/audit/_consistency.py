@@ -5,6 +5,8 @@ exactly that version. A difference counts only if the cache still holds at the e
 the beginning: what an event has changed meanwhile is no longer compared.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -4,6 +4,8 @@ A report names the paths that differ and the types before and after, never a val
 Secrets. Only the digest of a value is kept, since a copy would double its memory.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import marshal

@@ -4,6 +4,8 @@ A changed value is passed back to its source to be restored, reported once for e
 logged once for each key. What is kept is bounded.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from abc import abstractmethod

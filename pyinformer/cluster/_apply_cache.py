@@ -13,6 +13,8 @@ So is what was applied before a term of leader election began: another leader ma
 under the same field manager meanwhile, which no comparison of these paths shows.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import hashlib

@@ -4,6 +4,8 @@ Reads the documents of discovery in both forms, without I/O. The order is that o
 group first, then the groups as the server lists them, each in its preferred version.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

@@ -5,6 +5,8 @@ Of a list of conditions only the types that the caller has changed count, and th
 the newest list. Arguments are never changed.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

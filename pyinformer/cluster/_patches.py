@@ -5,6 +5,8 @@ know are taken from the original, in elements of lists too. A null is equal to a
 for Kubernetes. Arguments are never changed.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 A response is decoded once. Whether an object is gone is read from the response alone.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import Final, final

@@ -4,6 +4,8 @@ A controller sets a context variable around each reconcile. The variable follows
 tasks, worker threads and back, so user code does not have to pass anything along.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import Counter

@@ -5,6 +5,8 @@ halved, or after a quiet time, so it does not flap. It needs no clock and no eve
 memory is bounded: two rings of writes, and the keys with most no-ops.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import heapq

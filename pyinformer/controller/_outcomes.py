@@ -7,6 +7,8 @@ pending retry: a storm of events cannot defeat the backoff. Nothing here needs a
 an event loop.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import heapq

@@ -4,6 +4,8 @@ Both decide without a clock or an event loop, postpone reconciles and drop none.
 bounded by the keys of one period.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import math

@@ -5,6 +5,8 @@ writes close the breaker. A held request is never lost: it starts, or it is rele
 needs no clock and no event loop.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import math

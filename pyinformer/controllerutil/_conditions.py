@@ -4,6 +4,8 @@ A new list is returned, and the given one is not changed. `lastTransitionTime` c
 status, so setting the same condition again changes nothing.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import re

@@ -4,6 +4,8 @@ Names and texts are changed and cut to what an API server accepts. Names never r
 clock stands still.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import re

@@ -5,6 +5,8 @@ and written when the series ends, or half an hour later. Nothing here waits or r
 written is counted.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import threading

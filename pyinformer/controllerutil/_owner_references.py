@@ -4,6 +4,8 @@ An object has at most one controller, one reference per owner, and none to an ow
 namespace: the garbage collector would treat that owner as deleted.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from pyinformer.apimachinery import JSONObject, KubeObject, split_api_version

@@ -4,6 +4,8 @@ A delta is what the server sent. `events_of` decides what it means for a known o
 delta is processed. Deltas are frozen and share their objects.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import enum

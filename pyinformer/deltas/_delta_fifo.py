@@ -4,6 +4,8 @@ A key keeps its place while more deltas are queued for it, so a busy object does
 and one pop returns all its deltas. Repeated deletions are merged; other deltas are not.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import OrderedDict

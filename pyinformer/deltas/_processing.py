@@ -3,6 +3,8 @@
 The events of a key alternate: added, any number of updates, deleted. Pure: the caller stores.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -4,6 +4,8 @@ A replay of the popped deltas gives what was put in: nothing is lost or added. O
 the loop may call a queue. Everything except `wait` and `pop` returns at once.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -5,6 +5,8 @@ processed. Otherwise it is compared with the known objects when it is queued, an
 for each deletion and each object.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import deque

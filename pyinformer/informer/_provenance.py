@@ -4,6 +4,8 @@ A list brought every object that is newer than the position before it and not ne
 list that went back, after a restore of the server, brought everything.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ No request is sent. Without discovery, a resource without a namespace may be clu
 followed in all namespaces; both need a ClusterRole.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

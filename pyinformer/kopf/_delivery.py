@@ -5,6 +5,8 @@ new and changed objects are reported, unchanged ones are not, and an object that
 as deleted, with the state that was known of it last.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """For how long streams and other requests have been refused, and what follows from that."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import math

@@ -4,6 +4,8 @@ kopf has a toggle for each indexed resource and for each object that is not inde
 when all of them are gone. A toggle that never goes blocks the operator silently.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final

@@ -4,6 +4,8 @@ kopf scans the resources and fetches the namespaces first. An object of the firs
 there is not reported to its observers as new; one that was created in between is.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final

@@ -4,6 +4,8 @@ The identity is enough to judge events and to notice a missed deletion. A handle
 a deletion with the object's body needs the object.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import uuid

@@ -1,5 +1,7 @@
 """The arguments of `install`, the streams that they select, and the switch to plain kopf."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import os

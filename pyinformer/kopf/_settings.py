@@ -3,6 +3,8 @@
 All of it is computed again for each request, as kopf reads its settings.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import math

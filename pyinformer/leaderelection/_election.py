@@ -8,6 +8,8 @@ Lease of another replica expires when this process has not seen it change for th
 names.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import math

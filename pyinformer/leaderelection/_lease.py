@@ -4,6 +4,8 @@ A body that is written is the body that was read, with the fields of the electio
 annotations and fields that this module does not know are kept.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from dataclasses import dataclass

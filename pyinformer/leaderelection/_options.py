@@ -4,6 +4,8 @@ The durations are whole seconds: a Lease stores whole seconds, and clients that 
 would take the Lease too early. They mean the same as in client-go.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import os

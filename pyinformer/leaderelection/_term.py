@@ -4,6 +4,8 @@ It guards every write of the work. It ends once and does not begin again. Work t
 late is still refused, since the guard reads the clocks itself.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import threading

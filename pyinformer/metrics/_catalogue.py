@@ -4,6 +4,8 @@
 base units, in the plural; the help is a sentence. One section for each part of the library.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -3,6 +3,8 @@
 The declaration is stored on the class; there is no registry.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import re

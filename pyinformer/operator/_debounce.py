@@ -4,6 +4,8 @@ A finding counts once it has lasted for its grace period, and until it has been 
 recovery time. Present and recent findings are remembered. It needs no clock and no event loop.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -3,6 +3,8 @@
 The server evaluates them when an object is written; nothing in Python does.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -4,6 +4,8 @@ A schema has no references, and every field has a type or preserves unknown fiel
 CustomResourceDefinition cannot describe is an error that names the field, never an approximation.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import math

@@ -7,6 +7,8 @@ servers serve a version that others do not, for minutes. A resource that is serv
 never resumed: the cache may have been emptied, or the server's history be another.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import enum

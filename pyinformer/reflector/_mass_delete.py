@@ -5,6 +5,8 @@ whatever it holds. So a truncated list, a proxy's empty answer or an empty peer 
 a real mass deletion is only delayed.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from dataclasses import dataclass

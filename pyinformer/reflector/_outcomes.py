@@ -3,6 +3,8 @@
 The words come from this module and from HTTP, never from what a server wrote.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final

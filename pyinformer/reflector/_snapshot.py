@@ -6,6 +6,8 @@ not show that: two histories may use one version for two states, and a definitio
 default changes every object at the version that it has.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, final

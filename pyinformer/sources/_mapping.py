@@ -3,6 +3,8 @@
 An invalid entry raises a typed error, but only when the other entries were taken.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping

@@ -5,6 +5,8 @@ before events are merged, so it sees every state. A filter by state passes an ob
 state and one that leaves it, however filters are combined.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Callable

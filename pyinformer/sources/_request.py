@@ -4,6 +4,8 @@ Two requests for one object are equal, whatever their reasons, so queues merge t
 logs and tests only: a reconcile looks at the state, not at what led to it.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final

@@ -3,6 +3,8 @@
 No key is taken before it is due, or twice in a round. Missed rounds and beats are skipped.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

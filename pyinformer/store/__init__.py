@@ -1,5 +1,7 @@
 """The cache: objects by key, indexes over them, listers that read them, and own writes."""
 
+# Pure, as all modules below: it knows no event loop.
+
 from pyinformer.store._decoded import DecodedLister, DecodedObject, DecodedObjects, SharedObject
 from pyinformer.store._index import (
     NAMESPACE_INDEX,

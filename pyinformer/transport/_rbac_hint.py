@@ -1,5 +1,7 @@
 """Describe the RBAC rule that a refused request needs."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import json

@@ -4,6 +4,8 @@ Nothing here waits or reads a clock. The number of remembered keys is bounded: t
 longest ago is forgotten first.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from abc import abstractmethod

@@ -4,6 +4,8 @@ Durations are recorded when they end; all other figures are read when they are c
 without a name or a metrics system has no QueueMetrics and pays nothing for them.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator

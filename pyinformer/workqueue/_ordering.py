@@ -3,6 +3,8 @@
 The queue never puts a key here twice; an ordering only decides which key is next.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from abc import abstractmethod

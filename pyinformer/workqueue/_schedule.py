@@ -6,6 +6,8 @@ tuples, and faster. A key that is withdrawn or moved leaves a stale time in the 
 removed at the head, or when stale times outnumber the live ones.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import heapq

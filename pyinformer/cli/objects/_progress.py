@@ -3,6 +3,8 @@
 The reason is reported once, then only the number of the attempt: 2, 4, 8. Pure.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Iterator

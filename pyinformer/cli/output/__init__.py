@@ -3,6 +3,8 @@
 Everything here is synchronous. Every text is printable, and no Secret is shown unless asked for.
 """
 
+# Pure, as all modules below: it knows no event loop.
+
 from pyinformer.cli.output._event_json import JsonRendering, json_line, shown
 from pyinformer.cli.output._event_text import TextRendering
 from pyinformer.cli.output._output import Output, Style, takes_control_codes

@@ -4,6 +4,8 @@ To hand over the initial list costs nothing per object: an object becomes an eve
 takes it, in its newest state, or not at all if it was deleted meanwhile.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator

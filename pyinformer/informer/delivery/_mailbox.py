@@ -6,6 +6,8 @@ handler costs bounded memory and still ends with the right state: per key it is 
 caller passes `now`.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import OrderedDict, deque

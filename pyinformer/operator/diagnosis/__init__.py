@@ -3,6 +3,8 @@
 Everything here is synchronous and reads records only; the command line gets them.
 """
 
+# Pure, as all modules below: it knows no event loop.
+
 from pyinformer.operator.diagnosis._diagnosis import (
     Diagnosis,
     Severity,

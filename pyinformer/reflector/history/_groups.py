@@ -7,6 +7,8 @@ than kube-apiserver may answer decides only for itself: its versions may be near
 purpose.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol

@@ -1,5 +1,7 @@
 """`python -m pyinformer.testing.histories FILE...`: judge histories by the log alone."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import sys

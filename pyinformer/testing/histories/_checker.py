@@ -4,6 +4,8 @@ It reads the history twice. The first time it collects what the store did, what 
 and when the server lied; the second time it judges each record.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import Counter, defaultdict

@@ -4,6 +4,8 @@ At an age of `a` seconds a cache has every change that is older than that; at a 
 every change up to revision `p`.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """What controllers did: no key by two workers at once, no last state forgotten, no status lost."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

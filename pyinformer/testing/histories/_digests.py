@@ -1,5 +1,7 @@
 """Digests of objects, by which two contents are compared without being in the history."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import hashlib

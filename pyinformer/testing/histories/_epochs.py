@@ -4,6 +4,8 @@ An epoch is what a program says: the server's history is another one than before
 may go back. That is so after a restore of the store. A server that lies makes it look so.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import defaultdict

@@ -4,6 +4,8 @@ A watch of etcd delivers no event for what a restore has taken away or put back.
 keys that live, and compares them with etcd's after each new connection.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import base64

@@ -4,6 +4,8 @@ It is a thread that reads etcd's JSON gateway by the standard library's HTTP cli
 record is that of its arrival, which is not before the revision was committed.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import contextlib

@@ -1,5 +1,7 @@
 """What is recorded of one informer, by its public face: handler, cache, lister and indexes."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping

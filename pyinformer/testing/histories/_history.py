@@ -1,5 +1,7 @@
 """A history: what one run did and saw, one record a line, in the order of its time."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import os

@@ -3,6 +3,8 @@
 An excuse ends with the report of the lie, or with an audit after it.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import defaultdict

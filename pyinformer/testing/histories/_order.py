@@ -1,5 +1,7 @@
 """What readers and handlers showed of each object: versions that existed, in their order."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -4,6 +4,8 @@ A line is one JSON object with its `kind`. What a later version adds to a record
 another program, such as a client of another language, may write the same lines.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias, final

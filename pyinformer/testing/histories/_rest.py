@@ -1,5 +1,7 @@
 """What has to hold at rest: every view equals the truth, and nothing is left behind."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections import Counter

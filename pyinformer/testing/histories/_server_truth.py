@@ -1,5 +1,7 @@
 """`ServerTruth`: every revision of an embedded server, written to a history."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from types import TracebackType

@@ -4,6 +4,8 @@ Where the log leaves open which state a reader means, such as that of an object 
 and was absent before, the state is taken in which the reader is right.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from bisect import bisect_right

@@ -1,5 +1,7 @@
 """What the checker found: violations of named rules, each with the lines that show it."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import enum

@@ -1,5 +1,7 @@
 """The settings that a connection to one API server needs, checked before anything is sent."""
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import os

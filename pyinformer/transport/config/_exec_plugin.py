@@ -4,6 +4,8 @@ The output of a plug-in is secret: no error quotes it. Of its error output, erro
 lines, without what looks like a secret.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import contextlib

@@ -4,6 +4,8 @@ Every entry knows its file, for relative paths and for errors. A value is checke
 so an entry that is not used may be malformed. No error shows a value.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import base64

@@ -5,6 +5,8 @@ always with one event in a chunk. Only this shape is read here. Everything else 
 trailers, leading zeros, the end, an error) and all that follows it is left to llhttp.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 from collections.abc import Callable

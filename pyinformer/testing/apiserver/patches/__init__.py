@@ -1,5 +1,7 @@
 """The four patch formats: each is parsed into an edit of an object."""
 
+# Pure, as all modules below: it knows no event loop.
+
 from pyinformer.testing.apiserver.patches._patches import (
     APPLY,
     Edit,

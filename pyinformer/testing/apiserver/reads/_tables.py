@@ -7,6 +7,8 @@ Source:
     pkg/registry/customresource/tableconvertor, apimachinery pkg/util/duration.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import re

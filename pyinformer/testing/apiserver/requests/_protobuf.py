@@ -8,6 +8,8 @@ Source:
     apimachinery pkg/runtime/serializer/protobuf/protobuf.go: the envelope, runtime.Unknown.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import base64

@@ -1,5 +1,7 @@
 """The resource types that the embedded server serves, and what it answers about them."""
 
+# Pure, as all modules below: it knows no event loop.
+
 from pyinformer.testing.apiserver.resources._aggregated_discovery import CONTENT_TYPE, aggregated
 from pyinformer.testing.apiserver.resources._built_in_types import (
     GO_TYPE,

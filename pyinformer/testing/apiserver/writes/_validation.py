@@ -6,6 +6,8 @@ Source:
     k8s.io/apimachinery/pkg/api/validation/objectmeta.go; pkg/apis/core/validation/names.go.
 """
 
+# Pure: it knows no event loop.
+
 from __future__ import annotations
 
 import re
