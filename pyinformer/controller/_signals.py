@@ -94,7 +94,7 @@ class _Handler:
             sent = _sent.setdefault(loop, _Sent(now, []))
             if now - sent.at >= _BLOCKED_SECONDS:
                 for notice in sent.notices:
-                    notice.cancel()  # nobody is left to be told, and the clean-up needs its time
+                    notice.cancel()  # the blocks end, and their clean-up needs its time
                 raise KeyboardInterrupt
             sent.notices.append(loop.call_soon_threadsafe(_notify, loop, number))
         if loops:
