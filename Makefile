@@ -64,11 +64,12 @@ PUBLISH ?= build/benchmarks
 
 HOURS ?= 1
 
-.PHONY: help demo options conformance pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-real test-foreign test-kopf test-tools kube-apiserver fuzz chaos soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
+.PHONY: help demo generated options conformance pictures dashboard debug-picture test test-wheel test-pythons test-lowest test-newest test-packages test-real test-foreign test-kopf test-tools kube-apiserver fuzz chaos soak lint lint-style lint-layers lint-types lint-docstrings check-tests coverage format docs docs-links bench bench-full bench-compare constraints clean
 
-help:  ## list the targets
+# List the targets for every day; the others have a line above them.
+help:
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /|/' | \
-	  awk -F'|' '{ printf "  make %-13s %s\n", $$1, $$2 }'
+	  awk -F'|' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 demo: $(READY_TO_RUN)  ## watch informers follow a small living cluster for about 20 s
 	@$(BIN)/pyinformer demo
@@ -110,16 +111,22 @@ test-tools: $(READY_TO_TOOLS)  ## tests with programs of Debian's: the page /deb
 	@$(BIN)/python -m tests.tools.programs
 	@$(BIN)/python -m pytest -m tools tests/tools $(REAL_PARALLEL) $(PYTEST_ARGS)
 
-test-wheel: $(READY_TO_TEST)  ## build sdist and wheel, and use the wheel alone, with mypy, with [cli]
+test-packages: test-wheel test-lowest test-newest test-pythons  ## what users install: the wheel, on all Pythons, with oldest and newest versions
+
+# Build sdist and wheel, and use the wheel alone, with mypy, with [cli].
+test-wheel: $(READY_TO_TEST)
 	@$(BIN)/python -m tests.packaging.wheel
 
-test-pythons: $(READY_TO_TEST)  ## the wheel on each other Python that is installed (PYTHONS="/path/to/one ..." names some)
+# The wheel on each other Python that is installed; PYTHONS="/path/to/one ..." names some.
+test-pythons: $(READY_TO_TEST)
 	@$(BIN)/python -m tests.packaging.pythons
 
-test-lowest: $(READY_TO_TEST)  ## the wheel with the lowest versions that pyproject.toml allows
+# The wheel with the lowest versions that pyproject.toml allows.
+test-lowest: $(READY_TO_TEST)
 	@$(BIN)/python -m tests.packaging.pythons --lowest
 
-test-newest: $(READY_TO_TEST)  ## the wheel with the newest versions of today, whatever constraints.txt says
+# The wheel with the newest versions of today, whatever constraints.txt says.
+test-newest: $(READY_TO_TEST)
 	@$(BIN)/python -m tests.packaging.pythons --newest
 
 fuzz: $(READY_TO_TEST)  ## readers of foreign bytes beside plain ones, guided by coverage; TARGET=yaml RUNS=1000000
@@ -175,7 +182,8 @@ check-tests: $(READY_TO_TEST)
 	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet && $(BIN)/coverage report)
 	@echo "== not run: the tests marked real (make test-real), foreign (make test-foreign) or tools (make test-tools)"
 
-coverage:  ## the same tests, measured: fails below the branch coverage gate
+# The same tests, measured: fails below the gate of branch coverage.
+coverage:
 	@$(MAKE) check-tests COVERAGE=1
 
 format: $(READY_TO_TEST)  ## let ruff rewrite what it can
@@ -188,39 +196,50 @@ docs: $(READY_TO_DOCS)  ## the documentation, into build/docs; a warning or a br
 	@echo "== sphinx" && $(SPHINX) -n -W docs build/docs
 	@echo "== documentation: build/docs/index.html"
 
-options: $(READY_TO_DOCS)  ## write the pages of all options and of all metrics again
+generated: options conformance dashboard pictures  ## write the generated pages, the dashboard and the pictures again
+
+# The pages of all options and of all metrics.
+options: $(READY_TO_DOCS)
 	@$(BIN)/python docs/_extensions/options.py
 	@$(BIN)/python docs/_extensions/metrics.py
 
-conformance: $(BIN)/python  ## write the pages of upstream's tests again, from the markers of ours
+# The pages of upstream's tests, from the markers of ours.
+conformance: $(BIN)/python
 	@$(BIN)/python docs/_extensions/conformance.py
 
-debug-picture: $(READY_TO_TOOLS)  ## take the picture of the page /debug again, with Debian's browser
+# The picture of the page /debug, with Debian's browser.
+debug-picture: $(READY_TO_TOOLS)
 	@$(BIN)/python -m tests.tools.programs
 	@$(BIN)/python -m tests.tools.picture
 
-dashboard: $(READY_TO_TOOLS)  ## write docs/prometheus/dashboard.json again
+# docs/prometheus/dashboard.json
+dashboard: $(READY_TO_TOOLS)
 	@$(BIN)/python docs/_extensions/dashboard.py
 
-pictures: $(READY_TO_DOCS)  ## draw the pictures of the README again, from what the command prints
+# The pictures of the README, from what the command prints.
+pictures: $(READY_TO_DOCS)
 	@$(BIN)/python docs/_extensions/pictures.py
 
-docs-links: $(READY_TO_DOCS)  ## ask for every address outside, which needs the network
+# Ask for every address outside, which needs the network.
+docs-links: $(READY_TO_DOCS)
 	@$(SPHINX) -b linkcheck docs build/docs-links
 
 bench: $(READY_TO_BENCH)  ## about ten minutes beside client-go and other clients: pages in PUBLISH (build/benchmarks)
 	@$(FIND_GO)
 	@$(BIN)/python -m benchmarks --publish $(PUBLISH) $(BENCH_ARGS)
 
-bench-full: $(READY_TO_BENCH)  ## everything, with 100,000 and 1,000,000 objects: hours
+# Everything, with 100,000 and 1,000,000 objects: hours.
+bench-full: $(READY_TO_BENCH)
 	@$(FIND_GO)
 	@$(BIN)/python -m benchmarks --size full --publish $(PUBLISH) $(BENCH_ARGS)
 
-bench-compare: $(READY_TO_BENCH)  ## updates, and each station alone, beside an earlier commit: REF=main
+# Updates, and each station alone, beside an earlier commit: REF=main.
+bench-compare: $(READY_TO_BENCH)
 	@$(BIN)/python -m benchmarks against --against $(or $(REF),HEAD) $(BENCH_ARGS)
 	@$(BIN)/python -m benchmarks.stations --against $(or $(REF),HEAD)
 
-constraints:  ## write constraints.txt again from the newest versions that pyproject.toml allows
+# Write constraints.txt again from the newest versions that pyproject.toml allows.
+constraints:
 	rm -rf build/constraints && mkdir -p build
 	$(or $(PYTHON),python3) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade pip
@@ -232,7 +251,8 @@ constraints:  ## write constraints.txt again from the newest versions that pypro
 	mv build/constraints.txt constraints.txt
 	rm -rf build/constraints
 
-clean:  ## remove the virtual environment and every cache in this folder
+# Remove the virtual environment and every cache in this folder.
+clean:
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache \
 	  .mypy_cache .pytest_cache .ruff_cache
 	rm -rf docs/reference/api

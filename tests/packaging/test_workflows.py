@@ -27,8 +27,8 @@ def read(path: Path) -> dict[Any, Any]:
 
 
 def steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
-    """Return the steps of all jobs."""
-    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+    """Return the steps of all jobs; a job that is another workflow has none."""
+    return [step for job in workflow["jobs"].values() for step in job.get("steps", ())]
 
 
 def called(text: str) -> set[str]:
@@ -47,6 +47,9 @@ def test_a_workflow_has_a_valid_syntax(path: Path) -> None:
     assert workflow["name"] == path.stem
     assert workflow[True], "it says when it runs"
     for job in workflow["jobs"].values():
+        if "uses" in job:
+            assert (_ROOT / job["uses"]).is_file()
+            continue
         assert job["runs-on"]
         assert job["timeout-minutes"] <= 60
         for step in job["steps"]:
@@ -113,6 +116,14 @@ def test_the_tools_that_build_a_release_are_pinned() -> None:
     for requirement in wanted:
         name = requirement.partition(">")[0]
         assert re.search(rf"^{name}==", pinned, re.MULTILINE), name
+
+
+def test_nothing_is_released_before_every_gate_has_passed() -> None:
+    jobs = read(_ROOT / ".github/workflows/release.yml")["jobs"]
+
+    assert jobs["gates"]["uses"] == "./.github/workflows/ci.yml"
+    assert jobs["build"]["needs"] == "gates"
+    assert "workflow_call" in read(_ROOT / ".github/workflows/ci.yml")[True]
 
 
 def test_only_the_job_that_publishes_gets_an_identity_and_runs_nothing_of_ours() -> None:
