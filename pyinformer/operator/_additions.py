@@ -26,6 +26,7 @@ from pyinformer.errors import (
     TransportError,
 )
 from pyinformer.informer import Scope, SharedInformerFactory
+from pyinformer.operator._scopes import learn_scopes
 from pyinformer.tasks import LoopOwner
 
 if TYPE_CHECKING:
@@ -259,6 +260,15 @@ class Additions:
                 raise
             except (APIStatusError, ProtocolError, TransportError) as error:
                 _log.warning("discovery of %s failed: %s", resource, error)
+        if self._builder is not None:
+            await learn_scopes(
+                self._cluster,
+                [one.scope.resource for one in reconciler.declarations],
+                namespaces=self._builder.namespaces,
+                reconcilers=self._registrations.reconcilers.values(),
+                timeout_seconds=reconciler.options.sync_timeout_seconds,
+                unknown={},
+            )
 
     async def _start_one(
         self, addition: Addition, host: ElectedControllers | ControllerGroup

@@ -109,6 +109,13 @@ class Registrations:
         """The names of all functions."""
         return (*self.reconcilers, *self.timers)
 
+    @property
+    def sync_timeout_seconds(self) -> float:
+        """How long the function that waits longest for its caches waits for them."""
+        options = [one.options for one in self.reconcilers.values()]
+        options += [one.options for one in self.timers.values()]
+        return max(one.sync_timeout_seconds for one in options)
+
     def _check_name(self, name: str) -> None:
         if name in self.names:
             reason = f"{name!r} is registered already: give this one a name= of its own"

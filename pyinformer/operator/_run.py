@@ -38,6 +38,7 @@ from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
+from pyinformer.operator._scopes import learn_scopes, shown_unknown
 from pyinformer.tasks import Closable, close_on_exit, on_sigusr1, program_runner
 
 _log = get_logger(__name__)
@@ -147,6 +148,7 @@ class OperatorRun(Closable):
         self._is_program = is_program
         self._elected: ElectedControllers | None = None
         self._hints: list[str] = []
+        self._unknown_scopes: dict[GroupVersionResource, str] = {}
         self._report: asyncio.TimerHandle | None = None
         self._began_at = 0.0
         self._late_start = LateStart()
@@ -352,8 +354,18 @@ class OperatorRun(Closable):
         if self._group is not None or self._elected is not None:
             raise LifecycleError("this run was started before: get a new one from the operator")
         self._additions.claim_loop()
-        for resource in {one.scope.resource: None for one in self._registrations.caches()}:
+        resources = {one.scope.resource: None for one in self._registrations.caches()}
+        for resource in resources:
             await self._discover(resource)
+        with self._explained():
+            await learn_scopes(
+                self.cluster,
+                resources,
+                namespaces=self._namespaces,
+                reconcilers=self._registrations.reconcilers.values(),
+                timeout_seconds=self._registrations.sync_timeout_seconds,
+                unknown=self._unknown_scopes,
+            )
         builder = self._registrations.builder(
             self.cluster, self._factory, namespaces=self._namespaces, metrics=self._metrics
         )
@@ -376,14 +388,13 @@ class OperatorRun(Closable):
             self._hints.append(hint)
             _log.warning("%s", hint)
         except (APIStatusError, ProtocolError, TransportError) as error:
-            # The caches retry until their deadline; nearly all resources are namespaced.
             _log.warning("discovery of %s failed: %s", resource, error)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Log now and then what a start waits for; add hints to the error if it fails."""
         loop = asyncio.get_running_loop()
-        self._began_at = loop.time()
+        self._began_at = self._began_at or loop.time()
         self._report = loop.call_later(_CHECK_SECONDS, self._report_nowait)
         try:
             yield
@@ -406,7 +417,8 @@ class OperatorRun(Closable):
 
     def _reasons_not_ready(self) -> list[tuple[str, str]]:
         """Return what the start waits for, without the numbers that grow with every attempt."""
-        return [
+        unknown = [(str(resource), reason) for resource, reason in self._unknown_scopes.items()]
+        return unknown + [
             (each.follows, each.last_error or each.state.value)
             for informer in self._factory.status().informers
             for each in informer.namespaces
@@ -439,7 +451,8 @@ class OperatorRun(Closable):
             return ()
         found = self._factory.status().informers
         pending = [str(informer) for informer in found if not informer.has_synced]
-        return [f"not running: {', '.join(idle) or 'no controller yet'}", *pending]
+        unknown = shown_unknown(self._unknown_scopes)
+        return [f"not running: {', '.join(idle) or 'no controller yet'}", *unknown, *pending]
 
 
 @final

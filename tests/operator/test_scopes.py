@@ -1,0 +1,195 @@
+"""An operator of some namespaces learns which resources are in none before it follows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+import pyinformer
+from pyinformer import ControllerOptions, Operator, Request
+from pyinformer.errors import CacheSyncTimeoutError
+from pyinformer.operator import OperatorRun
+from pyinformer.testing import APIServer, Fault
+from tests.waiting import until
+
+_ASKS = "it is not known whether planets.v1.acme.io is in namespaces"
+_EARTH = {"apiVersion": "acme.io/v1", "kind": "Planet", "metadata": {"name": "earth"}}
+_MAP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"namespace": "default", "name": "map"},
+}
+
+
+@pytest.fixture
+def api() -> Iterator[APIServer]:
+    """A server with a ConfigMap."""
+    with APIServer() as server:
+        server.create(_MAP)
+        yield server
+
+
+def _discovery_of_planets(**trouble: Any) -> Fault:
+    return Fault(match=lambda sent: sent.path == "/apis/acme.io/v1", times=None, **trouble)
+
+
+async def _readiness(run: OperatorRun) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"{run.health_url}/readyz") as found:
+        return found.status, await found.text()
+
+
+class _Reconciled:
+    """An operator of ConfigMaps and planets, and what it has reconciled."""
+
+    def __init__(self, *, sync_timeout_seconds: float = 120.0) -> None:
+        self.keys: set[str] = set()
+        self.app = Operator("test")
+        self.options = ControllerOptions(sync_timeout_seconds=sync_timeout_seconds)
+        self.add("v1", "configmaps")
+
+    def add(self, api_version: str, plural: str) -> None:
+        """Register one more resource."""
+        self.app.reconcile(api_version, plural, options=self.options)(self._reconcile)
+
+    async def _reconcile(self, request: Request, obj: Any, cluster: pyinformer.Cluster) -> None:
+        self.keys.add(request.key)
+
+
+@asynccontextmanager
+async def _starting(
+    api: APIServer, app: Operator
+) -> AsyncIterator[tuple[OperatorRun, asyncio.Task[None]]]:
+    """Start an operator of one namespace in a task, and close it."""
+    async with pyinformer.connect(server=api.url) as cluster:
+        run = app.running(cluster, namespaces="default", health_port=0)
+        starting = asyncio.create_task(run.start())
+        try:
+            yield run, starting
+            await starting
+        finally:
+            await run.aclose()
+
+
+async def test_a_definition_without_namespaces_may_come_after_the_start(
+    api: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = _Reconciled()
+    one.add("acme.io/v1", "planets")
+    async with _starting(api, one.app) as (run, starting):
+        await until(lambda: _ASKS in caplog.text)
+        code, text = await _readiness(run)
+        assert code == 503
+        assert "planets.v1.acme.io: it is not known whether it is in namespaces: " in text
+        assert not starting.done()
+        api.register("acme.io/v1", "Planet", "planets", namespaced=False)
+        api.create(_EARTH)
+        await until(lambda: one.keys == {"default/map", "earth"})
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param({"status": 503}, id="503"),
+        pytest.param({"status": 401}, id="401"),
+        pytest.param({"status": 403}, id="403"),
+        pytest.param({"status": 404}, id="of-a-server-behind"),
+        pytest.param({"refuse": True}, id="refused"),
+        pytest.param({"body": b"<html>maintenance</html>"}, id="a-page"),
+    ],
+)
+async def test_discovery_of_a_scope_is_retried_after_an_error(
+    api: APIServer, caplog: pytest.LogCaptureFixture, trouble: dict[str, Any]
+) -> None:
+    api.register("acme.io/v1", "Planet", "planets", namespaced=False)
+    api.create(_EARTH)
+    api.faults.add(_discovery_of_planets(**trouble))
+    one = _Reconciled()
+    one.add("acme.io/v1", "planets")
+    async with _starting(api, one.app):
+        await until(lambda: _ASKS in caplog.text)
+        api.faults.clear()
+        await until(lambda: one.keys == {"default/map", "earth"})
+
+
+async def test_a_namespace_that_can_be_listed_needs_no_discovery(api: APIServer) -> None:
+    api.register("acme.io/v1", "Database", "databases")
+    api.create(
+        {
+            "apiVersion": "acme.io/v1",
+            "kind": "Database",
+            "metadata": {"namespace": "default", "name": "a"},
+        }
+    )
+    api.faults.add(_discovery_of_planets(status=403))
+    one = _Reconciled()
+    one.add("acme.io/v1", "databases")
+    async with _starting(api, one.app):
+        await until(lambda: one.keys == {"default/map", "default/a"})
+
+
+async def test_a_scope_that_stays_unknown_ends_the_start_with_a_reason(api: APIServer) -> None:
+    one = _Reconciled(sync_timeout_seconds=0.5)
+    one.add("acme.io/v1", "planets")
+    reason = "planets.v1.acme.io: it is not known whether it is in namespaces: .*does not serve it"
+    with pytest.raises(CacheSyncTimeoutError, match=reason) as caught:
+        async with _starting(api, one.app):
+            pass
+    assert "pyinformer crd" in caught.value.__notes__[0]
+
+
+async def test_a_scope_of_all_namespaces_is_not_waited_for(api: APIServer) -> None:
+    api.register("acme.io/v1", "Planet", "planets", namespaced=False)
+    api.create(_EARTH)
+    api.faults.add(_discovery_of_planets(status=503))
+    one = _Reconciled()
+    one.add("acme.io/v1", "planets")
+    async with pyinformer.connect(server=api.url) as cluster, one.app.running(cluster):
+        await until(lambda: one.keys == {"default/map", "earth"})
+
+
+async def test_the_scope_of_an_added_reconcile_is_waited_for_too(
+    api: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.register("acme.io/v1", "Planet", "planets", namespaced=False)
+    api.create(_EARTH)
+    one = _Reconciled()
+    async with _starting(api, one.app) as (_, starting):
+        await starting
+        api.faults.add(_discovery_of_planets(status=503))
+        one.add("acme.io/v1", "planets")
+        await until(lambda: _ASKS in caplog.text)
+        api.faults.clear()
+        await one.app.wait_started("planets")
+        await until(lambda: "earth" in one.keys)
+
+
+@pytest.mark.parametrize("by", ["anyio", "asyncio"])
+async def test_an_operator_can_be_cancelled_while_it_asks_for_a_scope(
+    api: APIServer, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    one = _Reconciled()
+    one.add("acme.io/v1", "planets")
+    async with pyinformer.connect(server=api.url) as cluster:
+        run = one.app.running(cluster, namespaces="default")
+        scope = anyio.CancelScope()
+
+        async def start() -> None:
+            with scope:
+                await run.start()
+
+        starting = asyncio.create_task(start())
+        await until(lambda: _ASKS in caplog.text)
+        if by == "anyio":
+            scope.cancel()
+            await starting
+        else:
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        await run.aclose()
