@@ -29,10 +29,7 @@ from pyinformer.deltas import (
 )
 from pyinformer.informer import (
     EventStream,
-    Expectations,
-    ExpectationState,
     InformerSettings,
-    PendingExpectations,
     Recording,
     Registration,
     Scope,
@@ -77,8 +74,6 @@ __all__ = [
     "DeltaType",
     "Deltas",
     "EventStream",
-    "ExpectationState",
-    "Expectations",
     "FieldSelector",
     "IndexFunction",
     "Indexer",
@@ -95,7 +90,6 @@ __all__ = [
     "Models",
     "ObjectList",
     "OwnerReference",
-    "PendingExpectations",
     "RealFIFO",
     "Recording",
     "Reflector",

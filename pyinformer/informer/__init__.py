@@ -47,18 +47,10 @@ from pyinformer.informer.delivery import (
 from pyinformer.tasks import WatchdogStatistics
 
 if TYPE_CHECKING:
-    from pyinformer.informer._expectations import (
-        Expectations,
-        ExpectationState,
-        PendingExpectations,
-    )
     from pyinformer.informer._recording import Recording
 
 # What few programs use loads when they do.
 _HOMES = {
-    "ExpectationState": "_expectations",
-    "Expectations": "_expectations",
-    "PendingExpectations": "_expectations",
     "Recording": "_recording",
 }
 
@@ -67,8 +59,6 @@ __all__ = [
     "Delivery",
     "EventFunction",
     "EventStream",
-    "ExpectationState",
-    "Expectations",
     "Explanation",
     "FactoryStatus",
     "Handler",
@@ -78,7 +68,6 @@ __all__ = [
     "Memory",
     "NamespaceStatus",
     "ObjectFunction",
-    "PendingExpectations",
     "Predicate",
     "QueueKind",
     "Receiver",

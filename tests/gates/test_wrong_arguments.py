@@ -155,7 +155,6 @@ _NOT_CHECKED: Final[dict[str, str]] = {
     "MutationDetector.run": _PART,
     "Watches.mapping_with": _PART,
     "DecodedLister.of": _PER_EVENT,
-    "Expectations()": "any object that counts what it has seen",
     "KubeObject.same_content": _PER_EVENT,
     "PriorityQueue.*": _PER_EVENT,
     "Queue.*": _PER_EVENT,
@@ -340,14 +339,8 @@ _ENTERED: Final = {"contextlib", "pyinformer.blocking._runner", "pyinformer.clus
 def _special(cluster: Any, factory: Any, maps: Any) -> dict[str, dict[str, Any]]:
     """Return arguments of single calls, as in _ARGUMENTS."""
     obj = maps.lister.get("default/a")
-    owner = {"owner": "a"}
     return {
         "Controller.requests_for": {"informer": maps, "event": pyinformer.Added(obj)},
-        "Expectations.check": owner,
-        "Expectations.created": {**owner, "written": obj},
-        "Expectations.expect": owner,
-        "Expectations.failed": owner,
-        "Expectations.pending": owner,
         "Cluster.record_write": {"obj": obj.to_dict()},
         "Health.add": {"watched": factory},
         "MutationDetector.watch": {"obj": obj},
@@ -379,7 +372,6 @@ def _receivers(cluster: Any, factory: Any, maps: Any, typed: Any) -> dict[str, A
         "MutationDetector": pyinformer.MutationDetector(),
         "Request": pyinformer.Request("default/a"),
         "EventRecorder": controllerutil.EventRecorder(cluster, "a"),
-        "Expectations": cache.Expectations(maps),
         "Health": health.Health(factory),
         "MetricsRegistry": metrics.MetricsRegistry(),
     }
