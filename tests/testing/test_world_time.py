@@ -187,6 +187,49 @@ def test_work_of_a_thread_that_is_due_when_the_time_is_over_is_waited_for(
     assert [at - began_at for at in calls] == [0.0, 3600.0, 7200.0]
 
 
+@pytest.mark.parametrize("by", ["in_thread", "to_thread"])
+def test_an_object_changes_while_a_thread_reconciles_it(world: World, by: str) -> None:
+    seen: list[str] = []
+    started, may_end = threading.Event(), threading.Event()
+
+    def work(_request: Request, obj: KubeObject | None) -> None:
+        seen.append("" if obj is None else obj.metadata.labels.get("step", "first"))
+        started.set()
+        assert may_end.wait(100)
+
+    async def to_thread(request: Request, obj: KubeObject | None) -> None:
+        await asyncio.to_thread(work, request, obj)
+
+    function = in_thread(work) if by == "in_thread" else to_thread
+    controller = Controller("maps", function, world.factory.informer("v1", "configmaps"))
+    world.run(controller.start)
+    assert started.wait(100)
+    world.patch("v1", "configmaps", "a", {"metadata": {"labels": {"step": "second"}}})
+    assert seen == ["first"]
+    may_end.set()
+    world.elapse(1)
+    assert seen == ["first", "second"]
+
+
+@pytest.mark.slow
+def test_time_that_a_thread_holds_for_ever_is_a_timeout(world: World) -> None:
+    """It takes the 30 s: how long a thread may work is not the test's to say."""
+    may_end = threading.Event()
+
+    async def keep(_request: Request, _obj: KubeObject | None) -> None:
+        await asyncio.to_thread(may_end.wait, 100)
+
+    informer = world.factory.informer("v1", "configmaps")
+    world.run(Controller("maps", keep, informer).start)
+    try:
+        with pytest.raises(TimeoutError, match="thread"):
+            world.elapse(60)
+    finally:
+        may_end.set()
+    world.elapse(60)
+    assert world.now_seconds >= 60
+
+
 def test_closing_does_not_wait_for_sleeping_reconciles() -> None:
     async def reconcile(_request: Request, _obj: KubeObject | None) -> None:
         try:

@@ -15,6 +15,8 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar, TypeVarTuple, final
 
+from pyinformer._clock import monotonic
+
 _NANOSECOND = 1e-9
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
@@ -45,6 +47,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._clock = _StandingSelector()
         self._waiting = self._working = 0
+        self._worked_on_at = 0.0
         super().__init__(self._clock)
 
     def time(self) -> float:
@@ -68,6 +71,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def is_held(self) -> bool:
         """Whether a thread works for the loop, and does not wait for it."""
         return self._working > 0
+
+    @property
+    def held_seconds(self) -> float:
+        """How long, in real time, no thread has begun or ended, or waited for the loop; any thread.
+
+        0 while none works.
+        """
+        return monotonic() - self._worked_on_at if self._working else 0.0
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
@@ -127,4 +138,5 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             await super().shutdown_default_executor()
 
     def _set(self) -> None:
+        self._worked_on_at = monotonic()
         self._clock.jumps = self._waiting > 0 and not self._working

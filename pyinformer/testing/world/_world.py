@@ -389,23 +389,18 @@ class World(ObjectTestAPI):
             world.elapse(3600)  # requeues, backoff, resyncs and deadlines happen in their order
 
         A timer fires at exactly its second. While a thread works for the loop (`in_thread`,
-        `asyncio.to_thread`), time stands still.
+        `asyncio.to_thread`), time stands still, and this waits for it; the other calls do not.
 
         Raises:
             LifecycleError: the World does not have virtual time.
             InvalidArgumentError: the duration is negative or not a number.
-            TimeoutError: something never settles.
+            TimeoutError: something never settles, or a thread works for more than 30 s of real
+                time, as one that waits for the test does.
         """
         check_seconds("duration_seconds", duration_seconds)
         if not self._loop_thread.virtual_time:
             raise LifecycleError("elapse() needs virtual time: World(..., virtual_time=True)")
-
-        async def elapse() -> None:
-            """Advance the time with synced caches."""
-            await self._prepare()
-            await self._loop_thread.elapse(duration_seconds)
-
-        self._loop_thread.call(elapse)
+        self._loop_thread.elapse(duration_seconds, self._prepare)
 
     @contextmanager
     def stale_caches(self) -> Iterator[None]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
-from pyinformer._clock import monotonic
+from pyinformer._clock import monotonic, pause
 from pyinformer.errors import InvalidArgumentError, LifecycleError, NotFoundError
 from pyinformer.informer import core_of, wait_for_cache_sync
 from pyinformer.testing.world._virtual_loop import VirtualLoop
@@ -36,6 +37,7 @@ _CLOSE_SECONDS: Final = 30.0
 _IDLE_TURNS: Final = 10  # loop iterations; from a write to its reader's next wait it takes four
 _TURNS_PER_PAUSE: Final = 1000
 _PAUSE_SECONDS: Final = 0.001
+_CHECK_SECONDS: Final = 0.5
 
 
 @final
@@ -76,10 +78,17 @@ class WorldThread:
         self.connections.append(connection)
         self.clusters.append(cluster)
 
-    def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
+    def call(
+        self, function: Callable[[], Awaitable[_T]], *, held_timeout_seconds: float = math.inf
+    ) -> _T:
         """Run a coroutine function in the loop, and block until it has returned.
 
+        Args:
+            function: what to run.
+            held_timeout_seconds: for how long, in real time, a thread may hold the virtual time.
+
         Raises:
+            TimeoutError: a thread held it longer.
             LifecycleError: it is called from inside the loop, or after the last `close`.
             BaseException: what the function raised. An exception that ends a loop, such as
                 SystemExit in a reconcile, closes the World, too.
@@ -99,7 +108,7 @@ class WorldThread:
 
         future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
-            return future.result()
+            return _result_of(future, loop, held_timeout_seconds)
         except concurrent.futures.CancelledError:
             if self._crash is not None:
                 raise self._crash from None
@@ -113,17 +122,24 @@ class WorldThread:
         """The time of the loop; 0 before it starts."""
         return 0.0 if self._loop is None else self._loop.time()
 
-    async def elapse(self, duration_seconds: float) -> None:
+    def elapse(self, duration_seconds: float, prepare: Callable[[], Awaitable[None]]) -> None:
         """Advance virtual time, and wait until everything that was due has settled.
 
-        Raises:
-            TimeoutError: it does not settle.
+        Args:
+            duration_seconds: how far.
+            prepare: starts and fills the caches before.
 
-        Cancellation:
-            Safe; the time that has passed stays passed.
+        Raises:
+            TimeoutError: it does not settle, or a thread holds the time.
         """
-        await asyncio.sleep(duration_seconds)
-        await self.settle()
+
+        async def elapse() -> None:
+            """Advance the time with synced caches."""
+            await prepare()
+            await asyncio.sleep(duration_seconds)
+            await self.settle(with_threads=True)
+
+        self.call(elapse, held_timeout_seconds=_SETTLE_SECONDS)
 
     async def prepare(self, informers: Iterable[SharedInformer[Any]]) -> None:
         """Start those of the informers that do not run, and wait until all caches have synced.
@@ -147,8 +163,11 @@ class WorldThread:
         await wait_for_cache_sync(*chosen, timeout_seconds=_SYNC_SECONDS)
         await self.settle()
 
-    async def settle(self) -> None:
-        """Wait until every cache has applied all events of its watch, and no thread works.
+    async def settle(self, *, with_threads: bool = False) -> None:
+        """Wait until every cache has applied all events of its watch.
+
+        Args:
+            with_threads: also until no thread works for the loop. One may wait for the test.
 
         Raises:
             TimeoutError: they do not settle, because something keeps writing, or a thread works.
@@ -159,10 +178,16 @@ class WorldThread:
         deadline = monotonic() + _SETTLE_SECONDS  # real seconds: virtual time stands still
         idle = turns = 0
         while idle < _IDLE_TURNS:
-            idle = idle + 1 if self._is_idle() else 0
+            is_held = isinstance(self._loop, VirtualLoop) and self._loop.is_held
+            is_idle = self._is_idle() and not (with_threads and is_held)
+            idle = idle + 1 if is_idle else 0
             turns += 1
+            if is_held and not is_idle:
+                pause(_PAUSE_SECONDS)  # for the thread; no timer fires meanwhile
             # What has not settled by itself may wait for a timer.
-            await asyncio.sleep(0 if turns % _TURNS_PER_PAUSE else _PAUSE_SECONDS)
+            await asyncio.sleep(
+                _PAUSE_SECONDS if turns % _TURNS_PER_PAUSE == 0 and not is_held else 0
+            )
             if monotonic() > deadline:
                 message = (
                     f"after {_SETTLE_SECONDS:g} s something still writes, opens watches, or works"
@@ -206,8 +231,6 @@ class WorldThread:
                 thread.join(_CLOSE_SECONDS)
 
     def _is_idle(self) -> bool:
-        if isinstance(self._loop, VirtualLoop) and self._loop.is_held:
-            return False
         expected = sum(informer.is_running for informer in self._informers)
         watches = sum(one.open_watches for one in self.connections)
         return watches >= expected and all(one.is_idle for one in self.connections)
@@ -247,6 +270,24 @@ class WorldThread:
         finally:
             if isinstance(loop, VirtualLoop):
                 loop.let_pass()  # cancelled tasks may still wait for a while
+
+
+def _result_of(
+    future: concurrent.futures.Future[_T],
+    loop: asyncio.AbstractEventLoop,
+    held_timeout_seconds: float,
+) -> _T:
+    """Wait for a result, and check now and then whether a thread holds the virtual time."""
+    if not isinstance(loop, VirtualLoop) or math.isinf(held_timeout_seconds):
+        return future.result()
+    while not concurrent.futures.wait((future,), _CHECK_SECONDS).done:
+        if loop.held_seconds > held_timeout_seconds:
+            future.cancel()
+            raise TimeoutError(
+                f"virtual time stands still: a thread has worked for {held_timeout_seconds:g} s, or"
+                " waits for the test"
+            )
+    return future.result()
 
 
 def _passing_time() -> AbstractContextManager[None]:
