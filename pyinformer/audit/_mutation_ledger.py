@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, final
 from pyinformer._logging import get_logger
 from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.audit._mutation import CacheMutation, MutatedPath, digest_of, mutated_paths
-from pyinformer.tasks import error_text
+from pyinformer.tasks import error_text, refuse_awaitable
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject, View
@@ -139,7 +139,7 @@ class MutationLedger:
         self._log(mutation)
         for listener in self.listeners:
             try:
-                listener(mutation)
+                refuse_awaitable(listener(mutation), "on_mutation")
             except ENDS_PROGRAM:
                 raise
             except BaseException as error:  # noqa: BLE001 - user code

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, final
 import anyio
 
 from pyinformer.errors import InformerError, LifecycleError
-from pyinformer.tasks import Host, LoopOwner
+from pyinformer.tasks import Host, LoopOwner, start_from_anywhere
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -137,7 +137,7 @@ class InformerLifecycle:
     def start_nowait(self, group: TaskGroup) -> None:
         """Start in a task of this group, unless the informer was started before."""
         if self._take_start():
-            group.start_soon(self._open)
+            start_from_anywhere(group, self._open)
 
     async def aclose(self) -> None:
         """Stop everything and wait for that, with a bound; a second call only waits.

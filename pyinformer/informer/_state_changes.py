@@ -15,7 +15,14 @@ from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
 from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.reflector import ReflectorState
-from pyinformer.tasks import FailureLog, check_plain, error_text, name_of, repeats_text
+from pyinformer.tasks import (
+    FailureLog,
+    check_plain,
+    error_text,
+    name_of,
+    refuse_awaitable,
+    repeats_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +106,7 @@ class StateChangeReporter:
         change = StateChange(self._informer, before, state, reason)
         for callback in self._callbacks.all:
             try:
-                callback(change)
+                refuse_awaitable(callback(change), "callback")
             except ENDS_PROGRAM:
                 raise
             except BaseException as error:  # noqa: BLE001 - the user's code

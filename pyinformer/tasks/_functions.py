@@ -82,7 +82,8 @@ def refuse_awaitable(found: object, argument: str) -> None:
         return
     if inspect.iscoroutine(found):
         found.close()
-    raise InvalidTypeError(argument, "must not be asynchronous: it decides in one step")
+    reason = "must not be asynchronous, nor return what would have to be awaited"
+    raise InvalidTypeError(argument, reason)
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[F], F]:

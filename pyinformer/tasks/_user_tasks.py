@@ -129,13 +129,15 @@ class UserTasks:
         *,
         context: Context | None = None,
     ) -> UserTask:
-        """Start a task on the running loop.
+        """Start a task on the running loop; no code of it runs before this returns.
 
         Args:
             name: the task's name, also in logs.
             coroutine: the coroutine to run; it must catch the user's errors itself.
             context: what it runs in; None for a copy of the caller's.
         """
+        if asyncio.get_running_loop().get_task_factory() is not None:  # it may be an eager one
+            coroutine = _in_the_next_turn(coroutine)
         task = asyncio.create_task(coroutine, name=name, context=context)
         handle = UserTask(name, task, self)
         self._running[task] = handle
@@ -201,6 +203,19 @@ class UserTasks:
             _log.error("%s crashed with %s", handle.name, error_text(error))
             if self._on_crash is not None:
                 self._on_crash(error)
+
+
+async def _in_the_next_turn(coroutine: Coroutine[object, object, None]) -> None:
+    """Await a coroutine after what runs now.
+
+    A handler that is called before its registration was returned cannot use it.
+    """
+    try:
+        await asyncio.sleep(0)
+    except BaseException:
+        coroutine.close()
+        raise
+    await coroutine
 
 
 def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import queue
 import signal
 import threading
@@ -298,6 +299,25 @@ def test_a_function_of_an_event_and_an_asynchronous_one_are_handlers_too(
     assert plain.wait(100)
     assert asynchronous.wait(100)
     assert len(set(where)) == 2
+
+
+def test_an_asynchronous_handler_behind_a_plain_decorator_is_called(
+    apiserver: APIServer, pods: BlockingInformer[None]
+) -> None:
+    called = threading.Event()
+
+    async def on_event(_: object) -> None:
+        await anyio.lowlevel.checkpoint()
+        called.set()
+
+    @functools.wraps(on_event)
+    def decorated(event: object) -> object:
+        return on_event(event)
+
+    pods.add_event_handler(decorated)
+    apiserver.create(pod("a"))
+
+    assert called.wait(100)
 
 
 @pytest.mark.parametrize("handler", [None, 5, object(), Recorder])

@@ -8,6 +8,7 @@ import dataclasses
 import gc
 import json
 import random
+import sys
 import threading
 import weakref
 from contextlib import asynccontextmanager
@@ -60,6 +61,41 @@ async def factory_of(
         if start:
             await factory.start()
         yield factory
+
+
+async def test_an_informer_that_a_callback_of_the_loop_requests_is_started(
+    apiserver: APIServer,
+) -> None:
+    """As `loop.call_soon_threadsafe` does, which other threads use; with sniffio as without."""
+    apiserver.create(pod("a"))
+    async with factory_of(apiserver) as factory:
+        asyncio.get_running_loop().call_soon(factory.informer, "v1", "pods")
+        await until(lambda: factory.informers)
+        await factory.wait_for_cache_sync(timeout_seconds=100)
+        assert factory.informer("v1", "pods").lister.keys() == ["default/a"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 brought eager tasks")
+async def test_a_handler_is_not_called_before_its_registration_is_returned(
+    apiserver: APIServer,
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+    calls: list[object] = []
+
+    async def once(event: Event[None]) -> None:
+        calls.append(event)
+        await registration.remove()
+
+    apiserver.create(pod("a"))
+    apiserver.create(pod("b"))
+    async with factory_of(apiserver) as factory:
+        informer = factory.informer("v1", "pods")
+        await informer.wait_for_cache_sync(timeout_seconds=100)
+        registration = informer.add_event_handler(once)
+        assert calls == []
+        await until(lambda: calls and not informer.status().handlers)
+    assert len(calls) == 1
 
 
 @pytest.mark.covers("controller-runtime pkg/cache: should be able to get informer for the object")

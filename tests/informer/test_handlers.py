@@ -93,6 +93,21 @@ async def test_methods_of_a_handler_may_be_plain_and_asynchronous() -> None:
     assert threads[0] is not threading.main_thread()
 
 
+async def test_a_coroutine_that_a_function_in_a_thread_returns_is_awaited() -> None:
+    """A decorator such as one that measures times makes a plain function of an `async def`."""
+    awaited: list[threading.Thread] = []
+
+    async def notify_one(_: Event[None]) -> None:
+        awaited.append(threading.current_thread())
+
+    def decorated(event: Event[None]) -> object:
+        return notify_one(event)
+
+    await notify(Handler.of(in_thread(decorated)), EVENTS)
+
+    assert awaited == [threading.main_thread()] * 3
+
+
 @pytest.mark.covers("client-go tools/cache: TestNameForHandler")
 def test_a_handler_is_named_by_where_it_was_defined() -> None:
     recorder = Recorder()

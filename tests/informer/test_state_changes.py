@@ -86,6 +86,25 @@ async def test_a_callback_that_raises_or_was_removed_affects_no_other(
     assert "ValueError at " in failed[0]
 
 
+async def test_a_callback_that_returns_a_coroutine_is_a_failed_one(
+    apiserver: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def notify(_: StateChange) -> None:
+        """Never run."""
+
+    def decorated(change: StateChange) -> object:
+        return notify(change)
+
+    async with cluster_of(apiserver) as cluster:
+        informer = SharedInformer(cluster, "v1", "pods", options=HURRIED)
+        informer.on_state_change(decorated)
+        async with informer:
+            await informer.wait_for_cache_sync(timeout_seconds=100)
+
+    assert "InvalidTypeError" in caplog.text
+    assert "failed on a change of state of pods.v1" in caplog.text
+
+
 async def test_an_object_that_is_not_callable_is_refused(apiserver: APIServer) -> None:
     async with cluster_of(apiserver) as cluster:
         informer = SharedInformer(cluster, "v1", "pods")

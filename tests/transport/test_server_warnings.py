@@ -255,6 +255,20 @@ async def _wait(_text: str, _request: str) -> None:
     """Wait for nothing."""
 
 
+async def test_a_function_that_returns_a_coroutine_is_a_failed_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def decorated(text: str, request: str) -> object:
+        return _wait(text, request)
+
+    async with (
+        serving(answering(warning("secret"))) as server,
+        pyinformer.connect(server=server.url, on_warning=decorated) as cluster,
+    ):
+        await cluster.request("GET", "/a")
+    assert "on_warning failed with InvalidTypeError" in caplog.text
+
+
 class _Waits:
     async def __call__(self, _text: str, _request: str) -> None: ...
 

@@ -157,7 +157,8 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
 
     Args:
         function: a plain function with the parameters of `handler(event)`, or of `on_add`,
-            `on_update` or `on_delete`.
+            `on_update` or `on_delete`. If a decorator hides that it is `async def`, its coroutine
+            runs on the event loop.
 
     Returns:
         An asynchronous function that calls it in the thread.
@@ -175,7 +176,8 @@ def in_thread(function: Callable[_P, _R]) -> Callable[_P, Awaitable[_R]]:
 
     @functools.wraps(function, updated=())
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Call the function in its thread."""
-        return await threads.run(functools.partial(function, *args, **kwargs))
+        """Call the function in its thread, and await here what only a loop can await."""
+        result = await threads.run(functools.partial(function, *args, **kwargs))
+        return await result if inspect.isawaitable(result) else result
 
     return run

@@ -16,7 +16,7 @@ from pyinformer._logging import get_logger
 from pyinformer._printable import printable, shortened
 from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import redacted_warning, without_quotes
-from pyinformer.tasks import check_plain, error_text
+from pyinformer.tasks import check_plain, error_text, refuse_awaitable
 from pyinformer.transport._status import kind_of_request
 
 OnWarning: TypeAlias = Callable[[str, str], object]
@@ -70,7 +70,7 @@ class ServerWarnings:
             if self._on_warning is None:
                 continue
             try:
-                self._on_warning(text, request)
+                refuse_awaitable(self._on_warning(text, request), "on_warning")
             except ENDS_PROGRAM:
                 raise
             except BaseException as error:  # noqa: BLE001 - the user's; the request has succeeded
