@@ -60,13 +60,13 @@ class UnconfirmedWrite(Struct, Generic[V], frozen=True):
     def is_lost_to(self, stored: KubeObject[V] | None) -> bool:
         """Return whether a store that is past the written version lacks it.
 
-        It still holds an earlier state of that object, so the event of the write was lost. Readers
-        have seen what was written, and are not led back.
+        It still holds an earlier state of that object, or one that had the name before, so the
+        event of the write was lost, or a list is older than its version. Readers have seen what
+        was written, and are not led back.
         """
         return (
             stored is not None
             and self.order is VersionOrder.GLOBAL
-            and stored.metadata.uid == self.uid
             and older(stored.metadata.resource_version, self.version)
         )
 
@@ -388,7 +388,7 @@ class Overlay(Generic[V]):
         is_ordered = entry.order is VersionOrder.GLOBAL
         if not is_ordered or not entry.floor or older(position, entry.floor):
             return False
-        return stored is None or stored.metadata.uid != entry.uid
+        return stored is None or entry.over(stored) is not None
 
     def ended_by(
         self, objects: Mapping[str, KubeObject[V]], resource_version: str
@@ -400,6 +400,7 @@ class Overlay(Generic[V]):
             if isinstance(entry, UnconfirmedWrite)
             and entry.order.holds(resource_version, entry.version)
             and entry.over(objects.get(key)) is entry.object
+            and not entry.is_lost_to(objects.get(key))
         }
 
     def sweep(self) -> None:

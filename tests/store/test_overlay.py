@@ -278,6 +278,31 @@ def test_a_write_whose_event_was_lost_is_shown_until_a_later_one(
     assert not cache.overlay.entries
 
 
+@pytest.mark.parametrize("was", ["1", "0"], ids=["itself", "a predecessor"])
+def test_a_list_of_an_older_version_than_it_claims_leads_no_reader_back(
+    cache: Cache, was: str
+) -> None:
+    cache.overlay.put(record(B, "1", 105))
+    cache.list(110, record(B, was, 102))
+    assert version_of(cache.lister.get(B)) == 105
+    cache.overlay.put_tombstone(B, "1", "112")
+    cache.list(115, record(B, was, 102))
+    assert B not in cache.lister
+    cache.list(120)
+    assert B not in cache.lister
+    assert not cache.overlay.entries
+    cache.hear(Added(record(B, "2", 121)))
+    assert version_of(cache.lister.get(B)) == 121
+
+
+def test_a_list_that_stays_older_than_a_write_is_believed_in_the_end(cache: Cache) -> None:
+    cache.overlay.put(record(B, "1", 105))
+    for position in (110, 120, 130):
+        cache.list(position, record(B, "0", 102))
+        cache.overlay.confirm(str(position), is_list=True)
+    assert version_of(cache.lister.get(B)) == 102
+
+
 def test_own_writes_outside_of_the_selector_are_hidden() -> None:
     cache = Cache(selective=True)
     cache.list(100, record(A, "1", 90))
