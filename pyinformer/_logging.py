@@ -3,15 +3,23 @@
 A name, a message or a reason may come from any tenant of a cluster. A log line that shows it is one
 line of printable text of bounded length. Every module gets its logger from `get_logger`; ruff
 refuses `logging.getLogger` elsewhere in the package.
+
+The standard library passes on what a filter raises, and some handlers raise as well. That must end
+neither an informer nor a controller, so the line is lost.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, cast, final
 
 from pyinformer._printable import Lines, printable, shortened
+from pyinformer._user_code import ENDS_PROGRAM
 
 _LONGEST: Final = 16_384  # characters of one value: a name may have millions
 _AS_THEY_ARE: Final = (int, float, Lines, type(None))
@@ -51,7 +59,9 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
             extra: fields for structured logs; strings in it are escaped as well.
             stacklevel: which caller's line is logged; 1 is the direct caller.
         """
-        if self.isEnabledFor(level):
+        if not self.isEnabledFor(level):
+            return
+        try:
             self.logger.log(
                 level,
                 msg,
@@ -59,6 +69,32 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
                 extra=None if extra is None else _fields(extra),
                 stacklevel=stacklevel + 1,
             )
+        except ENDS_PROGRAM:
+            raise
+        except BaseException as error:  # noqa: BLE001 - of a filter or a handler of the program
+            report_lost(error)
+
+
+_LIBRARY: Final = str(Path(logging.__file__).parents[1])
+_INSTALLED: Final = f"{os.sep}site-packages{os.sep}"
+_reported: Final[set[str]] = set()
+_MOST_REPORTED: Final = 100
+
+
+def report_lost(error: BaseException) -> None:
+    """Report on stderr, once for each place, that a line was not logged."""
+    frames = traceback.walk_tb(error.__traceback__)
+    places = [f"{frame.f_code.co_filename}:{line}" for frame, line in frames]
+    of_program = [
+        place for place in places[1:] if _INSTALLED in place or not place.startswith(_LIBRARY)
+    ]
+    place = (of_program or places)[-1]
+    if place in _reported or len(_reported) >= _MOST_REPORTED or not logging.raiseExceptions:
+        return
+    _reported.add(place)
+    if sys.stderr is not None:
+        text = f"a filter or a handler of logs raised {type(error).__name__} at {place}"
+        print(f"pyinformer: lines of the log are lost: {text}", file=sys.stderr)  # noqa: T201
 
 
 def _fields(extra: Mapping[str, object]) -> dict[str, object]:

@@ -164,6 +164,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         measured.start()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_line_is_lost() -> Iterator[None]:
+    """Raise what a program survives: a line that cannot be formatted is a fault of ours."""
+
+    def raise_again(error: BaseException) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyinformer._logging.report_lost", raise_again)
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _unmeasured_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep coverage, which doubles their time, out of the programs that some tests start."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -96,3 +98,60 @@ def test_a_disabled_level_is_not_formatted(caplog: pytest.LogCaptureFixture) -> 
     caplog.set_level(logging.INFO, "pyinformer.tests")
     _log.debug("%s", Costly())
     assert not caplog.records
+
+
+class _Breaks(logging.Filter):
+    """A filter of a program that does not expect a number."""
+
+    def __init__(self, kind: type[BaseException]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise self.kind(str(record.args))
+
+
+@pytest.fixture
+def breaking() -> Iterator[_Breaks]:
+    """A filter of the package's logger."""
+    one, logger = _Breaks(TypeError), logging.getLogger("pyinformer.tests")
+    logger.addFilter(one)
+    yield one
+    logger.removeFilter(one)
+
+
+def test_a_filter_that_raises_costs_the_line_and_is_named_once() -> None:
+    """In a process of its own: in tests such an error is raised."""
+    program = """
+import logging
+from pyinformer._logging import get_logger
+
+def refuse(record):
+    raise TypeError("secret")
+
+handler = logging.StreamHandler()
+handler.addFilter(refuse)
+logging.getLogger().addHandler(handler)
+for number in range(3):
+    get_logger("pyinformer.tests").error("it is %d", number)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=100, capture_output=True, text=True
+    )
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        "pyinformer: lines of the log are lost:"
+        " a filter or a handler of logs raised TypeError at <string>:6"
+    )
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_what_ends_the_program_passes(breaking: _Breaks, kind: type[BaseException]) -> None:
+    breaking.kind = kind
+    with pytest.raises(kind):
+        _log.error("it is")
+
+
+def test_a_line_that_cannot_be_formatted_fails_a_test(breaking: _Breaks) -> None:
+    with pytest.raises(TypeError):
+        _log.error("it is")
