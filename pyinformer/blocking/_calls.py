@@ -16,6 +16,7 @@ from typing import Final, TypeAlias, final
 from pyinformer._clock import monotonic, pause
 from pyinformer.apimachinery import check_seconds
 from pyinformer.errors import LifecycleError
+from pyinformer.tasks import UserTask
 
 CUT_OFF: Final = "the deadline of the timeout() block has passed"
 
@@ -38,7 +39,9 @@ class Call:
         self._ended = threading.Lock()
         self._ended.acquire()
         self._has_ended = False
-        self._task: asyncio.Task[object] | None = None
+        self.task: UserTask | None = None
+        """The task that runs it; set with its start."""
+        self._has_begun = False
         self._is_cancelled = False
         self._result: object = None
         self._error: BaseException | None = None
@@ -52,14 +55,14 @@ class Call:
         if self._is_cancelled:  # before it could start
             self.refuse(asyncio.CancelledError())
             return
-        self._task = asyncio.current_task()
+        self._has_begun = True
         try:
             outcome = self._work()
             self._result = await outcome if inspect.isawaitable(outcome) else outcome
         except BaseException as error:  # noqa: BLE001 - a fence: raised in the waiting thread
             self._error = error
         finally:
-            self._task = None
+            self._has_begun = False
             self._end()
 
     def cancel(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -69,8 +72,8 @@ class Call:
             loop.call_soon_threadsafe(self._cancel_task)
 
     def _cancel_task(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None and self._has_begun:
+            self.task.cancel_once()  # as the end of the thread does
         else:  # not started, or never submitted since its caller was interrupted
             self.refuse(asyncio.CancelledError())
 

@@ -289,7 +289,7 @@ class LoopThread:
         if self._has_stopped:
             call.refuse(LifecycleError(_CLOSED))
         else:
-            self._tasks.spawn(f"a call of {self._name}", call.run())
+            call.task = self._tasks.spawn(f"a call of {self._name}", call.run())
 
     def _abandon(self, call: Call, undo: Work | None) -> None:
         """Cancel a call whose caller stopped waiting, wait for its end, and undo its work."""

@@ -233,7 +233,7 @@ class TaskCalls:
         raise TimeoutError(CUT_OFF)
 
     def _launch(self, call: Call) -> None:
-        self._tasks.spawn("a blocking call", self._run(call))
+        call.task = self._tasks.spawn("a blocking call", self._run(call))
 
     async def _run(self, call: Call) -> None:
         with released_time(self._loop):

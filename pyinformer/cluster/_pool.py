@@ -22,6 +22,7 @@ import anyio
 import anyio.lowlevel
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import ExponentialBackoff, check_seconds
 from pyinformer.cluster._cluster import Cluster
 from pyinformer.cluster._connect import connect as connect_to
@@ -37,7 +38,7 @@ from pyinformer.cluster._pooled_cluster import (
 )
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError, LifecycleError
 from pyinformer.metrics import NO_METRICS, Metrics, Sample, fenced
-from pyinformer.tasks import Host, LoopOwner, Startable, ends_task, run_shielded
+from pyinformer.tasks import Host, LoopOwner, Startable, UserTasks, run_shielded
 
 _T = TypeVar("_T")
 
@@ -137,6 +138,7 @@ class ClusterPool(Startable, Generic[_T]):
         self._rng = rng or random.Random()
         self._members: dict[str, PooledCluster[_T]] = {}
         self._host = Host("the cluster pool")
+        self._tasks = UserTasks()
         self._loop = LoopOwner("the cluster pool")
         self._is_closed = False
         self._swept_at = 0.0
@@ -259,36 +261,54 @@ class ClusterPool(Startable, Generic[_T]):
         self, member: PooledCluster[_T], check: ReadinessCheck, opened: _T
     ) -> None:
         try:
-            check.missing = await self._raised_by(self._check_now(opened))
+            check.missing = await self._raised_by(
+                f"cluster {member.name}: ready()",
+                self._wait_ready(opened, 0.0),
+                anyio.CancelScope(deadline=self._now() + _LAST_CHECK_SECONDS),
+            )
             if check.missing is not None:
                 drop_tracebacks(check.missing)
         finally:
             member.check = None
             check.done.set()
 
-    async def _check_now(self, opened: _T) -> None:
-        with anyio.move_on_after(_LAST_CHECK_SECONDS):
-            await self._wait_ready(opened, 0.0)
-
-    async def _raised_by(self, users: Coroutine[None, None, None]) -> BaseException | None:
+    async def _raised_by(
+        self, name: str, users: Coroutine[None, None, None], scope: anyio.CancelScope
+    ) -> BaseException | None:
         """Run functions of the user, and return what they raised, whatever it is.
 
-        Extension modules may raise a BaseException that is not an Exception, and awaiting a task
-        that was cancelled raises CancelledError without a cancellation of the pool. Such an error
-        ends this cluster only; in the task group it would end all clusters.
+        They have a task of their own. The end of the scope cancels it once, so that a clean-up can
+        wait for what it needs, and once more and again after `close_timeout_seconds`. Extension
+        modules may raise a BaseException that is not an
+        Exception, and awaiting a task that was cancelled raises CancelledError; in the task group
+        such an error would end all clusters.
+
+        Args:
+            name: names the task.
+            users: calls the functions.
+            scope: bounds their time; not entered yet.
         """
-        task = asyncio.current_task()
+        raised: list[BaseException] = []
+
+        async def run() -> None:
+            """Keep the error; one that ends the program reaches the event loop as well."""
+            try:
+                await users
+            except ENDS_PROGRAM as error:
+                raised.append(error)
+                raise
+            except BaseException as error:  # noqa: BLE001 - returned
+                raised.append(error)
+
+        task = self._tasks.spawn(name, run())
         try:
-            await users
-        except asyncio.CancelledError as error:
-            if not self._host.is_running:
-                raise
-            return error
-        except BaseException as error:
-            if ends_task(error, task):
-                raise
-            return error
-        return None
+            with scope:
+                await task.join()
+        finally:
+            await task.end(self._options.close_timeout_seconds)
+        error = raised[0] if raised else None
+        is_ours = scope.cancel_called and isinstance(error, asyncio.CancelledError)
+        return None if is_ours else error
 
     async def _wait_ready(self, opened: _T, timeout_seconds: float) -> None:
         if self._ready is not None and await self._ready(opened, timeout_seconds) is False:
@@ -297,7 +317,12 @@ class ClusterPool(Startable, Generic[_T]):
     async def _keep(self, member: PooledCluster[_T]) -> None:
         """Open a cluster, keep it until it is to be closed, and close it."""
         member.runs = True
-        error = await self._raised_by(self._hold(member))
+        name = f"cluster {member.name}"
+        try:
+            error = await self._raised_by(name, self._hold(member), member.scope)
+        except BaseException:  # the end of the program has cancelled all tasks
+            member.gone(self._now())
+            raise
         if member.end.is_set():
             self._closed(member, error)
         else:
@@ -340,22 +365,21 @@ class ClusterPool(Startable, Generic[_T]):
     async def _hold(self, member: PooledCluster[_T]) -> None:
         deadline = self._now() + self._options.open_timeout_seconds
         member.scope.deadline = deadline
-        with member.scope:
-            async with self._connect(member.name) as cluster:
-                member.connected()
-                async with self._open(cluster) as value:
-                    member.made(value)
-                    member.scope.deadline = deadline + _READY_GRACE_SECONDS
-                    try:
-                        await self._wait_ready(value, max(0.0, deadline - self._now()))
-                        await self._stay_open(member)
-                    except BaseException as error:
-                        self._fails(member, error)
-                        raise
+        async with self._connect(member.name) as cluster:
+            member.connected()
+            async with self._open(cluster) as value:
+                member.made(value)
+                member.scope.deadline = deadline + _READY_GRACE_SECONDS
+                try:
+                    await self._wait_ready(value, max(0.0, deadline - self._now()))
+                    await self._stay_open(member)
+                except BaseException as error:
+                    self._fails(member, error)
+                    raise
 
     async def _stay_open(self, member: PooledCluster[_T]) -> None:
-        if member.is_given_up:  # evicted in the moment in which it became ready
-            return
+        if member.scope.cancel_called:  # evicted, or too late, in the moment it became ready
+            await asyncio.Event().wait()  # for the cancellation, which must not meet the clean-up
         member.scope.deadline = math.inf
         member.is_ready(self._now())
         _log.info("cluster %s is open", member.name, extra={"cluster": member.name})

@@ -5,14 +5,14 @@ Everything is stored in the Operator: two of them in one process share nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeVar, final, overload
 
-import anyio
 import typing_extensions
 
 from pyinformer._logging import get_logger
@@ -723,9 +723,10 @@ class Operator:
                 metrics=NO_METRICS if self._metrics is None else self._metrics,
             )
             # Before and after the run, too: what lifespan opens is closed in any case.
-            ending = anyio.CancelScope()
-            with on_stop_signal(lambda _: ending.cancel()), ending, writing_as(self.name):
+            with _stops_at_signal() as signalled, writing_as(self.name):
                 async with where as cluster, lifespan(cluster) if lifespan else nullcontext():
+                    if signalled():
+                        return  # lifespan has ignored its cancellation
                     await self._run_on(
                         cluster,
                         namespaces=namespaces,
@@ -745,3 +746,32 @@ class Operator:
     def __repr__(self) -> str:
         names = ", ".join(self._registrations.names) or "no reconcile"
         return f"<Operator {self.name} with {names}>"
+
+
+@contextmanager
+def _stops_at_signal() -> Iterator[Callable[[], bool]]:
+    """Cancel the current task at a signal, and end the block without an error.
+
+    Once for each signal, unlike a scope of anyio, which would cancel each await of a clean-up.
+
+    Returns:
+        Whether there was a signal.
+    """
+    task = asyncio.current_task()
+    signals: list[str] = []
+
+    def stop(name: str) -> None:
+        """Cancel the task."""
+        signals.append(name)
+        if task is not None:
+            task.cancel()
+
+    with on_stop_signal(stop):
+        try:
+            yield lambda: bool(signals)
+        except asyncio.CancelledError:
+            if not signals:
+                raise
+    if task is not None:
+        for _ in signals:
+            task.uncancel()

@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from pyinformer._logging import get_logger
+from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.errors import InformerError, InternalError, LifecycleError
 from pyinformer.tasks._failures import error_text
 from pyinformer.tasks._user_tasks import DEFAULT_GRACE_SECONDS, wait_shielded
@@ -331,6 +332,9 @@ class Host(Startable):
                 self._ready.cancel()
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - raised by start or aclose
             self._crashed(error)
+            bare = _bare(error)
+            if isinstance(bare, ENDS_PROGRAM):
+                raise bare from None  # in a task, not in a group, it reaches the event loop
         finally:
             self._closing = True
             self._set_ready()
@@ -347,11 +351,12 @@ class Host(Startable):
 
     def _crashed(self, error: BaseException) -> None:
         """Keep the first error, without its groups."""
-        whole = error
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+        whole, error = error, _bare(error)
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(error)
+            return
+        if isinstance(error, ENDS_PROGRAM):
+            self._error = LifecycleError(f"{self.name} ends with the program")
             return
         crash = error if isinstance(error, InformerError) else self._internal_error(error)
         self._error = crash
@@ -381,3 +386,12 @@ class Host(Startable):
         finally:
             if not task.done():
                 _log.error("%s did not stop within %.1f s", self.name, grace_seconds)
+
+
+def _bare(error: BaseException) -> BaseException:
+    """Return the error of a group that ends the program, else its first one."""
+    if isinstance(error, BaseExceptionGroup):
+        error = error.subgroup(ENDS_PROGRAM) or error
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -21,6 +21,7 @@ from pyinformer.tasks._failures import error_text
 _log = get_logger(__name__)
 
 _T = TypeVar("_T")
+_AGAIN_SECONDS = 0.1  # between cancellations of what did not end in its grace period
 DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s for everything
 
 
@@ -58,6 +59,37 @@ class UserTask:
         if not (self._was_cancelled or self._task.done()):
             self._was_cancelled = True
             self._task.cancel()
+
+    async def join(self) -> None:
+        """Wait for its end.
+
+        Cancellation:
+            Safe: the task continues.
+        """
+        await asyncio.wait((self._task,))
+
+    async def end(self, grace_seconds: float) -> None:
+        """Cancel it once and wait for its end; after a while, cancel it again and again.
+
+        Args:
+            grace_seconds: how long its clean-up is left alone.
+
+        Cancellation:
+            Takes effect when it has ended.
+        """
+        cancelled: asyncio.CancelledError | None = None
+        self.cancel_once()
+        wait_seconds = grace_seconds
+        while not self._task.done():
+            try:
+                await wait_shielded(self._task, wait_seconds)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            wait_seconds = _AGAIN_SECONDS
+            if not self._task.done():
+                self._task.cancel()
+        if cancelled is not None:
+            raise cancelled
 
     async def wait(self, timeout_seconds: float) -> bool:
         """Wait for it to end by itself.
@@ -199,7 +231,7 @@ class UserTasks:
         error = None if task.cancelled() else task.exception()
         if task in self._closed:  # its error is that it was closed
             self._closed.remove(task)
-        elif error is not None:
+        elif error is not None and not isinstance(error, ENDS_PROGRAM):
             _log.error("%s crashed with %s", handle.name, error_text(error))
             if self._on_crash is not None:
                 self._on_crash(error)

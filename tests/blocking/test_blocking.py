@@ -87,6 +87,31 @@ def test_a_call_ends_where_sniffio_is_installed(runner: Runner) -> None:
         assert runner.call(library) == "asyncio"
 
 
+def test_the_end_of_a_runner_leaves_a_called_function_its_clean_up() -> None:
+    began = threading.Event()
+    steps: list[str] = []
+
+    async def work() -> None:
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            for step in ("rolled back", "reported"):
+                await anyio.sleep(0.01)
+                steps.append(step)
+
+    def call(runner: Runner) -> None:
+        with pytest.raises(pyinformer.errors.LifecycleError, match="cancelled while it waited"):
+            runner.call(work)
+
+    with pyinformer.run_in_thread() as runner:
+        calling = threading.Thread(target=call, args=(runner,))
+        calling.start()
+        assert began.wait(100)
+    calling.join(100)
+    assert steps == ["rolled back", "reported"]
+
+
 def test_the_blocking_client_reads_the_cache_with_the_same_lister(
     apiserver: APIServer,
 ) -> None:

@@ -283,6 +283,8 @@ async def lifespan(cluster):
         stop()
         yield
     finally:
+        await anyio.sleep(0.01)  # as a rollback over the network
+        await anyio.sleep(0.01)
         print("closed", flush=True)
 
 

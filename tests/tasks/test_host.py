@@ -333,3 +333,32 @@ def test_a_loop_that_ends_stops_the_host_without_a_log_line() -> None:
         runner.run(main())
 
     assert slow.cleaned_up
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "beside another error"])
+def test_what_ends_the_program_reaches_the_event_loop(
+    caplog: pytest.LogCaptureFixture, kind: type[BaseException], *, is_alone: bool
+) -> None:
+    async def end() -> None:
+        raise kind(7)
+
+    async def main(group: TaskGroup, ready: Callable[[], None]) -> None:
+        ready()
+        if not is_alone:
+            group.start_soon(crash)
+        group.start_soon(end)
+        await anyio.sleep_forever()
+
+    async def program() -> None:
+        host = Host("it", main)
+        await host.start()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with pytest.raises(LifecycleError, match="it ends with the program"):
+                await host.aclose()
+
+    with pytest.raises(kind):
+        asyncio.run(program())
+    assert "crashed" not in caplog.text
