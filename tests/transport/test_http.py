@@ -131,12 +131,36 @@ async def test_an_exhausted_pool_is_reported_and_recovers() -> None:
         ) as connection,
     ):
         async with connection.stream("/a", watch=False), connection.stream("/a", watch=False):
-            with pytest.raises(RequestTimeoutError, match="exhausted: all 2 connections") as caught:
+            with pytest.raises(
+                RequestTimeoutError, match="exhausted: all of the 2 connections"
+            ) as caught:
                 await connection.request("GET", "/api/v1/pods")
             assert caught.value.waited_seconds == 0.05
             assert caught.value.url == f"{server.url}/api/v1/pods"
         async with connection.stream("/a", watch=False) as body:
             assert await body.read() == b"{"
+
+
+async def test_writes_that_wait_leave_connections_for_reads() -> None:
+    """As for a webhook that does not answer."""
+    release = asyncio.Event()
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.method == "POST":
+            await release.wait()
+        writer.write(response(b'{"kind":"Pod"}'))
+
+    async with (
+        serving(answer) as server,
+        connected(server.url, max_request_connections=4) as connection,
+        asyncio.TaskGroup() as writes,
+    ):
+        for _ in range(4):
+            writes.create_task(connection.request("POST", "/api/v1/pods", body=b"{}"))
+        await server.wait_until(lambda: server.open_connections == 3)
+        assert await connection.request("GET", "/api/v1/pods/a") == b'{"kind":"Pod"}'
+        assert connection.waiting == 1
+        release.set()
 
 
 async def test_leaving_a_stream_closes_its_connection() -> None:

@@ -11,7 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, final
 from urllib.parse import urlencode, urlsplit
@@ -147,7 +152,9 @@ class Connection:
         self._dialer = Dialer(self._options, metrics=metrics)
         self._server = request_url(config.server)
         self._tls_name = name_for_tls(config.tls_server_name or urlsplit(self._server).hostname)
-        self._requests = asyncio.Semaphore(self._options.max_request_connections)
+        places = self._options.max_request_connections
+        self._requests = asyncio.Semaphore(places)
+        self._writes = asyncio.Semaphore(max(1, places - places // 4))
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: dict[WatchResponse, ssl.SSLContext | None] = {}  # and lists
         self._has_no_watch: asyncio.Event | None = None  # while aclose() waits for the last one
@@ -386,7 +393,7 @@ class Connection:
             with anyio.fail_after(seconds):
                 async with (
                     fence_of(request.method) as fence,
-                    self._pool_place(request.url, watch=False),
+                    self._pool_place(request.url, watch=False, writes=request.method != "GET"),
                 ):
                     return await self._exchange(replace(request, fence=fence) if fence else request)
         except TimeoutError as error:
@@ -430,29 +437,32 @@ class Connection:
                 await self._has_no_watch.wait()
 
     @asynccontextmanager
-    async def _pool_place(self, url: str, *, watch: bool) -> AsyncIterator[None]:
+    async def _pool_place(
+        self, url: str, *, watch: bool, writes: bool = False
+    ) -> AsyncIterator[None]:
         """Hold a place in the bounded pool; a watch does not need one."""
         if watch:
             yield
             return
         seconds = self._options.acquire_timeout_seconds
-        self.waiting += 1
-        try:
-            with anyio.fail_after(seconds):
-                await self._requests.acquire()
-        except TimeoutError as error:
-            limit = self._options.max_request_connections
-            reason = (
-                f"the pool is exhausted: all {limit} connections for requests and lists were busy"
-                f" for {seconds:g} s"
-            )
-            raise RequestTimeoutError(url, reason, waited_seconds=seconds) from error
-        finally:
-            self.waiting -= 1
-        try:
+        async with AsyncExitStack() as places:
+            self.waiting += 1
+            try:
+                with anyio.fail_after(seconds):
+                    if writes:
+                        await places.enter_async_context(self._writes)
+                    await places.enter_async_context(self._requests)
+            except TimeoutError as error:
+                limit = self._options.max_request_connections
+                what = "writes" if writes else "requests and lists"
+                reason = (
+                    f"the pool is exhausted: all of the {limit} connections that {what} may use"
+                    f" were busy for {seconds:g} s"
+                )
+                raise RequestTimeoutError(url, reason, waited_seconds=seconds) from error
+            finally:
+                self.waiting -= 1
             yield
-        finally:
-            self._requests.release()
 
     def _measured(
         self, method: str, *, is_watch: bool

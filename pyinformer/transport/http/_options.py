@@ -28,8 +28,10 @@ class ConnectionOptions:
     headers_timeout_seconds: float = 65.0
     """How long a stream may take to begin: longer than the 60 s after which a server times out."""
 
-    request_timeout_seconds: float = 30.0
-    """How long a whole request may take, waiting for a connection included."""
+    request_timeout_seconds: float = 65.0
+    """How long a whole request may take, waiting for a connection included: longer than a server
+    takes, which ends reads after 60 s, and writes, with all webhooks, after 34 s. An earlier end
+    would hide what became of a write, and which webhook did not answer."""
 
     idle_timeout_seconds: float = 30.0
     """How long a list that has begun may send nothing. Watches may be silent. The body of an error
@@ -40,11 +42,12 @@ class ConnectionOptions:
     """How long the reads of a list, or of one page of it, may wait in all. Each 16 KiB that arrived
     add a second: the limit ends a response that trickles, but not a large list or a slow link."""
 
-    acquire_timeout_seconds: float = 10.0
+    acquire_timeout_seconds: float = 30.0
     """How long to wait for one of the connections that requests and lists share."""
 
     max_request_connections: int = 32
-    """How many connections requests and lists share."""
+    """How many connections requests and lists share. Writes use at most three quarters of them, so
+    that caches are filled and read while all writes wait for a webhook."""
 
     keepalive_idle_seconds: float = 10.0
     """How long a peer may send no byte before the system sends a keepalive probe. With the two
