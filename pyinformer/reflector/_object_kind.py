@@ -3,8 +3,8 @@
 A list may name its kind behind items that have none, or be a `List`: discovery has the kind then.
 
 An object that is sent as metadata alone names PartialObjectMetadata as its kind. An empty list
-still names the real one, so a list that matches nothing is requested: it needs no other right than
-list, and has no objects.
+still names the real one, so a list that matches nothing is requested: it has no objects, and
+seldom needs another right than list. Where it is refused, discovery is asked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from msgspec import Struct
 from pyinformer.apimachinery import null_as_absent
 from pyinformer.errors import (
     APIStatusError,
-    BadRequestError,
     ProtocolError,
     ServerError,
     TooManyRequestsError,
@@ -51,7 +50,9 @@ async def kind_of(list_watch: ListWatch) -> str:
         list_watch: the resource and the scope.
 
     Raises:
-        InformerError: the server refused, or could not be reached.
+        ServerError: discovery failed as well.
+        TooManyRequestsError: the server is overloaded.
+        InformerError: the server could not be reached, or did not answer with a list.
 
     Cancellation:
         Safe; the request is dropped.
@@ -59,8 +60,10 @@ async def kind_of(list_watch: ListWatch) -> str:
     try:
         async with list_watch.nothing().list(resource_version="0", limit=1) as body:
             answer = await read_bounded(body, _MAX_ANSWER_BYTES)
-    except BadRequestError:  # an API without field selectors
-        return ""
+    except TooManyRequestsError:
+        raise
+    except APIStatusError:  # an API without field selectors, or a role of another name
+        return await served_kind_of(list_watch)
     found = _named_in(answer)
     is_list = found.api_version == list_watch.resource.api_version and found.kind.endswith(_LIST)
     return item_kind(found.kind) if is_list else ""

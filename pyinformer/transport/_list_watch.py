@@ -11,13 +11,19 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, cast, final
 from urllib.parse import quote
 
-from pyinformer.apimachinery import GroupVersionResource, ObjectKey, check_encodable, check_type
+from pyinformer.apimachinery import (
+    FieldSelector,
+    GroupVersionResource,
+    ObjectKey,
+    check_encodable,
+    check_type,
+)
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.transport._connection_protocol import ConnectionProtocol
 from pyinformer.transport.http import Body, Query
 
 if TYPE_CHECKING:
-    from pyinformer.apimachinery import FieldSelector, LabelSelector
+    from pyinformer.apimachinery import LabelSelector
 
 WATCH_GRACE_SECONDS: Final = 15.0
 """How long after `timeoutSeconds` a watch may stay open before the client ends it."""
@@ -28,7 +34,9 @@ _METADATA_LIST: Final = (
 _METADATA_WATCH: Final = (
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
-_IMPOSSIBLE_NAME: Final = "-"
+_IMPOSSIBLE: Final = "-"
+_NAME: Final = "metadata.name"
+_NAMESPACE: Final = "metadata.namespace"
 _NOT_OLDER: Final = "NotOlderThan"
 
 
@@ -162,7 +170,7 @@ class ListWatch:
         """
         wanted = ObjectKey(key)
         selectors = dict(self._selectors)
-        fields = (selectors.get("fieldSelector"), f"metadata.name={wanted.name}")
+        fields = (selectors.get("fieldSelector"), f"{_NAME}={wanted.name}")
         one = ListWatch(
             self.connection,
             self.resource,
@@ -176,9 +184,22 @@ class ListWatch:
         return one
 
     def nothing(self) -> ListWatch:
-        """Return a ListWatch of no object: its response holds only the list's kind and version."""
-        whole = ListWatch(self.connection, self.resource, namespace=self.namespace)
-        return whole.only(_IMPOSSIBLE_NAME)
+        """Return a ListWatch of no object: its response holds only the list's kind and version.
+
+        If this one is of one name, so is that: a role may allow nothing else.
+        """
+        fields = FieldSelector.parse(dict(self._selectors).get("fieldSelector"))
+        named = next((one for one in fields.requirements if one.path == _NAME), None)
+        if named is None or named.operator != "=":
+            whole = ListWatch(self.connection, self.resource, namespace=self.namespace)
+            return whole.only(_IMPOSSIBLE)
+        elsewhere = FieldSelector.parse({_NAME: named.value, _NAMESPACE: _IMPOSSIBLE})
+        return ListWatch(
+            self.connection,
+            self.resource,
+            namespace=self.namespace,
+            field_selector=elsewhere,
+        )
 
     def watch(
         self,

@@ -78,6 +78,35 @@ def requests_of(server: Server) -> set[tuple[str, str, str, int | None]]:
     }
 
 
+async def test_a_role_of_one_name_is_enough_to_follow_the_metadata_of_that_object(
+    strict: Server,
+) -> None:
+    namespace = strict.namespace()
+    for name in ("one", "other"):
+        strict.api.create(SECRETS.make(name, namespace))
+    async with (
+        as_the_account(strict, namespace) as cluster,
+        pyinformer.SharedInformerFactory(cluster) as factory,
+    ):
+        secrets = factory.informer(
+            "v1",
+            "secrets",
+            namespaces=namespace,
+            field_selector="metadata.name=one",
+            memory="metadata",
+        )
+        role, binding = documents(factory, namespace)
+        for rule in role["rules"]:
+            rule["resourceNames"] = ["one"]
+        await apply(strict, role, binding)
+        await factory.start()
+        await factory.wait_for_cache_sync(timeout_seconds=100)
+        assert secrets.lister.keys() == [f"{namespace}/one"]
+        assert secrets.lister.list()[0].gvk.kind == "Secret"
+        if isinstance(strict.api, APIServer):
+            assert {status for *_, status in requests_of(strict)} == {200}
+
+
 async def test_the_printed_role_is_enough_to_follow_one_namespace(strict: Server) -> None:
     namespace = strict.namespace()
     strict.api.create(CONFIG_MAPS.make("one", namespace))
