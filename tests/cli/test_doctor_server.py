@@ -8,10 +8,10 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pytest
 import trustme
@@ -21,7 +21,13 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.cli.doctor._certificates import Certificate, certificate_of, token_expiry
-from pyinformer.cli.doctor._facts import LoginFacts, ResourceFacts, Right, ServerFacts
+from pyinformer.cli.doctor._facts import (
+    LoginFacts,
+    ResourceFacts,
+    Right,
+    ServerFacts,
+    WatchTimes,
+)
 from pyinformer.cli.doctor._memory import memory_by_mode
 from pyinformer.cli.doctor._network import NetworkFacts, clock_ahead, measure_network
 from pyinformer.cli.doctor._resources import ResourceChecks
@@ -31,16 +37,24 @@ from pyinformer.cli.doctor._server_findings import (
     server_findings,
     size,
 )
+from pyinformer.cluster import Cluster
 from pyinformer.operator.diagnosis import Severity
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig
+from pyinformer.transport._status import status_error
 from tests.cli.command_line import here
 from tests.informer.clusters import cluster_of, pod
+from tests.reflector.samples import bookmark
+from tests.reflector.scripted import ScriptedBody, ScriptedConnection
+from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from pyinformer.operator.diagnosis import Diagnosis
+    from pyinformer.transport import Body, ConnectionProtocol
+    from tests.reflector.scripted import Pieces
 
 _PODS: Final = GroupVersionResource("", "v1", "pods")
 _METRICS: Final = GroupVersionResource("metrics.k8s.io", "v1beta1", "nodes")
@@ -147,6 +161,127 @@ def test_a_proxy_that_cuts_silent_watches_is_found() -> None:
         status, report = _doctor("v1/pods", "--server", api.url, "--idle-seconds", "100")
 
     assert (status, _bad(report)) == (0, [("idle_cut", "warn")])
+
+
+class Arriving(NamedTuple):
+    """When a response arrives, in seconds from the request."""
+
+    head: float
+    line: float | None
+    """When a bookmark does; None for none."""
+    end: float
+
+
+@dataclass
+class TimedServer(ScriptedConnection):
+    """A server whose watches arrive at certain virtual times."""
+
+    watch: Arriving
+    watch_list: Arriving | None
+    """None for a server that refuses it."""
+
+    async def request(self, *_: object, **__: object) -> bytes:
+        """Answer a review of rights."""
+        return b'{"status": {"allowed": true}}'
+
+    @asynccontextmanager
+    async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
+        """Answer a list or a watch."""
+        del path
+        is_load = "sendInitialEvents" in query
+        times = self.watch_list if is_load else self.watch
+        if "watch" not in query:
+            pieces = self._list()
+        elif times is None:
+            raise status_error(422, {}, b"", request="watch-list pods.v1")
+        else:
+            await elapse(times.head)
+            pieces = self._watch(times, bookmark("7", ends_initial_events=is_load) + b"\n")
+        try:
+            yield ScriptedBody(pieces)
+        finally:
+            await pieces.aclose()
+
+    @staticmethod
+    async def _list() -> Pieces:
+        body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
+        yield json.dumps({**body, "items": []}).encode()
+
+    @staticmethod
+    async def _watch(times: Arriving, line: bytes) -> Pieces:
+        at = times.head
+        if times.line is not None:
+            await elapse(times.line - at)
+            at = times.line
+            yield line
+        await elapse(times.end - at)
+
+
+_HELD: Final = [("watch_held", "warn")]
+_NO_WATCH_LIST: Final = ("watch_list", "warn")
+_PROMPT_LIST: Final = Arriving(0.0, 0.1, 9.0)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("watch", "watch_list", "expected"),
+    [
+        pytest.param(Arriving(5, 5, 5), Arriving(9, 9, 9), _HELD, id="response-held"),
+        pytest.param(Arriving(5.1, 5.1, 5.1), None, _HELD, id="response-held-no-watch-list"),
+        pytest.param(Arriving(5, None, 5), None, _HELD, id="response-held-no-bookmark"),
+        pytest.param(Arriving(0, 5, 5), Arriving(0, 9, 9), _HELD, id="body-held"),
+        pytest.param(Arriving(0, 5, 5.1), None, _HELD, id="body-held-no-watch-list"),
+        pytest.param(Arriving(0, None, 5), Arriving(0, 9, 9), _HELD, id="only-watch-list-ends"),
+        pytest.param(Arriving(0, None, 5), _PROMPT_LIST, [], id="quiet"),
+        pytest.param(Arriving(0, 3, 5), None, [_NO_WATCH_LIST], id="no-watch-list"),
+        pytest.param(
+            Arriving(0, None, 5), None, [_NO_WATCH_LIST, ("bookmarks", "warn")], id="no-bookmarks"
+        ),
+        pytest.param(Arriving(6, 9, 11), None, [_NO_WATCH_LIST], id="slow-server"),
+        pytest.param(Arriving(5, None, 5), _PROMPT_LIST, [], id="head-comes-with-an-event"),
+        pytest.param(
+            Arriving(0, None, 5),
+            Arriving(20, 20, 20),
+            [_NO_WATCH_LIST, ("bookmarks", "warn")],
+            id="watch-list-is-not-answered",
+        ),
+    ],
+)
+async def test_a_proxy_that_holds_watches_back_is_found_and_a_quiet_server_is_not(
+    watch: Arriving, watch_list: Arriving | None, expected: list[tuple[str, str]]
+) -> None:
+    server = TimedServer(watch=watch, watch_list=watch_list)
+    cluster = Cluster(server.config, connection=cast("ConnectionProtocol", server))
+    checks = ResourceChecks(
+        cluster, _PODS, namespaces=None, timeout_seconds=10.0, idle_seconds=None
+    )
+    await checks.read()
+    await checks.watch()
+
+    found = resource_findings(checks.facts)
+    assert _found(found) == expected
+    if expected == _HELD:
+        (held,) = (one for one in found if one.code == "watch_held")
+        assert "proxy_buffering off" in held.cure
+        assert {one.code for one in found}.isdisjoint({"watch_list", "bookmarks"})
+
+
+def test_a_held_watch_is_shown_by_the_times_at_which_it_arrived() -> None:
+    times = WatchTimes(
+        requested_seconds=5.0, opened_seconds=5.02, line_seconds=5.03, ended_seconds=5.03
+    )
+    (found,) = resource_findings(_facts(watch_seconds=5.03, watch_times=times))
+    assert found.evidence == (
+        "the response to a watch of 5.0 s was opened after 5.0 s, and its first line arrived after"
+        " 5.0 s: something on the way, or the server, holds it back, and caches learn of changes"
+        " only by listing again"
+    )
+
+
+def test_a_held_watch_list_does_not_hide_a_watch_that_fails() -> None:
+    times = WatchTimes(requested_seconds=9.0, opened_seconds=9.0, ended_seconds=9.0)
+    found = resource_findings(_facts(watch_error="504", watch_list_times=times))
+    assert _found(found) == [("watch_held", "warn"), ("watch", "trouble")]
 
 
 async def test_a_list_that_is_not_answered_in_time_is_in_trouble() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import msgspec
 
 from pyinformer.apimachinery import FieldSelector, null_as_absent
-from pyinformer.cli.doctor._facts import ResourceFacts, Right
+from pyinformer.cli.doctor._facts import AT_ONCE_SECONDS, ResourceFacts, Right, WatchTimes
 from pyinformer.cli.doctor._memory import memory_by_mode
 from pyinformer.errors import InformerError, ProtocolError, RequestTimeoutError
 from pyinformer.tasks import loop_time
@@ -26,8 +27,6 @@ from pyinformer.transport import (
 )
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from pyinformer.apimachinery import GroupVersionResource
     from pyinformer.cluster import Cluster
     from pyinformer.transport import Body
@@ -183,14 +182,13 @@ class ResourceChecks:
         """Open a watch-list whose selector matches nothing, so that only its end is sent."""
         facts = self.facts
         what = f"watch-list {facts.resource}"
+        # The server ends it before the deadline: what a proxy held back arrives then.
+        seconds = float(max(1, math.floor(self._timeout_seconds) - 1))
         try:
             async with _deadline(self._timeout_seconds, what):
-                watch = self._silent.watch(
-                    resource_version="",
-                    timeout_seconds=self._timeout_seconds,
-                    send_initial_events=True,
+                facts.watch_list_times, facts.watch_list_seconds = await self._bookmark_after(
+                    what, seconds, resource_version=""
                 )
-                facts.watch_list_seconds = await _bookmark_after(watch, what, ends_initial=True)
         except InformerError as error:
             facts.watch_list_error = str(error)
             return
@@ -203,10 +201,9 @@ class ResourceChecks:
         began_at = loop_time()
         try:
             async with _deadline(self._timeout_seconds + _WATCH_SECONDS, what):
-                watch = self._silent.watch(
-                    resource_version=facts.list_version, timeout_seconds=_WATCH_SECONDS
+                facts.watch_times, facts.bookmark_seconds = await self._bookmark_after(
+                    what, _WATCH_SECONDS, resource_version=facts.list_version
                 )
-                facts.bookmark_seconds = await _bookmark_after(watch, what, ends_initial=False)
         except InformerError as error:
             facts.watch_error = str(error)
         facts.watch_seconds = loop_time() - began_at
@@ -234,30 +231,55 @@ class ResourceChecks:
             facts.idle_error = str(error)
         facts.idle_seconds = min(loop_time() - began_at, seconds)
 
+    async def _bookmark_after(
+        self, what: str, seconds: float, *, resource_version: str
+    ) -> tuple[WatchTimes, float | None]:
+        """Watch, or open a watch-list if there is no version to watch from.
 
-async def _bookmark_after(
-    watch: AbstractAsyncContextManager[Body], what: str, *, ends_initial: bool
-) -> float | None:
-    """Return after how many seconds a bookmark arrived; None if the watch ended without it."""
-    found = list[bool]()
+        Returns:
+            The times, and after how many seconds the bookmark arrived: of a watch-list, the one
+            that ends the initial events; None if the watch ended without it.
+        """
+        is_load = not resource_version
+        found, line_seconds = False, None
 
-    def on_line(data: bytes | bytearray, start: int, end: int) -> None:
-        kind, body, first, last = read_frame_slowly(data, start, end)
-        if kind == ERROR:
-            raise read_error(body, first, last, request=what)
-        if kind == BOOKMARK:
-            bookmark = read_bookmark(body, first, last)
-            if bookmark.ends_initial_events or not ends_initial:
-                found.append(True)
+        def on_line(data: bytes | bytearray, start: int, end: int) -> None:
+            nonlocal found, line_seconds
+            if line_seconds is None:
+                line_seconds = loop_time() - began_at
+            kind, body, first, last = read_frame_slowly(data, start, end)
+            if kind == ERROR:
+                raise read_error(body, first, last, request=what)
+            if kind == BOOKMARK:
+                found = found or read_bookmark(body, first, last).ends_initial_events or not is_load
 
-    splitter = LineSplitter(on_line, what=what)
-    began_at = loop_time()
-    async with watch as body:
-        while not found and (chunk := await body.read()):
-            splitter.feed(chunk)
-        if not found:
-            splitter.finish()
-    return loop_time() - began_at if found else None
+        splitter = LineSplitter(on_line, what=what)
+        watch = self._silent.watch(
+            resource_version=resource_version, timeout_seconds=seconds, send_initial_events=is_load
+        )
+        began_at = loop_time()
+        async with watch as body:
+            opened_seconds = loop_time() - began_at
+            while not found and (chunk := await body.read()):
+                splitter.feed(chunk)
+            found_seconds = loop_time() - began_at if found else None
+            if not found:
+                splitter.finish()
+            times = WatchTimes(
+                requested_seconds=seconds, opened_seconds=opened_seconds, line_seconds=line_seconds
+            )
+            if not found or (times.is_late and await _ends_at_once(body)):
+                times = replace(times, ended_seconds=loop_time() - began_at)
+        return times, found_seconds
+
+
+async def _ends_at_once(body: Body) -> bool:
+    """Return whether nothing but the end of a body follows, as of one that a proxy held back."""
+    with anyio.move_on_after(AT_ONCE_SECONDS):
+        while await body.read():
+            pass
+        return True
+    return False
 
 
 @asynccontextmanager

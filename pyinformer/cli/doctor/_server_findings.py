@@ -259,6 +259,7 @@ def resource_findings(facts: ResourceFacts) -> list[Diagnosis]:
         *_list(facts),
         *_version_of_list(facts),
         *_memory(facts),
+        *_held(facts),
         *_watch_list(facts),
         *_bookmarks(facts),
         *_idle(facts),
@@ -357,8 +358,28 @@ def _memory(facts: ResourceFacts) -> Found:
     yield _graded(severity, "memory", subject, fact, evidence, cure)
 
 
+def _held(facts: ResourceFacts) -> Found:
+    times = facts.held
+    if times is None:
+        return
+    evidence = f"the response to a watch of {span(times.requested_seconds)} was opened after"
+    evidence += f" {span_ms(times.opened_seconds)}"
+    if times.line_seconds is not None:
+        evidence += f", and its first line arrived after {span_ms(times.line_seconds)}"
+    evidence += ": something on the way, or the server, holds it back, and caches learn of changes"
+    evidence += " only by listing again"
+    cure = (
+        "disable the buffering of responses in the proxy before the server: in nginx,"
+        " `proxy_buffering off; proxy_http_version 1.1;`"
+    )
+    fact = "delivers nothing before it has ended"
+    yield warn("watch_held", f"a watch of {facts.resource}", fact, evidence, cure)
+
+
 def _watch_list(facts: ResourceFacts) -> Found:
     subject = f"a watch-list of {facts.resource}"
+    if facts.held is not None:
+        return  # it shows only what holds back all watches
     if facts.watch_list_seconds is not None:
         yield good("watch_list", subject, "works", span_ms(facts.watch_list_seconds))
     elif facts.watch_list_error:
@@ -371,6 +392,8 @@ def _bookmarks(facts: ResourceFacts) -> Found:
     if facts.watch_error:
         cure = "see the findings above; a proxy that does not pass streams breaks watches as well"
         yield trouble("watch", subject, "fails", facts.watch_error, cure)
+    elif facts.held is not None:
+        return
     elif facts.bookmark_seconds is not None:
         evidence = f"the first after {span(facts.bookmark_seconds)}"
         yield good("bookmarks", subject, "receives bookmarks", evidence)
