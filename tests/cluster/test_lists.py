@@ -161,18 +161,27 @@ async def test_a_list_whose_pages_cannot_be_right_ends_with_an_error(
                 pass
 
 
-class EmptyPages(ScriptedConnection):
-    """A server whose pages are empty, each with another token."""
+class FilteredPages(ScriptedConnection):
+    """A server that leaves out of its pages what may not be seen; each has another token.
 
-    def __init__(self) -> None:
+    Args:
+        visible: the pages with an object, from 1 on.
+        pages: the number of pages; None for no end.
+    """
+
+    def __init__(self, *visible: int, pages: int | None = None) -> None:
         self.sent = 0
+        self._visible = visible
+        self._pages = pages
 
     @asynccontextmanager
     async def answer(self, path: str, query: dict[str, str]) -> AsyncIterator[Body]:
         """Answer a list."""
         self.sent += 1
-        metadata = {"resourceVersion": "7", "continue": f"t{self.sent}"}
-        yield ScriptedBody(_once(json.dumps({**_PAGE, "metadata": metadata, "items": []}).encode()))
+        token = "" if self.sent == self._pages else f"t{self.sent}"
+        items = _PAGE["items"] if self.sent in self._visible else []
+        page = {**_PAGE, "metadata": {"resourceVersion": "7", "continue": token}, "items": items}
+        yield ScriptedBody(_once(json.dumps(page).encode()))
 
 
 async def _once(piece: bytes) -> Pieces:
@@ -181,13 +190,23 @@ async def _once(piece: bytes) -> Pieces:
 
 @pytest.mark.virtual_time
 async def test_empty_pages_without_end_are_requested_slowly_and_not_for_ever() -> None:
-    server = EmptyPages()
+    server = FilteredPages()
     connection = cast("ConnectionProtocol", server)
     cluster = pyinformer.Cluster(server.config, connection=connection)
-    with pytest.raises(ListInconsistentError, match="16 pages in a row brought nothing"):
+    with pytest.raises(ListInconsistentError, match=r"64 pages brought nothing.*page_size=0"):
         await cluster.list("v1", "configmaps").next_page()
-    assert server.sent == 16
-    assert asyncio.get_running_loop().time() > 10.0
+    assert server.sent == 64
+    assert asyncio.get_running_loop().time() > 30.0
+
+
+@pytest.mark.virtual_time
+async def test_a_gateway_that_filters_pages_is_followed_to_the_end() -> None:
+    server = FilteredPages(1, 24, pages=24)
+    connection = cast("ConnectionProtocol", server)
+    cluster = pyinformer.Cluster(server.config, connection=connection)
+    assert len([one async for one in cluster.list("v1", "configmaps")]) == 2
+    assert server.sent == 24
+    assert asyncio.get_running_loop().time() < 6.0
 
 
 async def test_a_delete_collection_with_an_unreadable_answer_is_reported_as_done(

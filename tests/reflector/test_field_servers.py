@@ -98,6 +98,54 @@ async def test_a_server_whose_pages_are_no_list_is_asked_for_one_body(how: str) 
     assert server.requests.count("whole list") == 1
 
 
+@dataclass
+class FilteredPages(FieldServer):
+    """A gateway that leaves out of its pages what the user may not see; each has another token."""
+
+    last: int = 24
+    """The number of pages; the first and the last have a pod."""
+    has_whole: bool = True
+    """Whether one body is answered as one."""
+
+    async def listed(self, limit: int, token: str) -> Pieces:
+        """Answer a list."""
+        if limit == 1 or (not limit and self.has_whole):  # a look at the newest version, or whole
+            yield self.page({})
+            return
+        number = int(token or 1)
+        meta: dict[str, object] = {"continue": str(number + 1)} if number < self.last else {}
+        page = json.decode(self.page(meta, "a" if number == 1 else "b"))
+        if 1 < number < self.last:
+            page["items"] = []
+        yield json.encode(page)
+
+
+async def test_a_gateway_that_filters_pages_is_followed_to_the_end() -> None:
+    server = FilteredPages()
+    async with following(server) as (reflector, sink):
+        await until(lambda: reflector.status().loads)
+        assert sink.versions() == {"a": "4", "b": "5"}
+        assert asyncio.get_running_loop().time() < 6.0
+    assert (server.requests.count("list"), server.requests.count("whole list")) == (24, 0)
+
+
+async def test_a_gateway_that_filters_many_pages_is_asked_for_one_body() -> None:
+    server = FilteredPages(last=2_000)
+    async with following(server) as (reflector, sink):
+        await until(lambda: reflector.status().loads)
+        assert sink.versions() == {"a": "4", "b": "5"}
+        assert asyncio.get_running_loop().time() < 60.0
+    assert (server.requests.count("list"), server.requests.count("whole list")) == (65, 1)
+
+
+async def test_pages_that_bring_nothing_without_end_are_not_requested_twice_a_second() -> None:
+    server = FilteredPages(last=1_000_000, has_whole=False)
+    async with following(server) as (reflector, _):
+        await elapse(600.0)
+        assert reflector.status().loads == 0
+    assert len(server.requests) < 1_200
+
+
 class Compacted(FieldServer):
     """A store that answers a position which it has compacted with a plain error."""
 

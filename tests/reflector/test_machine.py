@@ -25,6 +25,7 @@ from pyinformer.reflector.machine.steps import (
     Loaded,
     LoadFailed,
     LoadMode,
+    PagesEmptyError,
     ProofFailed,
     Prove,
     Proved,
@@ -167,6 +168,14 @@ def test_an_expired_continue_token_makes_one_whole_list_at_once() -> None:
     bench.start()
     assert bench.step(LoadFailed(LoadMode.PAGED, EXPIRED, pages=2)) == WHOLE
     assert bench.after_delay(LoadFailed(LoadMode.WHOLE, EXPIRED, pages=2)) == PAGED
+
+
+def test_pages_that_bring_nothing_are_replaced_by_one_body_at_the_next_attempt() -> None:
+    bench = Bench(use_watch_list=False)
+    bench.start()
+    empty = PagesEmptyError("list pods.v1", "64 pages brought nothing")
+    assert bench.after_delay(LoadFailed(LoadMode.PAGED, empty, pages=64)) == WHOLE
+    assert bench.after_delay(LoadFailed(LoadMode.WHOLE, empty, pages=64)) == WHOLE
 
 
 def test_an_expired_first_page_is_repeated_under_backoff() -> None:

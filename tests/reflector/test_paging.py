@@ -1,13 +1,15 @@
-"""Pages without objects: requested at growing intervals, and at most sixteen."""
+"""Pages without objects: requested at growing intervals, and a bounded number in a row."""
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 
 import pytest
 
 from pyinformer.errors import ListInconsistentError, RequestTimeoutError
 from pyinformer.reflector._paging import MAX_EMPTY_PAGES, Paging
+from pyinformer.reflector.machine.steps import PagesEmptyError
 
 
 def test_pages_with_objects_follow_at_once() -> None:
@@ -34,11 +36,40 @@ def test_pages_as_small_as_requested_follow_at_once() -> None:
 def test_empty_pages_are_requested_at_growing_intervals_and_then_abandoned() -> None:
     paging = Paging("list pods", 300.0, 0.0)
     at = 0.0
-    with pytest.raises(ListInconsistentError, match="16 pages in a row brought nothing"):
+    with pytest.raises(ListInconsistentError, match="64 pages brought nothing"):
         for _ in range(MAX_EMPTY_PAGES):
             at += paging.pause_seconds(0, at)
 
     assert 30.0 < at < 60.0
+
+
+def test_a_filter_that_leaves_two_dozen_pages_empty_costs_seconds() -> None:
+    paging = Paging("list pods", 300.0, 0.0, limit=500)
+
+    assert sum(paging.pause_seconds(1, 0.0) for _ in range(23)) < 6.0
+
+
+def test_a_list_that_is_late_for_its_empty_pages_is_not_one_whose_pages_are_slow() -> None:
+    """One object in 50 pages: such a list is late each time, and no page is to blame."""
+    paging = Paging("list pods", 300.0, 0.0, limit=500)
+    at, found = 0.0, itertools.count()
+    with pytest.raises(PagesEmptyError):
+        for _ in range(50):
+            one = next(found)
+            for _ in range(50):
+                at += paging.pause_seconds(one, at)
+
+    assert 300.0 < at < 310.0
+
+
+@pytest.mark.parametrize(("limit", "is_named"), [(500, True), (0, False)])
+def test_the_error_names_the_cure_where_pages_were_requested(limit: int, is_named: bool) -> None:
+    paging = Paging("list pods", 300.0, 0.0, limit=limit)
+    with pytest.raises(ListInconsistentError) as caught:
+        for _ in range(MAX_EMPTY_PAGES):
+            paging.pause_seconds(0, 0.0)
+
+    assert ("page_size=0" in str(caught.value)) == is_named
 
 
 def test_an_object_that_is_new_ends_the_pauses() -> None:
@@ -47,7 +78,7 @@ def test_an_object_that_is_new_ends_the_pauses() -> None:
         assert paging.pause_seconds(0, 0.0) > 0.0
 
     assert paging.pause_seconds(1, 0.0) == 0.0
-    assert paging.pause_seconds(1, 0.0) == pytest.approx(0.05)
+    assert paging.pause_seconds(1, 0.0) == pytest.approx(0.02)
 
 
 def test_a_list_that_takes_too_long_is_given_up_unless_it_brings_much() -> None:

@@ -1,7 +1,7 @@
 """The choice of the request that loads everything, learned from how earlier requests ended.
 
 A watch-list comes first where the server supports it, then a paged list, then one unpaged list
-where pages expire.
+where pages expire, contradict each other or bring nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyinformer.reflector.history import is_built_in
 from pyinformer.reflector.machine.steps import (
     Load,
     LoadMode,
+    PagesEmptyError,
     PagesInconsistentError,
     WatchListUnfinishedError,
     WatchListUnspokenError,
@@ -93,7 +94,8 @@ class LoadModes:
         self._unfinished_at = float("-inf")
         self._asks_list = False
         self.prefers_whole: bool = False
-        """Paging takes longer than the server remembers a version, or a page is not a list."""
+        """Paging takes longer than the server remembers a version, or the pages are not a list, or
+        bring nothing."""
 
     def any(self, now: float) -> Load:
         """Return the best load."""
@@ -130,12 +132,13 @@ class LoadModes:
     def list_failed(self, error: InformerError) -> None:
         """Record why a list failed: pages that contradict each other may do so each time.
 
-        A proxy that loses a continue token once is not asked for one long body. A server that
-        refuses lists, too, has shown nothing about watch-lists.
+        A proxy that loses a continue token once is not asked for one long body. One that filters
+        pages does so each time. A server that refuses lists, too, has shown nothing about
+        watch-lists.
         """
         self._asks_list = False
         self._broken_pages += isinstance(error, PagesInconsistentError)
-        if self._broken_pages >= _BROKEN_PAGES:
+        if self._broken_pages >= _BROKEN_PAGES or isinstance(error, PagesEmptyError):
             self.prefers_whole = True
 
     def watch_list_failed(self, happened: LoadFailed, now: float) -> bool:

@@ -89,6 +89,11 @@ class PagesInconsistentError(ListInconsistentError):
 
 
 @final
+class PagesEmptyError(ListInconsistentError):
+    """Many pages of a list brought nothing new: a gateway filters them, or they have no end."""
+
+
+@final
 class WatchListUnfinishedError(ListInconsistentError):
     """A watch-list brought nothing more and no end: the server is slow, or knows no watch-lists."""
 
