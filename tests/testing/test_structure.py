@@ -131,6 +131,24 @@ def test_a_field_of_no_other_manager_is_removed_with_its_author(
     assert fields_of(three.content, SHAPE) == fields_of(third, SHAPE)
 
 
+@given(configurations, configurations, configurations)
+def test_a_dropped_item_goes_whatever_another_manager_has_edited_in_it(
+    first: JSONObject, edited: JSONObject, second: JSONObject
+) -> None:
+    one = apply({}, EMPTY, first, ONE)
+    author = Author(operation="Update", name="u", api_version="e.x/v1")
+    managed = updated(one.managed, one.content, edited, SHAPE, author, now="T")
+    two = apply(managed, edited, second, ONE)
+    names = {item["name"] for item in edited["spec"].get("parts", ())}
+    dropped = {item["name"] for item in first["spec"].get("parts", ())} & names
+    wanted = [item["name"] for item in second["spec"].get("parts", ())]
+    left = [item["name"] for item in two.content["spec"].get("parts") or ()]
+    assert sorted(left) == sorted((names - dropped).union(wanted))
+    paths = frozenset().union(*(owned.paths for owned in two.managed.values()))
+    items = {path[:3] for path in paths if path[1:2] == ("f:parts",) and len(path) > 2}
+    assert items <= fields_of(two.content, SHAPE), "nothing below a removed item has an owner"
+
+
 @given(configurations, configurations)
 def test_an_update_takes_what_it_changes_from_all_managers(
     first: JSONObject, second: JSONObject

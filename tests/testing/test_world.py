@@ -175,6 +175,26 @@ def test_an_apply_without_a_field_manager_names_the_argument_of_the_world(world:
     world.run(apply)
 
 
+def test_an_apply_removes_an_item_that_another_client_has_edited(world: World) -> None:
+    def service(*ports: int) -> JSONObject:
+        listed = [{"port": port, "name": f"p{port}"} for port in ports]
+        metadata = {"name": "a", "namespace": "default"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"ports": listed},
+        }
+
+    world.run(lambda: world.cluster.apply(service(80, 81), field_manager="me"))
+    edited = world.get("v1", "services", "a")
+    edited["spec"]["ports"][1]["targetPort"] = 8080
+    world.update(edited)
+    left = world.run(lambda: world.cluster.apply(service(80), field_manager="me"))
+
+    assert [port["port"] for port in left.at("spec.ports", list)] == [80]
+
+
 @pytest.mark.covers("controller-runtime pkg/client/fake: should be able to Get")
 def test_the_verbs_are_those_of_the_cluster(world: World) -> None:
     async def write() -> None:

@@ -217,7 +217,7 @@ class Applied:
     """The result of an apply.
 
     Attributes:
-        content: the object's new content.
+        content: the object's new content; what has lost all its parts is null.
         managed: the owners of fields after it.
         conflicts: the fields of other managers that it would change; empty if it was forced.
     """
@@ -252,11 +252,12 @@ def applied(
     last = managed.get(author)
     merged = structure.merge(live, wanted, shape)
     others = {one: owned for one, owned in managed.items() if one != author}
-    if last is not None:
-        held = claimed.union(*(owned.paths for owned in others.values()))
-        gone = field_sets.with_parents(last.paths) - field_sets.with_parents(held)
-        merged = structure.without(merged, gone - {_METADATA}, shape)
+    if last is not None and not last.paths <= claimed:  # it has dropped something
+        held = claimed.union({_METADATA}, *(owned.paths for owned in others.values()))
+        merged = structure.pruned(merged, last.paths, held, shape)
     after: JSONObject = merged if isinstance(merged, dict) else {}
+    if not after.get("metadata"):  # upstream's has the name, so it never goes
+        after = {**after, "metadata": {}}
     changes = structure.compare(live, after, shape)
     conflicts = tuple(
         Conflict(one, path)

@@ -92,11 +92,6 @@ def _from_encoded(raw: bytes) -> Paths:
     return frozenset(found)
 
 
-def with_parents(paths: Iterable[Path]) -> set[Path]:
-    """Return a set together with all parents of its members but the root."""
-    return {path[:length] for path in paths for length in range(1, len(path) + 1)}
-
-
 def in_order(paths: Iterable[Path]) -> list[Path]:
     """Sort paths as Kubernetes lists them: the members of each level before those below."""
 

@@ -141,7 +141,12 @@ def _compare(before: _Part | None, after: _Part | None, path: Path, changes: Cha
         return
     old = _parts(before.value, before.shape)
     new = _parts(after.value, after.shape)
-    if old is None or new is None or type(before.value) is not type(after.value):
+    if type(before.value) is not type(after.value):
+        old, new = old or {}, new or {}
+        is_null = before.value is None or after.value is None
+        if not (is_null and (old or new)):  # beside parts, null is as an empty list or map
+            changes.modified.add(path)
+    elif old is None or new is None:
         changes.modified.add(path)
         return
     for element in {**old, **new}:
@@ -223,8 +228,58 @@ def ambiguity(value: JSONValue, shape: Shape) -> tuple[Path, str | None] | None:
     return walk(_Part(value, shape, is_declared=True), ())
 
 
+def pruned(
+    merged: JSONValue, last: Collection[Path], held: Collection[Path], shape: Shape
+) -> JSONValue:
+    """Return a merged value without the parts that its applier has dropped.
+
+    What the applier owned goes, unless a manager holds it. A declared field is held by any field
+    below it, but an item of a list or a key of a map only by its own path. It goes as a whole, with
+    the fields below it that other managers own: without its keys, the rest would not be an item.
+
+    Args:
+        merged: the live value with the configuration merged into it.
+        last: the fields that the applier owned before.
+        held: the fields that any manager owns with this configuration.
+        shape: the shape of the value.
+
+    Source:
+        sigs.k8s.io/structured-merge-diff merge/update.go, prune.
+    """
+    everything = _with_declared(fields_of(merged, shape), shape)
+    owned, needed = _with_declared(last, shape), _with_declared(held, shape)
+    others = _with_declared(fields_of(without(merged, owned, shape), shape), shape)
+    rest = without(merged, everything - others - needed, shape)
+    kept = _with_declared(fields_of(rest, shape), shape)
+    return without(merged, (everything - kept) & owned, shape)  # what has no owner stays
+
+
+def _with_declared(paths: Collection[Path], shape: Shape) -> set[Path]:
+    """Return paths together with the declared fields that lead to them.
+
+    Source:
+        sigs.k8s.io/structured-merge-diff fieldpath/set.go, EnsureNamedFieldsAreMembers.
+    """
+    found = set(paths)
+    shapes: dict[Path, Shape] = {(): shape}
+    for path in paths:
+        for length in range(1, len(path)):
+            part = path[:length]
+            if part not in shapes:
+                above = shapes[part[:-1]]
+                kind, _, name = part[-1].partition(":")
+                shapes[part] = above.field(name) if kind == "f" else above.item()
+                if kind == "f" and above.declares(name):
+                    found.add(part)
+    return found
+
+
 def without(value: JSONValue, doomed: Collection[Path], shape: Shape) -> JSONValue:
-    """Return a value without the parts at these paths."""
+    """Return a value without the parts at these paths; what loses all its parts is null.
+
+    Source:
+        sigs.k8s.io/structured-merge-diff typed/remove.go.
+    """
 
     def walk(part: _Part, path: Path) -> JSONValue:
         parts = _parts(part.value, part.shape)
@@ -235,8 +290,26 @@ def without(value: JSONValue, doomed: Collection[Path], shape: Shape) -> JSONVal
             for element, child in parts.items()
             if (*path, element) not in doomed
         }
-        if isinstance(part.value, list):
-            return list(kept.values())
-        return {element.removeprefix("f:"): child for element, child in kept.items()}
+        return _whole(part.value, kept) if kept else None
 
     return walk(_Part(value, shape, is_declared=True), ())
+
+
+def without_nulls(value: JSONValue, shape: Shape) -> JSONValue:
+    """Return a value without its null fields; atomic parts keep theirs."""
+    parts = _parts(value, shape)
+    if not parts:
+        return value
+    kept = {
+        element: without_nulls(part.value, part.shape)
+        for element, part in parts.items()
+        if part.value is not None
+    }
+    return _whole(value, kept)
+
+
+def _whole(value: JSONValue, parts: dict[str, JSONValue]) -> JSONValue:
+    """Return a list or a map like the value, of these parts."""
+    if isinstance(value, list):
+        return list(parts.values())
+    return {element.removeprefix("f:"): part for element, part in parts.items()}

@@ -147,6 +147,20 @@ def claims(
     return without_status(content) if resource.has_status and not whole else content
 
 
+def stored(resource: ResourceType, content: JSONObject) -> JSONObject:
+    """Return the content that an apply leaves, as its type stores it.
+
+    Go's types do not distinguish a list or a map that has lost all its parts from an absent one.
+    The null of a custom resource is a value, which its schema often refuses.
+    """
+    if resource.list_shape == "custom":
+        return content
+    return {
+        name: structure.without_nulls(value, resource.shape.field(name))
+        for name, value in content.items()
+    }
+
+
 def _check_declared(resource: ResourceType, name: str, wanted: JSONObject) -> None:
     """Refuse a configuration with fields that the schema lacks, or with values of other types.
 

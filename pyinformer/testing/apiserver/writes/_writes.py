@@ -303,7 +303,8 @@ class Writes:
             deletion = wanted.get("metadata") or {}
             _validation.check_deletion_unchanged(resource, before["metadata"], deletion)
             _rules.check_update(resource, old, metadata)
-            after = _rules.replaced(resource, before, outcome.content, subresource, options.whole)
+            content = _apply_rules.stored(resource, outcome.content)
+            after = _rules.replaced(resource, before, content, subresource, options.whole)
             if options.manager == _apply_rules.KUBECTL:
                 after = _apply_rules.with_last_applied(after, wanted)
             _defaults.refill(resource, after, before)
