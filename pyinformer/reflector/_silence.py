@@ -39,7 +39,7 @@ _LOOK_SECONDS: Final = 1.0  # a server sends missed events before anything else
 _BOOKMARK_SECONDS: Final = 3.0  # a watch cache sends a bookmark two seconds before the end
 _END_SECONDS: Final = 2.5  # after its timeout a watch should have ended
 _CONFIRM_SECONDS: Final = 1.0  # an event of this moment reaches both streams
-_ANSWER_SECONDS: Final = 2.5  # with the above, a server that does not answer is known after 5 s
+_ANSWER_SECONDS: Final = 10.0  # an overloaded server takes seconds for a new connection
 _MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
 
 
