@@ -785,10 +785,11 @@ class Cluster(Closable):
         those that other writers have set since `obj`. If the server has a newer version than this
         process knows, the object is read, and the status is merged and sent again, up to 4 times.
 
-        A second call with the same `obj`, in the same reconcile or in the next one of that key, is
-        compared with what the first has written, too, unless more than 1,024 other objects'
-        statuses, or 8 MiB of them, were written in between. What other reconciles have written
-        since `obj` is kept, as that of other clients is.
+        A second call with the same `obj`, in the same reconcile or in the next one of that key, or
+        outside of reconciles in the same task, is compared with what the first has written, too,
+        unless more than 1,024 other objects' statuses, or 8 MiB of them, were written in between.
+        What other reconciles and tasks have written since `obj` is kept, as that of other clients
+        is. Each call of the blocking API has a task of its own.
 
         Fields that the server does not store beside others are named in the log, once for each
         resource, and in `write_statistics().unstored_fields`.

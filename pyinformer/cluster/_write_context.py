@@ -4,13 +4,13 @@ A controller sets a context variable around each reconcile. The variable follows
 tasks, worker threads and back, so user code does not have to pass anything along.
 """
 
-# Pure: it knows no event loop.
-
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -48,10 +48,19 @@ class Writer(Protocol):
 CURRENT_WRITER: Final = ContextVar[Writer | None]("pyinformer writer", default=None)
 
 
+_tasks: Final[WeakKeyDictionary[asyncio.Task[Any], object]] = WeakKeyDictionary()
+
+
 def current_identity() -> Hashable:
-    """Return the identity of the present writer; None outside of any reconcile."""
+    """Return the identity of the present writer: of a reconcile, else of the task.
+
+    Handlers, views of a web server and other parts of one program read and write independently.
+    """
     writer = CURRENT_WRITER.get()
-    return None if writer is None else writer.identity
+    if writer is not None:
+        return writer.identity
+    task = asyncio.current_task()
+    return None if task is None else _tasks.setdefault(task, object())
 
 
 @final

@@ -3,7 +3,7 @@
 A status is compared with the object that the caller has, which may be older than this process's own
 last write. Only the fields that the same writer wrote are taken from the response, so that a new
 status neither removes nor restores what others have changed in the meantime: other clients, and
-other reconciles of this process.
+other reconciles and tasks of this process.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class WrittenStatuses:
         Args:
             found: the object in the response.
             status: what was written of its status; of conditions, only those that were changed.
-            writer: which reconcile wrote it; None outside of any.
+            writer: which reconcile or task wrote it.
         """
         with suppress(InvalidObjectError, RecursionError):  # too deep: the write itself is done
             self._record(found, _fields_of(status), writer)
@@ -119,7 +119,7 @@ class WrittenStatuses:
 
         Args:
             obj: the object as its caller knows it.
-            writer: which reconcile reads it; None outside of any.
+            writer: which reconcile or task reads it.
         """
         written = self._written.get(obj.metadata.uid)
         if written is None or writer not in written.writers:

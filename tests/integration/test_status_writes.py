@@ -247,6 +247,22 @@ async def test_a_field_that_others_write_between_two_statuses_is_kept(server: Se
         assert written.to_dict()["status"] == {"ready": False, "note": "theirs"}
 
 
+async def test_two_parts_of_a_program_keep_each_others_fields(server: Server) -> None:
+    """As event handlers, or views of a web server, of which each has its own task."""
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+        await asyncio.create_task(cluster.status(made, {"ready": False}))
+        await asyncio.create_task(cluster.status(made, {"note": "new"}))
+        found = await cluster.get(made.gvk.api_version, made.gvk.kind.lower() + "s", made.key)
+        assert found.to_dict()["status"] == {"ready": False, "note": "new"}
+
+        await asyncio.create_task(
+            cluster.replace({**found.to_dict(), "status": {"ready": True}}, subresource="status")
+        )
+        written = await cluster.status(made, {"note": "newer"})
+        assert written.to_dict()["status"] == {"ready": True, "note": "newer"}
+
+
 async def test_a_model_keeps_the_fields_that_this_process_wrote_beside_it(server: Server) -> None:
     async with server.connect() as cluster:
         made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
