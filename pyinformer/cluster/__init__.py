@@ -19,7 +19,7 @@ from pyinformer.cluster._upserts import (
     pause_after_conflict,
     retry_on_conflict,
 )
-from pyinformer.cluster._write_context import CURRENT_WRITER
+from pyinformer.cluster._write_context import CURRENT_WRITER, context_without_writer
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import FieldValidation
 from pyinformer.transport import APIResource
@@ -47,6 +47,7 @@ __all__ = [
     "check_cluster",
     "claim_loop",
     "connect",
+    "context_without_writer",
     "create_or_update",
     "head_of",
     "pause_after_conflict",

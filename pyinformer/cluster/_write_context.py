@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 from weakref import WeakKeyDictionary
 
@@ -61,6 +61,13 @@ def current_identity() -> Hashable:
         return writer.identity
     task = asyncio.current_task()
     return None if task is None else _tasks.setdefault(task, object())
+
+
+def context_without_writer() -> Context:
+    """Return a copy of the present context for what outlives the reconcile that starts it."""
+    context = copy_context()
+    context.run(CURRENT_WRITER.set, None)
+    return context
 
 
 @final

@@ -6,6 +6,7 @@ turns of the event loop is missed. What it raises is raised in its caller and af
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
@@ -193,8 +194,15 @@ class KeyWaits(Generic[V]):
             self.recheck_nowait(event.key)
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
-        """Check every key: a cache has synced."""
+        """Check every key soon: a cache has synced.
+
+        Not in the middle of the step that gives the first list to all receivers: a predicate may
+        add a handler.
+        """
         del objects  # the lister has them
+        asyncio.get_running_loop().call_soon(self._recheck_all)
+
+    def _recheck_all(self) -> None:
         for key in tuple(self._waiters):
             self.recheck_nowait(key)
 

@@ -471,7 +471,7 @@ class Election:
             return "the Lease was released"
         if lease.holder == self._identity:
             return "another client has changed the Lease"
-        return f"{lease.holder} holds the Lease now"
+        return f"{lease.holder} has taken the Lease"
 
     def _check_identity(self, lease: LeaseRecord) -> None:
         """Refuse to compete with a living replica of the same identity."""

@@ -145,10 +145,10 @@ def test_what_does_not_end_by_itself_is_louder_than_what_does(error: Exception, 
 
 
 def test_a_write_refused_after_a_term_is_not_logged_as_an_error() -> None:
-    fenced = FencedError(lease="ops/db", reason="b holds the Lease now")
+    fenced = FencedError(lease="ops/db", reason="b has taken the Lease")
     outcome = Outcome(request=Request("a"), kind="terminal", error=fenced)
     assert level_of(fenced) == logging.INFO
-    assert text_of(fenced) == "no valid term of the Lease ops/db: b holds the Lease now"
+    assert text_of(fenced) == "no valid term of the Lease ops/db: b has taken the Lease"
     assert outlook_of(outcome) == "the next leader reconciles it"
 
 

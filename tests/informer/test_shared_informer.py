@@ -17,6 +17,7 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, Event, Updated, View
+from pyinformer.cluster import CURRENT_WRITER
 from pyinformer.errors import (
     CacheNotSyncedError,
     CacheSyncTimeoutError,
@@ -337,6 +338,20 @@ async def test_a_handler_that_a_callback_of_the_loop_adds_is_resynced(
         add = functools.partial(informer.add_event_handler, often, resync_period_seconds=0.01)
         asyncio.get_running_loop().call_soon(add)
         await until(lambda: len(often.events) > 3)
+
+
+async def test_a_handler_that_a_reconcile_adds_does_not_write_in_its_name(
+    apiserver: APIServer,
+) -> None:
+    writers: list[object] = []
+    writer: Any = object()
+    async with informer_of(apiserver) as informer:
+        token = CURRENT_WRITER.set(writer)
+        informer.add_event_handler(lambda _: writers.append(CURRENT_WRITER.get()))
+        CURRENT_WRITER.reset(token)
+        apiserver.create(pod("a"))
+        await until(lambda: writers)
+    assert writers == [None]
 
 
 async def test_each_handler_is_resynced_by_its_own_period(apiserver: APIServer) -> None:

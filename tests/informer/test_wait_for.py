@@ -61,6 +61,23 @@ async def test_each_state_is_shown_even_if_the_next_has_followed_in_the_same_tur
         assert found.metadata.labels["step"] == "1"
 
 
+async def test_a_predicate_may_add_a_handler_when_the_cache_syncs(apiserver: APIServer) -> None:
+    apiserver.create(pod("a"))
+    heard: list[object] = []
+    async with cluster_of(apiserver) as cluster:
+        informer = SharedInformer(cluster, "v1", "pods", options=HURRIED)
+
+        def is_there(obj: KubeObject[Any] | None) -> bool:
+            if not informer.status().handlers:
+                informer.add_event_handler(heard.append)
+            return obj is not None
+
+        async with informer:
+            await informer.wait_for("default/a", is_there, timeout_seconds=100)
+            await until(lambda: len(heard) == 1)
+            assert informer.crash is None
+
+
 async def test_a_deletion_can_be_waited_for(apiserver: APIServer) -> None:
     apiserver.create(pod("a"))
     async with informer_of(apiserver) as informer:

@@ -304,7 +304,7 @@ def test_another_holder_ends_the_term_at_once(world: World) -> None:
         seen_at = now()
         await pause(0.01)
         assert one.ended_at == [pytest.approx(seen_at, abs=0.005)]
-        with pytest.raises(FencedError, match="intruder holds the Lease now"):
+        with pytest.raises(FencedError, match="intruder has taken the Lease"):
             one.terms[0].check()
         await one.stop()
         assert (await _body(world))["spec"][

@@ -22,6 +22,7 @@ from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
 from pyinformer._user_code import ENDS_PROGRAM
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V
+from pyinformer.cluster import context_without_writer
 from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
 from pyinformer.informer.delivery._handlers import Handler
 from pyinformer.informer.delivery._mailbox import Mailbox
@@ -192,7 +193,7 @@ class Listener(Generic[V]):
         self._processing = processing
         if self._task is None and not self.is_removed:
             name = f"handler {self.name} of {self._informer}"
-            self._context = copy_context()
+            self._context = context_without_writer()
             self._task = self._tasks.spawn(name, self._run(), context=self._context)
 
     def count_bytes_nowait(self) -> None:
