@@ -23,7 +23,6 @@ from pyinformer.transport import (
     DELETED,
     MODIFIED,
     LineSplitter,
-    NetworkConnection,
     read_bookmark,
     read_frame,
 )
@@ -39,7 +38,6 @@ _LOOK_SECONDS: Final = 1.0  # a server sends missed events before anything else
 _BOOKMARK_SECONDS: Final = 3.0  # a watch cache sends a bookmark two seconds before the end
 _END_SECONDS: Final = 2.5  # after its timeout a watch should have ended
 _CONFIRM_SECONDS: Final = 1.0  # an event of this moment reaches both streams
-_ANSWER_SECONDS: Final = 10.0  # an overloaded server takes seconds for a new connection
 _MAX_LINE_BYTES: Final = 1 << 20  # of a longer line it is enough that it is an event
 
 
@@ -48,7 +46,6 @@ class SilenceFinding(enum.Enum):
 
     NOTHING = "nothing"
     STALLED = "a second watch delivered events that the first had not"
-    LOST = "the server answers neither on the stream nor on new connections"
     STILL = "watches do not follow what lists show"
 
 
@@ -176,7 +173,7 @@ async def until_doubtful(
     list_watch: ListWatch,
     progress: Callable[[], StreamProgress],
 ) -> SilenceFinding:
-    """Wait until a stream is known to be stalled or its server to be lost.
+    """Wait until a stream is known to be stalled.
 
     Args:
         silence: the silent streams of the connection.
@@ -213,6 +210,8 @@ async def check_stream(
 ) -> SilenceFinding:
     """Open a second watch at a stream's position, and compare what both deliver.
 
+    Nothing but an event that the stream lacks is held against it.
+
     Args:
         list_watch: the resource and the scope.
         progress: returns what the stream has delivered so far.
@@ -221,13 +220,9 @@ async def check_stream(
         Safe; the second watch is closed.
     """
     before = progress()
-    look = await look_at(list_watch, before.position)
-    connection = list_watch.connection
-    if look is Look.UNANSWERED and isinstance(connection, NetworkConnection):
-        answers = await connection.probe(_ANSWER_SECONDS)
-        is_lost = not answers and progress() == before
-        return SilenceFinding.LOST if is_lost else SilenceFinding.NOTHING
-    if look is not Look.NEWS:
+    # That new connections fail says nothing about one that is open: names may not be resolved, a
+    # gateway may have no place left, a firewall may let nothing new through.
+    if await look_at(list_watch, before.position) is not Look.NEWS:
         return SilenceFinding.NOTHING
     await anyio.sleep(_CONFIRM_SECONDS)
     return SilenceFinding.STALLED if progress() == before else SilenceFinding.NOTHING

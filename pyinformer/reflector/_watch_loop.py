@@ -544,7 +544,7 @@ class _SupervisedStream(Generic[V]):
         return min(_LONG_LINE_SECONDS, self._splitter.unfinished_bytes / LEAST_BYTES_PER_SECOND)
 
     async def cancel_when_doubtful(self) -> None:
-        """End the reading when the stream is known to be stalled, or its server to be lost.
+        """End the reading when the stream is known to be stalled.
 
         Cancellation:
             Safe; a second watch is closed.
@@ -578,19 +578,11 @@ class _SupervisedStream(Generic[V]):
         """Return for how long the stream was silent when that ended it; 0 if its body has ended.
 
         Raises:
-            RequestTimeoutError: the server answers neither the stream nor new connections.
             _StreamStill: the stream does not follow what lists show.
         """
         if self._finding is SilenceFinding.STILL:  # also if the body has ended meanwhile
             raise _StreamStill(is_certain=self._is_certain)
-        if self.has_ended:
-            return 0.0
-        silent_seconds = loop_time() - self.idle.progressed_at
-        if self._finding is SilenceFinding.LOST:
-            reason = f"silent for {silent_seconds:.0f} s, and new connections get no answer"
-            url = self._list_watch.connection.config.server + self._list_watch.path
-            raise RequestTimeoutError(url, reason, waited_seconds=silent_seconds)
-        return silent_seconds
+        return 0.0 if self.has_ended else loop_time() - self.idle.progressed_at
 
 
 def _refuse_line(data: bytes | bytearray, start: int, end: int) -> None:
