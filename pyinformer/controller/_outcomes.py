@@ -3,7 +3,8 @@
 A success ends the backoff; an error is retried after a growing delay, an error that names a time
 is retried then, and a terminal one is not retried. While a retry is pending, an event may run the
 key at once, but a failure of that run that names no time neither counts nor comes before the
-pending retry: a storm of events cannot defeat the backoff. Nothing here needs a queue, a clock or
+pending retry: a storm of events cannot defeat the backoff. A time that an error named is not
+waited for then: it was for another state, and may be far off. Nothing here needs a queue, a clock or
 an event loop.
 """
 
@@ -71,6 +72,8 @@ class Failing(NamedTuple):
     """The time of the retry, monotonic seconds."""
     error: str
     """The last error, as `shown_error` has it."""
+    is_wanted: bool
+    """Whether a RetryAfter named the time."""
 
 
 @final
@@ -151,16 +154,17 @@ class Outcomes:
         if isinstance(cause, TerminalError) and not is_shut_for_now:
             self._failing.pop(request._id, None)
             return Outcome(request=request, kind="terminal", error=error)
-        failures, retry_at, _ = self._failing.get(request._id, (0, now, ""))
+        failures, retry_at, _, was_wanted = self._failing.get(request._id, (0, now, "", False))
         kind: OutcomeKind = "error"
         wanted_seconds = _wanted_seconds(cause)
         if wanted_seconds is not None:
             kind = "retry_after"
             retry_at = now + wanted_seconds
-        elif retry_at <= now:
+        elif retry_at <= now or was_wanted:  # such a time was for another state, and may be far off
             retry_at = now + self._delay(failures)
             failures += 1
-        self._failing[request._id] = Failing(failures, retry_at, shown_error(cause))
+        is_wanted = wanted_seconds is not None
+        self._failing[request._id] = Failing(failures, retry_at, shown_error(cause), is_wanted)
         return Outcome(
             request=request,
             kind=kind,
