@@ -84,7 +84,7 @@ class TaskCalls:
         self._context = contextvars.copy_context()
         self._own_thread = threading.get_ident()
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._tasks = UserTasks()
         self._calls: set[Call] = set()
         self._open: dict[object, Callable[[], Awaitable[object]]] = {}

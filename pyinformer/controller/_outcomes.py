@@ -4,8 +4,8 @@ A success ends the backoff; an error is retried after a growing delay, an error 
 is retried then, and a terminal one is not retried. While a retry is pending, an event may run the
 key at once, but a failure of that run that names no time neither counts nor comes before the
 pending retry: a storm of events cannot defeat the backoff. A time that an error named is not
-waited for then: it was for another state, and may be far off. Nothing here needs a queue, a clock or
-an event loop.
+waited for then: it was for another state, and may be far off. Nothing here needs a queue, a clock
+or an event loop.
 """
 
 # Pure: it knows no event loop.

@@ -131,7 +131,7 @@ class EventBook:
     max_waiting: int
     counts: dict[EventOutcome, int] = field(default_factory=lambda: dict.fromkeys(EventOutcome, 0))
     is_closed: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
     _open: dict[Hashable, Series] = field(default_factory=dict)
     _waiting: deque[Series] = field(default_factory=deque)
     _waiting_of: Counter[str] = field(default_factory=Counter)

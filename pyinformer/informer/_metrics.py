@@ -223,7 +223,7 @@ def _label_of(cluster: Cluster) -> str:
 
 
 _by_resource = attrgetter("resource")
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()
 _running: Final[list[_ClusterMetrics]] = []
 """As long as an informer of them runs; changed under the lock."""
 _PROCESSING: Final = "informer_processing_latency_seconds"

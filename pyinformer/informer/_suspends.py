@@ -15,7 +15,7 @@ class Suspends:
     """The suspends that were noticed; from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may read in the middle
         self._total_seconds = lease_time() - monotonic()
         self._noticed: list[tuple[float, float]] = []
 

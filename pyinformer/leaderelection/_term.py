@@ -64,7 +64,7 @@ class Term:
         self._cut_offs: dict[int, Callable[[], None]] = {}
         self._numbers = count()
         # Guards the versions: a blocking cluster writes in its own thread.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         before = tenure.predecessor
         unknown = {ALL_OTHERS: ""}  # not released, or by a program that names no versions
         self._versions: dict[str, str] = unknown if before is None else dict(before.versions)

@@ -54,6 +54,6 @@ class UniqueLabel:
             _open.discard(self)
 
 
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()
 _open: Final[WeakSet[UniqueLabel]] = WeakSet()
 """Changed under the lock."""

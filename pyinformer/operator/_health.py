@@ -64,7 +64,7 @@ class Health:
         self._clock = clock
         self._watched: tuple[HasStatus, ...] = ()
         self._pools: tuple[ClusterPool[Any], ...] = ()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may read in the middle
         self._alive = Debounce()
         self._ready = Debounce()
         self._blocks: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)

@@ -71,7 +71,7 @@ class DecodedObjects(Generic[V]):
         self.on_end: Callable[[DecodedObject[V]], None] | None = None
         """Called with each one that is no longer shared, since its object was replaced."""
         self._shown = shown
-        self._lock = threading.Lock()  # two readers of one object must get one dict
+        self._lock = threading.RLock()  # two readers of one object must get one dict
         self._decoded: dict[str, DecodedObject[V]] = {}
 
     def __len__(self) -> int:

@@ -54,7 +54,7 @@ class Models(Generic[M]):
         # A generated model of a pod takes 2 ms to decode, and 0.13 ms to copy from a pickle.
         self._is_copied = hasattr(model, "openapi_types")
         self._shown = shown
-        self._lock = threading.Lock()  # two readers of one object must get one model
+        self._lock = threading.RLock()  # two readers of one object must get one model
         self._current: dict[str, _Decoded] = {}
         self._replaced: dict[int, _Decoded] = {}  # by the object's id
 

@@ -35,7 +35,7 @@ class WorkerThreads:
     def __init__(self, name: str, *, idle_seconds: float = _IDLE_SECONDS) -> None:
         self._name = name
         self._idle_seconds = idle_seconds
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._idle: list[queue.SimpleQueue[_Job]] = []
 
     async def run(

@@ -6,7 +6,7 @@ To record a value costs what it costs with the registry: a hundredth of OpenTele
 from __future__ import annotations
 
 from functools import partial
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Final, final
 
 from opentelemetry import metrics
@@ -73,7 +73,7 @@ class _Collection:
         self.known: set[str] = set()
         """The names of all instruments."""
         self._registry = registry
-        self._lock = Lock()
+        self._lock = RLock()
         self._left: dict[str, list[Observation]] = {}  # not asked for in this collection yet
         self._unknown: set[str] = set()  # metrics that a warning has named
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class WriteLinks:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._lock = Lock()
+        self._lock = RLock()
         self._spans: OrderedDict[WrittenVersion, SpanContext] = OrderedDict()
         self.dropped: int = 0
         """Writes that were forgotten because newer ones took their place."""
