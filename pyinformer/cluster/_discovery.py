@@ -156,10 +156,26 @@ class Discovery:
         """Return a catalogue that is newer than the one that the caller has used."""
         async with self._learning:  # one at a time: it takes long, and the next caller can share it
             if self._catalogue is None or self._catalogue is than:
-                parts = [await self._part(path) for path in ("/api", "/apis")]
-                self._catalogue = merged(parts)
+                self._catalogue = merged(await self._parts())
                 self._tables |= self._catalogue.tables
             return self._catalogue
+
+    async def _parts(self) -> list[Catalogue]:
+        """Return what is served in the core group, and in the others; a server may have one half.
+
+        Source:
+            client-go discovery/discovery_client.go, downloadLegacy and downloadAPIs.
+        """
+        found: list[Catalogue] = []
+        absent: NotFoundError | None = None
+        for path in ("/api", "/apis"):
+            try:
+                found.append(await self._part(path))
+            except NotFoundError as error:
+                absent = error
+        if absent is not None and not found:
+            raise absent
+        return found
 
     async def _part(self, path: str) -> Catalogue:
         try:

@@ -255,6 +255,20 @@ async def test_forbidden_discovery_names_the_alternative(server: _Server) -> Non
         await Discovery(server.read).find("pods")
 
 
+@pytest.mark.parametrize(("absent", "name"), [("/api", "deploy"), ("/apis", "pods")])
+async def test_a_server_with_one_half_of_the_groups_is_understood(
+    server: _Server, absent: str, name: str
+) -> None:
+    del server.documents[absent]
+    server.refusal = NotFoundError(status=404, message="404 page not found")
+
+    (found,) = await Discovery(server.read).find(name)
+    assert found.resource.resource in {"deployments", "pods"}
+    server.documents.clear()
+    with pytest.raises(NotFoundError):
+        await Discovery(server.read).find(name)
+
+
 async def test_an_invalid_discovery_document_is_reported(server: _Server) -> None:
     server.documents["/api"] = {"kind": 7}
 
