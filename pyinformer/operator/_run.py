@@ -39,7 +39,7 @@ from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
 from pyinformer.operator._scopes import learn_scopes, shown_unknown
-from pyinformer.tasks import Closable, close_on_exit, on_sigusr1, program_runner
+from pyinformer.tasks import Closable, close_on_exit, on_sigusr1, program_runner, run_shielded
 
 _log = get_logger(__name__)
 
@@ -268,7 +268,7 @@ class OperatorRun(Closable):
         """Accept no registrations any more, and write the Events that wait."""
         self._additions.close()
         if self._events is not None:
-            await self._events.aclose()
+            await run_shielded("the last Events of an operator", self._events.aclose())
 
     def _log_status(self) -> None:
         # The signal asks for it, so it is shown also if the program has not set up logging.

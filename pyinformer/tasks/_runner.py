@@ -22,14 +22,20 @@ def program_runner(*, may_use_uvloop: bool = True) -> asyncio.Runner:
     """
     if not may_use_uvloop or os.environ.get(UVLOOP_SWITCH, "").lower() == "off":
         return _asyncio_runner()
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is not None and monkey.is_module_patched("threading"):
-        return _asyncio_runner()  # uvloop waits in C, where no greenlet runs, and threads are such
+    if _threads_are_greenlets():
+        return _asyncio_runner()  # uvloop waits in C, where no greenlet runs
     try:
         import uvloop  # noqa: PLC0415 - an extra, for the few programs that have it
     except ImportError:  # it is an extra, and does not exist on Windows
         return _asyncio_runner()
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def _threads_are_greenlets() -> bool:
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    return (gevent is not None and gevent.is_module_patched("threading")) or (
+        eventlet is not None and eventlet.is_monkey_patched("thread")
+    )
 
 
 def _asyncio_runner() -> asyncio.Runner:

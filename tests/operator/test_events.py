@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 import pyinformer
@@ -57,6 +58,27 @@ async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
     async with pyinformer.connect(server=api.url) as cluster:
         async with app.running(cluster):
             await called.wait()
+        assert recorded(api) == [("test", "a", "Seen")]
+
+
+@pytest.mark.parametrize("election", [None, LeaderElection(namespace="default")])
+async def test_an_event_is_written_though_a_scope_of_anyio_cancels_the_run(
+    api: APIServer, election: LeaderElection | None
+) -> None:
+    app = Operator("test", leader_election=election)
+    called = asyncio.Event()
+
+    @app.reconcile("v1", "configmaps")
+    async def reconcile(request: Request, found: KubeObject | None, cluster: Cluster) -> None:
+        if found is not None and not called.is_set():
+            app.event_recorder(cluster).event(found, "Seen")
+            called.set()
+
+    async with pyinformer.connect(server=api.url) as cluster:
+        async with anyio.create_task_group() as group:
+            group.start_soon(app.run_async, cluster)
+            await called.wait()
+            group.cancel_scope.cancel()
         assert recorded(api) == [("test", "a", "Seen")]
 
 

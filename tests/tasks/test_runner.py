@@ -45,6 +45,19 @@ def test_uvloop_is_not_used_where_gevent_has_replaced_threads(patched: tuple[str
     assert module.startswith("asyncio" if "threading" in patched else "uvloop")
 
 
+@pytest.mark.parametrize("name", ["socket", "thread"])
+def test_uvloop_is_not_used_where_eventlet_has_replaced_threads(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    patcher = ModuleType("eventlet.patcher")
+    patcher.is_monkey_patched = lambda asked: asked == name  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "eventlet.patcher", patcher)
+    with program_runner() as runner:
+        module = type(runner.get_loop()).__module__
+
+    assert module.startswith("asyncio" if name == "thread" else "uvloop")
+
+
 @pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy])
 def policy(request: pytest.FixtureRequest) -> Iterator[None]:
     """A program has a policy of its own, as after `uvloop.install()`."""

@@ -381,6 +381,20 @@ async def test_in_cluster_takes_everything_from_the_service_account(account: Pat
     )
 
 
+async def test_a_user_without_a_home_has_the_service_account(
+    account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As OpenShift runs pods, under a number that is in no /etc/passwd."""
+
+    def refuse(_: int) -> None:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", refuse)
+    config = await find_config(environ=POD, service_account_folder=account)
+    assert config.namespace == "team-a"
+
+
 @pytest.mark.parametrize("missing", ["token", "ca.crt", "KUBERNETES_SERVICE_HOST"])
 def test_in_cluster_names_what_is_missing(account: Path, missing: str) -> None:
     environ = {name: value for name, value in POD.items() if name != missing}

@@ -175,4 +175,8 @@ def _namespace(path: Path) -> str:
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    """Return the home folder; where a user has none, one as shells write it, which has no file."""
+    try:
+        return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    except RuntimeError:  # a number as user, as OpenShift runs pods, and no HOME
+        return Path("~")
