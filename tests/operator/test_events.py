@@ -39,13 +39,8 @@ def recorded(api: APIServer) -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.covers(
-    "controller-runtime pkg/internal/recorder: should return a deprecated recorder instance."
-)
-@pytest.mark.parametrize("election", [None, LeaderElection(namespace="default")])
-async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
-    api: APIServer, election: LeaderElection | None
-) -> None:
+def seeing(election: LeaderElection | None) -> tuple[Operator, asyncio.Event]:
+    """Return an operator that records one Event, and what is set then."""
     app = Operator("test", leader_election=election)
     called = asyncio.Event()
 
@@ -55,6 +50,17 @@ async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
             app.event_recorder(cluster).event(found, "Seen")
             called.set()
 
+    return app, called
+
+
+@pytest.mark.covers(
+    "controller-runtime pkg/internal/recorder: should return a deprecated recorder instance."
+)
+@pytest.mark.parametrize("election", [None, LeaderElection(namespace="default")])
+async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
+    api: APIServer, election: LeaderElection | None
+) -> None:
+    app, called = seeing(election)
     async with pyinformer.connect(server=api.url) as cluster:
         async with app.running(cluster):
             await called.wait()
@@ -65,15 +71,7 @@ async def test_an_event_of_a_reconcile_is_written_before_the_run_has_ended(
 async def test_an_event_is_written_though_a_scope_of_anyio_cancels_the_run(
     api: APIServer, election: LeaderElection | None
 ) -> None:
-    app = Operator("test", leader_election=election)
-    called = asyncio.Event()
-
-    @app.reconcile("v1", "configmaps")
-    async def reconcile(request: Request, found: KubeObject | None, cluster: Cluster) -> None:
-        if found is not None and not called.is_set():
-            app.event_recorder(cluster).event(found, "Seen")
-            called.set()
-
+    app, called = seeing(election)
     async with pyinformer.connect(server=api.url) as cluster:
         async with anyio.create_task_group() as group:
             group.start_soon(app.run_async, cluster)
