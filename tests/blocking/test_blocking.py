@@ -97,7 +97,7 @@ def test_the_end_of_a_runner_leaves_a_called_function_its_clean_up() -> None:
             await anyio.sleep_forever()
         finally:
             for step in ("rolled back", "reported"):
-                await anyio.sleep(0.01)
+                await anyio.lowlevel.checkpoint()
                 steps.append(step)
 
     def call(runner: Runner) -> None:
