@@ -8,6 +8,7 @@ are marked EITHER_CLIENT, and run once more on the embedded server, over aiohttp
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,9 @@ import pyinformer
 from pyinformer.testing import APIServer, KubeAPIServer, StaticToken, Token
 from tests.integration.accounts import embedded_with_roles
 from tests.integration.asked import USER, Asked, Observed, audit_flags
+from tests.integration.places import Place
 from tests.integration.servers import ADMIN, SERVERS, EmbeddedServer, RealServer
+from tests.testing.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +69,14 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
             yield _over(request.param, EmbeddedServer(api))
     else:
         yield RealServer(request.getfixturevalue("kube_apiserver"))
+
+
+@pytest.fixture
+def place(server: Server) -> Iterator[Place]:
+    """A namespace of the server under test, for plain requests."""
+    context = ssl.create_default_context(cafile=str(server.api.ca_file))
+    with Wire(server.api.url, token=server.token, context=context) as wire:
+        yield Place(server, wire)
 
 
 @pytest.fixture(params=SERVERS)

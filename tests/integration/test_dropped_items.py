@@ -6,17 +6,14 @@ An item of a keyed list, and a key of a map, goes as a whole unless a manager ow
 from __future__ import annotations
 
 import copy
-import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.test_server_writes import JSON_PATCH, MERGE, Place, owners
-from tests.testing.wire import Wire
+from tests.integration.places import JSON_PATCH, MERGE, Place
+from tests.integration.test_server_writes import owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
@@ -56,13 +53,6 @@ _SPEC: JSONObject = {
 }
 _SCHEMA: JSONObject = {"type": "object", "properties": {"spec": _SPEC}}
 _KEY = 'k:{"name":"p"}'
-
-
-@pytest.fixture
-def place(server: Server) -> Iterator[Place]:
-    context = ssl.create_default_context(cafile=str(server.api.ca_file))
-    with Wire(server.api.url, token=server.token, context=context) as wire:
-        yield Place(server, wire)
 
 
 @pytest.fixture

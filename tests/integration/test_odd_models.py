@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,15 +12,12 @@ from pyinformer.errors import APIStatusError, InvalidError, InvalidModelError
 from pyinformer.testing._polling import poll
 from tests.integration.definitions import is_created, served
 from tests.integration.objects import unique
+from tests.integration.places import Place
 from tests.integration.test_server_strictness import TABLE
-from tests.integration.test_server_writes import Place
 from tests.operator.odd_models import ACCEPTED, TEXTS, extra, struct
-from tests.testing.wire import Wire
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
 
@@ -111,13 +107,6 @@ async def test_servers_take_texts_for_a_format_as_the_generator_does(
 
     assert stored == list(taken)
     assert [text for text in (*taken, *refused) if generates(text)] == list(taken)
-
-
-@pytest.fixture(name="place")
-def _place(server: Server) -> Iterator[Place]:
-    context = ssl.create_default_context(cafile=str(server.api.ca_file))
-    with Wire(server.api.url, token=server.token, context=context) as wire:
-        yield Place(server, wire)
 
 
 def test_a_column_shows_a_condition(place: Place) -> None:

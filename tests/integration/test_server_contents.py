@@ -5,27 +5,17 @@ No client of ours stands between test and wire; each test passes on the real ser
 
 from __future__ import annotations
 
-import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.integration.places import APPLY, JSON_PATCH, MERGE, Place
 from tests.integration.test_server_strictness import fields, refused
-from tests.integration.test_server_writes import (
-    APPLY,
-    JSON_PATCH,
-    MERGE,
-    Place,
-    config_map,
-    deployment,
-)
-from tests.testing.wire import Wire, pod
+from tests.integration.test_server_writes import config_map, deployment
+from tests.testing.wire import pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyinformer.apimachinery import JSONObject
-    from tests.integration.servers import Server
 
 LEASES = "coordination.k8s.io/v1"
 EVENTS = "events.k8s.io/v1"
@@ -34,13 +24,6 @@ FORMATTED = "formatted.example.com/v1"
 _RESOURCE: JSONObject = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
 _PATH: JSONObject = {"nonResourceAttributes": {"verb": "get", "path": "/x"}}
 _SERIES: JSONObject = {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
-
-
-@pytest.fixture
-def place(server: Server) -> Iterator[Place]:
-    context = ssl.create_default_context(cafile=str(server.api.ca_file))
-    with Wire(server.api.url, token=server.token, context=context) as wire:
-        yield Place(server, wire)
 
 
 def lease(name: str = "a", metadata: JSONObject | None = None, **spec: Any) -> JSONObject:

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.integration.test_server_writes import Place, config_map
-from tests.testing.wire import Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.integration.servers import Server
-
-
-@pytest.fixture
-def place(server: Server) -> Iterator[Place]:
-    context = ssl.create_default_context(cafile=str(server.api.ca_file))
-    with Wire(server.api.url, token=server.token, context=context) as wire:
-        yield Place(server, wire)
+from tests.integration.places import Place
+from tests.integration.test_server_writes import config_map
 
 
 @pytest.fixture

@@ -5,22 +5,17 @@ No client of ours stands between test and wire; each test passes on the real ser
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.integration.objects import unique
+from tests.integration.places import APPLY, MERGE, STRATEGIC, Place
 from tests.integration.test_server_strictness import fields
-from tests.integration.test_server_writes import APPLY, MERGE, STRATEGIC, Place
-from tests.testing.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyinformer.apimachinery import JSONObject
-    from tests.integration.servers import Server
 
 RBAC = "rbac.authorization.k8s.io/v1"
 STORAGE = "storage.k8s.io/v1"
@@ -133,13 +128,6 @@ SLICE = Thing("discovery.k8s.io/v1", "EndpointSlice", {"addressType": "IPv4", "e
 _OTHER_LABELS = {"selector": {"matchLabels": {"app": "a", "tier": "b"}}}
 _BOTH_LABELS = {"metadata": {"labels": {"app": "a", "tier": "b"}}}
 _OTHERS = {"spec": {**_OTHER_LABELS, "template": _BOTH_LABELS}}
-
-
-@pytest.fixture
-def place(server: Server) -> Iterator[Place]:
-    context = ssl.create_default_context(cafile=str(server.api.ca_file))
-    with Wire(server.api.url, token=server.token, context=context) as wire:
-        yield Place(server, wire)
 
 
 @pytest.mark.parametrize(

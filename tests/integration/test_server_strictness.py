@@ -8,27 +8,18 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pyinformer.testing._polling import poll
 from tests.integration.objects import unique
-from tests.integration.test_server_writes import (
-    APPLY,
-    JSON_PATCH,
-    MERGE,
-    STRATEGIC,
-    Place,
-    config_map,
-    deployment,
-    owners,
-)
-from tests.testing.wire import Wire, pod
+from tests.integration.places import APPLY, JSON_PATCH, MERGE, STRATEGIC, Place
+from tests.integration.test_server_writes import config_map, deployment, owners
+from tests.testing.wire import pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pyinformer.apimachinery import JSONObject
     from tests.integration.servers import Server
@@ -70,13 +61,6 @@ _STATUS: JSONObject = {
     "properties": {"last": _STRING, "since": {"type": "string", "format": "date-time"}},
 }
 SCHEMA: JSONObject = {"type": "object", "properties": {"spec": _SPEC, "status": _STATUS}}
-
-
-@pytest.fixture
-def place(server: Server) -> Iterator[Place]:
-    context = ssl.create_default_context(cafile=str(server.api.ca_file))
-    with Wire(server.api.url, token=server.token, context=context) as wire:
-        yield Place(server, wire)
 
 
 @pytest.fixture
