@@ -5,15 +5,13 @@ A plain function gets the blocking face of the cluster, so it writes as an async
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, final
 
 from pyinformer.blocking import run_with_cluster
 from pyinformer.cluster import Cluster, writing_as
 from pyinformer.controller import Result
-from pyinformer.errors import InvalidTypeError
-from pyinformer.tasks import WorkerThreads, is_asynchronous, name_of
+from pyinformer.tasks import WorkerThreads, is_asynchronous, name_of, refuse_awaitable
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -30,6 +28,17 @@ def shown_as(original: object) -> Callable[[F], F]:
     return decorate
 
 
+def _refusal_of(function: Callable[..., Any]) -> str:
+    """Return what is wrong with a plain function that returned an awaitable, and the cure."""
+    name = name_of(function)
+    if is_asynchronous(getattr(function, "__wrapped__", None)):
+        return (
+            f"a decorator makes a plain function of {name}, which is `async def`:"
+            " use one that returns an `async def`, or decorate what it calls"
+        )
+    return f"{name} is a plain function and returned an awaitable: make it `async def`"
+
+
 @final
 class ClusterFunction:
     """Calls a user's function with a cluster of the kind that it needs.
@@ -43,11 +52,10 @@ class ClusterFunction:
     def __init__(
         self, function: Callable[..., Any], cluster: Cluster, *, field_manager: str
     ) -> None:
-        self._name = name_of(function)
         self._cluster = cluster
         self._field_manager = field_manager
-        self._threads = None if is_asynchronous(function) else WorkerThreads(self._name)
-        self._wrapped: object = getattr(function, "__wrapped__", None)
+        self._threads = None if is_asynchronous(function) else WorkerThreads(name_of(function))
+        self._refusal = _refusal_of(function)
 
     async def __call__(self, call: Callable[[Any], object]) -> Result | None:
         """Call the function once.
@@ -70,13 +78,5 @@ class ClusterFunction:
         if self._threads is None:
             return await cast("Awaitable[Result | None]", call(self._cluster))
         returned = await run_with_cluster(self._threads, call, self._cluster)
-        if isinstance(returned, Awaitable):
-            if inspect.iscoroutine(returned):
-                returned.close()
-            what = f"{self._name} is a plain function and returned an awaitable"
-            cure = "make it `async def`"
-            if is_asynchronous(self._wrapped):
-                what = f"a decorator makes a plain function of {self._name}, which is `async def`"
-                cure = "use one that returns an `async def`, or decorate what it calls"
-            raise InvalidTypeError("result", f"{what}: {cure}")
+        refuse_awaitable(returned, "result", self._refusal)
         return cast("Result | None", returned)

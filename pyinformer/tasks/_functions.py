@@ -13,6 +13,8 @@ from pyinformer.errors import InvalidTypeError, invalid_handler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_DECIDES_AT_ONCE: Final = "must not be asynchronous, nor return what would have to be awaited"
+
 
 def check_callable(
     function: object, shape: str, arguments: int, *, may_generate: bool = False
@@ -68,12 +70,13 @@ def check_plain(
         raise invalid_handler(name_of(function), reason)
 
 
-def refuse_awaitable(found: object, argument: str) -> None:
+def refuse_awaitable(found: object, argument: str, reason: str = _DECIDES_AT_ONCE) -> None:
     """Refuse what a user's function has returned if it would have to be awaited.
 
     Args:
         found: what it has returned; a coroutine is closed.
         argument: what the function is, for the error: `predicate`.
+        reason: why it is refused, and what to do.
 
     Raises:
         InvalidTypeError: it is awaitable.
@@ -82,7 +85,6 @@ def refuse_awaitable(found: object, argument: str) -> None:
         return
     if inspect.iscoroutine(found):
         found.close()
-    reason = "must not be asynchronous, nor return what would have to be awaited"
     raise InvalidTypeError(argument, reason)
 
 
