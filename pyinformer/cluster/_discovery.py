@@ -173,7 +173,7 @@ class Discovery:
                 found.append(await self._part(path))
             except NotFoundError as error:
                 absent = error
-        if absent is not None and not found:
+        if absent is not None and not found:  # not a server of this API at all
             raise absent
         return found
 

@@ -278,10 +278,9 @@ class ClusterPool(Startable, Generic[_T]):
         """Run functions of the user, and return what they raised, whatever it is.
 
         They have a task of their own. The end of the scope cancels it once, so that a clean-up can
-        wait for what it needs, and once more and again after `close_timeout_seconds`. Extension
-        modules may raise a BaseException that is not an
-        Exception, and awaiting a task that was cancelled raises CancelledError; in the task group
-        such an error would end all clusters.
+        wait for what it needs, and again and again after `close_timeout_seconds`. Extension modules
+        may raise a BaseException that is not an Exception, and awaiting a task that was cancelled
+        raises CancelledError; in the task group such an error would end all clusters.
 
         Args:
             name: names the task.
@@ -294,11 +293,10 @@ class ClusterPool(Startable, Generic[_T]):
             """Keep the error; one that ends the program reaches the event loop as well."""
             try:
                 await users
-            except ENDS_PROGRAM as error:
+            except BaseException as error:
                 raised.append(error)
-                raise
-            except BaseException as error:  # noqa: BLE001 - returned
-                raised.append(error)
+                if isinstance(error, ENDS_PROGRAM):
+                    raise
 
         task = self._tasks.spawn(name, run())
         try:

@@ -47,8 +47,8 @@ class Writer(Protocol):
 
 CURRENT_WRITER: Final = ContextVar[Writer | None]("pyinformer writer", default=None)
 
-
-_tasks: Final[WeakKeyDictionary[asyncio.Task[Any], object]] = WeakKeyDictionary()
+_tokens: Final[WeakKeyDictionary[asyncio.Task[Any], object]] = WeakKeyDictionary()
+"""The identity of each task that has written; the task itself would be kept by what it wrote."""
 
 
 def current_identity() -> Hashable:
@@ -60,7 +60,7 @@ def current_identity() -> Hashable:
     if writer is not None:
         return writer.identity
     task = asyncio.current_task()
-    return None if task is None else _tasks.setdefault(task, object())
+    return None if task is None else _tokens.setdefault(task, object())
 
 
 def context_without_writer() -> Context:

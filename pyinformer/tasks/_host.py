@@ -331,8 +331,8 @@ class Host(Startable):
             if self._ready is not None:
                 self._ready.cancel()
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - raised by start or aclose
-            self._crashed(error)
             bare = _bare(error)
+            self._crashed(bare, whole=error)
             if isinstance(bare, ENDS_PROGRAM):
                 raise bare from None  # in a task, not in a group, it reaches the event loop
         finally:
@@ -349,9 +349,8 @@ class Host(Startable):
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 
-    def _crashed(self, error: BaseException) -> None:
+    def _crashed(self, error: BaseException, *, whole: BaseException) -> None:
         """Keep the first error, without its groups."""
-        whole, error = error, _bare(error)
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(error)
             return

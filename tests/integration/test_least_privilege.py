@@ -95,10 +95,7 @@ async def test_a_role_of_one_name_is_enough_to_follow_the_metadata_of_that_objec
             field_selector="metadata.name=one",
             memory="metadata",
         )
-        role, binding = documents(factory, namespace)
-        for rule in role["rules"]:
-            rule["resourceNames"] = ["one"]
-        await apply(strict, role, binding)
+        await apply(strict, *documents(factory, namespace))
         await factory.start()
         await factory.wait_for_cache_sync(timeout_seconds=100)
         assert secrets.lister.keys() == [f"{namespace}/one"]

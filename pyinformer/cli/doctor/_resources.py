@@ -234,7 +234,7 @@ class ResourceChecks:
     async def _bookmark_after(
         self, what: str, seconds: float, *, resource_version: str
     ) -> tuple[WatchTimes, float | None]:
-        """Watch, or open a watch-list if there is no version to watch from.
+        """Watch from a version, or open a watch-list without one.
 
         Returns:
             The times, and after how many seconds the bookmark arrived: of a watch-list, the one
