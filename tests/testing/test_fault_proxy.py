@@ -249,19 +249,20 @@ def test_joined_writes_arrive_together(proxy: FaultProxy) -> None:
 
 
 def test_connections_go_to_the_ports_in_turn_and_pass_over_dead_ones(echo: ServerAddress) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as dead:
-        closed = dead.getsockname()[1]
     port = int(echo.url.rpartition(":")[2])
-    with FaultProxy(echo, ports=(closed, port)) as proxy:
-        for _ in range(2):
-            connected(proxy).close()
-        proxy.use_ports([closed])
-        with (
-            pytest.raises(ConnectionResetError),  # perhaps before the connect has returned
-            socket.create_connection(("127.0.0.1", proxy.port), timeout=100) as client,
-        ):
-            client.recv(1)
-        assert (proxy.connections, proxy.passed) == (3, 2)
+    with socket.socket() as dead:
+        dead.bind(("127.0.0.1", 0))  # so that no other process listens there
+        closed = dead.getsockname()[1]
+        with FaultProxy(echo, ports=(closed, port)) as proxy:
+            for _ in range(2):
+                connected(proxy).close()
+            proxy.use_ports([closed])
+            with (
+                pytest.raises(ConnectionResetError),  # perhaps before the connect has returned
+                socket.create_connection(("127.0.0.1", proxy.port), timeout=100) as client,
+            ):
+                client.recv(1)
+            assert (proxy.connections, proxy.passed) == (3, 2)
 
 
 def test_it_passes_tls_through_and_shows_the_servers_address() -> None:
