@@ -682,6 +682,45 @@ def test_a_lie_that_ends_by_itself_is_nothing_to_report() -> None:
     assert [one.rule for one in verdict.excused] == [Rule.STALE]
 
 
+def a_lie_that_has_become_true() -> Run:
+    """Return a run whose cache lacks an object since a lying list; by now it is deleted."""
+    run = usual_run()
+    run.add(FaultRecord(name="no-items", phase="began", number=1, is_lie=True))
+    run.wait(5.0)
+    run._gone("a/x", run.cached["a/x"].revision)
+    run.sample()
+    run.add(FaultRecord(name="no-items", phase="healed", number=1, is_lie=True))
+    run.wait(5.0)
+    run.delete("x")
+    run.pending.clear()  # a cache without the object makes nothing of it
+    run.position = run.revision
+    run.sample()
+    return run
+
+
+def test_a_lie_that_has_become_true_is_nothing_to_report() -> None:
+    """The cache shows what it showed before, and is right."""
+    run = a_lie_that_has_become_true()
+    run.wait(5.0)
+    run.add(AuditedRecord(who=CACHE, verdict="consistent"))
+    verdict = check_history(run.rest())
+
+    assert verdict.holds, str(verdict)
+    assert {one.rule for one in verdict.excused} == {Rule.STALE}
+
+
+def test_what_a_cache_misses_after_a_lie_that_has_become_true_is_found() -> None:
+    run = a_lie_that_has_become_true()
+    run.wait(5.0)
+    run.put("x")
+    run.pending.clear()
+    run.position = run.revision
+    run.wait(5.0)
+    run.sample()
+
+    assert broken(run.records) == {Rule.STALE}
+
+
 def test_a_lie_that_is_never_reported_is_found() -> None:
     run = a_lie()
     run.add(AuditedRecord(who=CACHE, verdict="consistent"))

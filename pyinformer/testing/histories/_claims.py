@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from pyinformer.testing.histories._records import ReadRecord, SampledRecord, Version
@@ -69,18 +70,27 @@ class _View:
             return
         self._awaited[key] = index
         if following is not None:
-            heappush(self._by_time, _Next((0, following.at_seconds), key, index))
-            due = (self._scope.truth.restores_until(following.at_seconds), following.revision)
-            heappush(self._by_revision, _Next(due, key, index))
+            self._look_at(key, index, following)
+
+    def _look_at(self, key: str, index: int, point: Point) -> None:
+        """Look at an object once more when a cache has to know of a change."""
+        heappush(self._by_time, _Next((0, point.at_seconds), key, index))
+        due = (self._scope.truth.restores_until(point.at_seconds), point.revision)
+        heappush(self._by_revision, _Next(due, key, index))
 
     def _index(self, key: str, timeline: Timeline, now: float) -> int:
         held, until = self._held.get(key), now + self._tolerance
         return timeline.last_absence(until) if held is None else timeline.last_of(held, until)
 
-    @property
-    def has_caught_up(self) -> bool:
-        """Whether the cache has by now each change that it was found to miss."""
-        return all(self._awaited.get(key) != index for key, index in self._reported)
+    def has_caught_up(self, now: float) -> bool:
+        """Return whether the cache has by now each change that it was found to miss.
+
+        Without a change of the cache, too: an object that it lacked may be deleted since.
+        """
+        return all(
+            self._index(key, self._scope.timeline(key), now) != index
+            for key, index in self._reported
+        )
 
     def misses_before(self, cutoff: float, now: float) -> tuple[str, Point] | None:
         """Return a change that was seen before a time and is not in the cache; each once."""
@@ -105,6 +115,9 @@ class _View:
                 self._push(entry.key, now)  # what it holds is a later state of the same version
             elif point is not None and (entry.key, index) not in self._reported:
                 self._reported.add((entry.key, index))
+                gone = timeline.first_absence(index + 1, inf)
+                if gone is not None:  # a cache without the object will be right by then
+                    self._look_at(entry.key, index, timeline.points[gone])
                 return entry.key, point
         return None
 
@@ -154,7 +167,7 @@ class Claims:
         self._take_over(view, record)
         self._check_age(view, record)
         self._check_position(view, record)
-        if view.has_caught_up:
+        if view.has_caught_up(record.at_seconds):
             self._lies.end_by_itself(record)
         view.last = record
 

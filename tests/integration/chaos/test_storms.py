@@ -43,12 +43,12 @@ SCENES: dict[str, Faults] = {
         fault("cut", 2.0),
     ],
     "lists-refused-watches-expired": [
-        fault("expired-event", 0.5, 1.5),
-        fault("status", 1.6, 5.0, verb="list", status="503", retry_after_seconds="1"),
+        fault("expired-event", 0.5, 4.5),
+        fault("status", 4.6, 8.0, verb="list", status="503", retry_after_seconds="1"),
     ],
     "gone-in-both-forms-of-a-watch": [
-        fault("expired-status", 0.5, 1.5),
-        fault("expired-event", 1.6, 2.5),
+        fault("expired-status", 0.5, 4.5),
+        fault("expired-event", 4.6, 8.6),
     ],
     "etcd-killed-paused-compacted": [
         fault("kill-etcd", 0.5),
@@ -104,9 +104,9 @@ SCENES: dict[str, Faults] = {
 }
 LIES: dict[str, Faults] = {
     "dropped-events": [fault("drop-event", 0.5, 4.0)],
-    "empty-lists": [fault("expired-event", 0.5, 1.5), fault("no-items", 1.6, 5.0)],
-    "stale-lists": [fault("expired-event", 0.5, 1.5), fault("stale-list", 1.6, 5.0)],
-    "empty-watch-lists": [fault("expired-event", 0.5, 1.5), fault("no-initial-events", 1.6, 4.0)],
+    "empty-lists": [fault("expired-event", 0.5, 4.5), fault("no-items", 4.6, 8.0)],
+    "stale-lists": [fault("expired-event", 0.5, 4.5), fault("stale-list", 4.6, 8.0)],
+    "empty-watch-lists": [fault("expired-event", 0.5, 4.5), fault("no-initial-events", 4.6, 8.0)],
     "streams-that-go-back": [fault("repeat-event", 0.5, 5.0), fault("cut", 2.5)],
 }
 ALL = {**SCENES, **LIES}
