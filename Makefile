@@ -165,6 +165,7 @@ lint-style: $(READY_TO_TEST)
 
 lint-layers: $(READY_TO_TEST)
 	@echo "== import-linter" && $(BIN)/lint-imports
+	@echo "== private modules" && $(BIN)/python -m pytest -q tests/gates/test_private_modules.py
 
 lint-types: $(READY_TO_TEST)
 	@echo "== mypy" && $(BIN)/mypy

@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pyinformer.testing._polling import poll  # for threads: the one door to it for all tests
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+__all__ = ["now", "pause", "poll", "settle", "until"]
 
 _INTERVAL_SECONDS = 0.005
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._backoff import ExponentialBackoff
+from pyinformer.apimachinery import ExponentialBackoff
 from pyinformer.errors import InvalidArgumentError
 
 

@@ -19,12 +19,12 @@ from pyinformer.apimachinery import (
     GroupVersionResource,
     JSONObject,
     KubeObject,
+    MetadataReader,
     ObjectCodec,
     View,
     diff,
 )
 from pyinformer.apimachinery import _codec as codec_module
-from pyinformer.apimachinery._fields import MetadataReader
 from pyinformer.errors import InvalidObjectError
 from tests.apimachinery.samples import POD, PODS, decode, meta, pod, text_of
 from tests.soak import examples

@@ -16,9 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import JSONObject, KubeObject, ObjectCodec, View, diff
-from pyinformer.apimachinery._compact import BodyPacker, CompactObject
-from pyinformer.apimachinery._fields import MetadataReader
+from pyinformer.apimachinery import (
+    CompactObject,
+    JSONObject,
+    KubeObject,
+    MetadataReader,
+    ObjectCodec,
+    View,
+    diff,
+)
+from pyinformer.apimachinery._compact import BodyPacker
 from pyinformer.errors import FrozenObjectError, InternalError, InvalidObjectError
 from tests.apimachinery.samples import ENOUGH, POD, PODS, decode, pods, text_of
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._diff import ABSENT, Change, diff
-from pyinformer.apimachinery._paths import parse_path
+from pyinformer.apimachinery import ABSENT, Change, diff, parse_path
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 POD: dict[str, object] = {

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._field_selector import FieldRequirement, FieldSelector
+from pyinformer.apimachinery import FieldSelector
+from pyinformer.apimachinery._field_selector import FieldRequirement
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 FIELDS = {"metadata.name": "web", "spec.nodeName": "n1", "odd": r"a,b=c\d"}

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import _fields
-from pyinformer.apimachinery._fields import (
+from pyinformer.apimachinery import (
     METADATA_BYTES,
     Identity,
     MetadataReader,
-    _Splitter,
+    _fields,
     fields_of,
     identity_in,
 )
+from pyinformer.apimachinery._fields import _Splitter
 
 _text = st.text(alphabet='ab{}[]",:\\\n é\u2028', max_size=8)
 _names = st.sampled_from(["a", "metadata", "name", "object", "kind", "type", '"', "\\", "é"])

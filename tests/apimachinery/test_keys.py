@@ -8,12 +8,7 @@ import pickle
 
 import pytest
 
-from pyinformer.apimachinery._keys import (
-    GroupVersionKind,
-    GroupVersionResource,
-    ObjectKey,
-    object_key,
-)
+from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, ObjectKey, object_key
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 

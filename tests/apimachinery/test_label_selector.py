@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._label_selector import LabelRequirement, LabelSelector
+from pyinformer.apimachinery import LabelRequirement, LabelSelector
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 LABELS = {"app": "web", "tier": "front", "weight": "7", "empty": "", "in": "notin"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery._resource_version import (
+from pyinformer.apimachinery import (
     compare_resource_versions,
     older,
     resource_version_is_well_formed,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import ObjectCodec, check_compressor, has_compressor
-from pyinformer.apimachinery._compact import CompactObject
+from pyinformer.apimachinery import CompactObject, ObjectCodec, check_compressor, has_compressor
 from pyinformer.apimachinery._zstd import StandardZstd, ZstandardPackage, Zstd, load_zstd
 from pyinformer.errors import InternalError, InvalidArgumentError
 from tests.apimachinery.samples import ENOUGH, PODS, pods

@@ -11,13 +11,13 @@ import contextvars
 import sys
 import threading
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
 import pyinformer
-from pyinformer._clock import monotonic
 from pyinformer.blocking._calls import Call
 
 if TYPE_CHECKING:

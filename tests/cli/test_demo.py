@@ -14,7 +14,8 @@ from collections.abc import Callable
 import pytest
 
 from pyinformer.apimachinery import Added, KubeObject
-from pyinformer.cli.demo._demo import DemoRun, demo
+from pyinformer.cli.demo import demo
+from pyinformer.cli.demo._demo import DemoRun
 from pyinformer.cli.demo._screens import PlainScreen
 from pyinformer.cli.demo._world import DemoWorld
 from pyinformer.informer import core_of

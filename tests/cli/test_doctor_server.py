@@ -40,8 +40,7 @@ from pyinformer.cli.doctor._server_findings import (
 from pyinformer.cluster import Cluster
 from pyinformer.operator.diagnosis import Severity
 from pyinformer.testing import APIServer, Fault
-from pyinformer.transport import ClusterConfig
-from pyinformer.transport._status import status_error
+from pyinformer.transport import ClusterConfig, status_error
 from tests.cli.command_line import here
 from tests.informer.clusters import cluster_of, pod
 from tests.reflector.samples import bookmark

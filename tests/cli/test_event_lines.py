@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, JSONObject, KubeObject, Updated
-from pyinformer.cli.output._event_json import JsonRendering
-from pyinformer.cli.output._event_text import TextRendering
-from pyinformer.cli.output._table import Layout
+from pyinformer.cli.output import JsonRendering, Layout, TextRendering
 from tests.cli.cluster_objects import hold
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

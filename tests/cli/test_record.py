@@ -11,7 +11,7 @@ import pytest
 
 from pyinformer import SharedInformer, connect
 from pyinformer.cli._exit_status import FAILED, OK
-from pyinformer.cli.objects._record import RecordCommand
+from pyinformer.cli.objects import RecordCommand
 from pyinformer.cli.objects._session import CommandError
 from pyinformer.cli.output import Output
 from pyinformer.testing import replay

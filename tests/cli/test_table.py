@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pyinformer.apimachinery import JSONObject
-from pyinformer.cli.output._table import Layout, age_text, facts_of, table_of
+from pyinformer.cli.output import Layout, table_of
+from pyinformer.cli.output._table import age_text, facts_of
 from tests.cli.cluster_objects import hold
 
 _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()

@@ -9,7 +9,8 @@ import pytest
 
 import pyinformer
 from pyinformer import GroupVersionResource
-from pyinformer.cluster._write_context import CURRENT_WRITER, WriteOutcomes
+from pyinformer.cluster import CURRENT_WRITER
+from pyinformer.cluster._write_context import WriteOutcomes
 from tests.cluster.test_objects import CONFIG_MAPS, config_map
 
 if TYPE_CHECKING:

@@ -18,16 +18,9 @@ import pytest
 
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import ConflictError, InvalidArgumentError, TransportError
-from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
+from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term, WrittenVersions
 from pyinformer.leaderelection._election import Election, Finished, Read, Wait, Write
-from pyinformer.leaderelection._lease import (
-    WrittenVersions,
-    acquired,
-    new_lease,
-    read_lease,
-    released,
-    renewed,
-)
+from pyinformer.leaderelection._lease import acquired, new_lease, read_lease, released, renewed
 from pyinformer.metrics import MetricsRegistry
 from pyinformer.operator import Health
 from pyinformer.testing import World

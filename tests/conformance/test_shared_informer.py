@@ -18,8 +18,7 @@ from pyinformer.apimachinery import Added, Event, JSONObject, Updated
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import Registration, SharedInformer
 from pyinformer.informer._store_sink import StoreSink
-from pyinformer.informer.delivery._handlers import Handler
-from pyinformer.informer.delivery._shared_processor import SharedProcessor
+from pyinformer.informer.delivery import Handler, SharedProcessor
 from pyinformer.store import Indexer
 from pyinformer.testing import Fault
 from tests.informer.clusters import Notes, cluster_of, informer_of, listed, pod

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from pyinformer import Controller, ControllerOptions, Request
-from pyinformer.sources import Reason
-from pyinformer.sources._source import SourceStatus
+from pyinformer.sources import Reason, SourceStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer import Event, Reconcile, Result, View
-    from pyinformer.sources._source import Enqueue
+    from pyinformer.sources import Enqueue
 
 
 class Said:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer._logging import get_logger
+from pyinformer.controller import Outcome
 from pyinformer.controller._log_text import level_of, outlook_of, text_of
-from pyinformer.controller._outcomes import Outcome
 from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,
@@ -24,7 +24,7 @@ from pyinformer.errors import (
     TerminalError,
     TransportError,
 )
-from pyinformer.sources._request import Request
+from pyinformer.sources import Request
 from tests.hostile import HOSTILE, assert_shown_safely
 
 if TYPE_CHECKING:

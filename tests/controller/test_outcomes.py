@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyinformer import Request, Result, RetryAfter, TerminalError
-from pyinformer.controller._outcomes import Outcome, Outcomes
+from pyinformer.controller import Outcome
+from pyinformer.controller._outcomes import Outcomes
 from pyinformer.sources import request_text
 from tests.soak import examples
 

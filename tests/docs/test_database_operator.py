@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.testing._polling import poll
 from tests.programs import running
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

@@ -11,7 +11,6 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyinformer.testing._polling import poll
 from pyinformer.testing.histories import (
     FollowedRecord,
     HandledRecord,
@@ -20,6 +19,7 @@ from pyinformer.testing.histories import (
     Version,
 )
 from tests.programs import running
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

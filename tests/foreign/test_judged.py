@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.testing import APIServer, FaultProxy, FaultSchedule, KubeAPIServer, Token
-from pyinformer.testing._polling import poll
 from pyinformer.testing.histories import (
     KNOWN_OF_CLIENT_GO,
     EtcdTruth,
@@ -24,6 +23,7 @@ from tests.foreign.judged import PROGRAM, Judged, judged
 from tests.integration.chaos.script import Script
 from tests.integration.chaos.storm import Storm
 from tests.integration.servers import ADMIN
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

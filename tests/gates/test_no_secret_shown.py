@@ -19,10 +19,10 @@ from pyinformer.errors import InvalidObjectError
 from pyinformer.store import Indexer
 from pyinformer.testing import World
 from pyinformer.transport import StaticCredentials
-from pyinformer.transport.config._credentials import ClientCertificate
+from pyinformer.transport.config import ClientCertificate, RenewingCredentials
 from pyinformer.transport.config._exec_plugin import ExecPlugin
 from pyinformer.transport.config._exec_process import run_exec_plugin
-from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
+from pyinformer.transport.config._renewing_credentials import Login
 from tests.integration.history import History, Versions, check_same
 
 if TYPE_CHECKING:

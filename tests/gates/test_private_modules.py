@@ -2,6 +2,10 @@
 
 `from pyinformer.store import Indexer`, never `from pyinformer.store._indexer import Indexer`; what
 the folder's `__all__` lacks is added there, and to tests/gates/test_exports.py.
+
+A test states a promise of a folder, so it imports the folder as well. Of its private modules only
+the tests of that folder may import some, where the face cannot show the promise; every such file
+has to be edited with the inside, so their number may only fall.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
 
 _ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "pyinformer"
+_MOST_TEST_FILES: Final = 172
+_MOST_OF_OTHER_FOLDERS: Final = 23
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -58,6 +64,45 @@ def test_no_folder_imports_a_private_module_of_another() -> None:
         module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
         found |= foreign_private(module, path.read_text(encoding="utf-8"))
     assert sorted(found) == []
+
+
+def private_imports(source: str) -> set[str]:
+    """Return the folders of which a test imports a private module.
+
+    Args:
+        source: the text of the test.
+
+    Returns:
+        Their names; that of the package for a module on its ground floor.
+    """
+    found = set()
+    for name in imported(ast.parse(source)):
+        package, *parts = name.split(".")
+        private = [one for one in parts if one.startswith("_") and not one.startswith("__")]
+        if package == _PACKAGE and private:
+            found.add(_PACKAGE if private[0] == parts[0] else parts[0])
+    return found
+
+
+def test_no_more_tests_import_private_modules() -> None:
+    """Lower the two numbers with each file that no longer does."""
+    tests = _ROOT / "tests"
+    found = {
+        path.relative_to(tests): folders
+        for path in sorted(tests.rglob("*.py"))
+        if (folders := private_imports(path.read_text(encoding="utf-8")))
+    }
+    others = {str(path) for path, folders in found.items() if folders - {path.parts[0]}}
+
+    assert len(found) <= _MOST_TEST_FILES, sorted(map(str, found))
+    assert len(others) <= _MOST_OF_OTHER_FOLDERS, sorted(others)
+
+
+def test_private_imports_of_a_test_are_found() -> None:
+    source = "from pyinformer.store._index import Index\nfrom pyinformer._clock import wall_time"
+    assert private_imports(source) == {"store", "pyinformer"}
+    assert private_imports("from pyinformer.store import Index, _index") == {"store"}
+    assert private_imports("from pyinformer.store import Indexer") == set()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 from pyinformer.apimachinery import BytesTransform
 from pyinformer.cache import TypedInformer
 from pyinformer.errors import InvalidTypeError
-from pyinformer.informer import SharedInformer, SharedInformerFactory
-from pyinformer.informer._settings import InformerSettings
+from pyinformer.informer import InformerSettings, SharedInformer, SharedInformerFactory
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, informer_of, listed, pod
 from tests.waiting import until

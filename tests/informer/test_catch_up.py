@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pyinformer.errors import StaleCacheError
-from pyinformer.informer import SharedInformer, SharedInformerFactory, catch_up
-from pyinformer.informer._core import core_of
+from pyinformer.informer import SharedInformer, SharedInformerFactory, catch_up, core_of
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line

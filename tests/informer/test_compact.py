@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pyinformer.apimachinery import JSONObject, KubeObject
-    from pyinformer.informer import SharedInformer
-    from pyinformer.informer._settings import Memory, QueueKind
+    from pyinformer.informer import Memory, QueueKind, SharedInformer
     from pyinformer.testing import APIServer
 
 _MANY = 150  # a dictionary is trained after 128

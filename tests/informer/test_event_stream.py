@@ -16,7 +16,7 @@ from pyinformer.errors import (
     LifecycleError,
 )
 from pyinformer.informer import Delivery
-from pyinformer.informer.delivery._event_stream import EventStream
+from pyinformer.informer.delivery import EventStream
 from tests.objects import make
 from tests.waiting import settle
 

@@ -30,7 +30,7 @@ from pyinformer.errors import (
     LifecycleError,
 )
 from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
-from pyinformer.tasks._watchdog import Watchdog
+from pyinformer.tasks import Watchdog
 from pyinformer.testing import Fault, World
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod
 from tests.waiting import now, until

@@ -11,7 +11,7 @@ import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.errors import InvalidTypeError
-from pyinformer.informer.delivery._handlers import Handler, ResourceEventHandler, in_thread
+from pyinformer.informer.delivery import Handler, ResourceEventHandler, in_thread
 from tests.objects import make
 
 if TYPE_CHECKING:

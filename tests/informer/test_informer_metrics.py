@@ -11,9 +11,8 @@ import pytest
 
 import pyinformer
 from pyinformer import ClusterPool
-from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
+from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, core_of
 from pyinformer.informer._metrics import scope_label
-from pyinformer.informer._settings import Scope
 from pyinformer.metrics import CATALOGUE, HistogramValue, MetricsRegistry
 from pyinformer.testing import Fault
 from pyinformer.testing.world import World

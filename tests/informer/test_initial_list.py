@@ -6,7 +6,8 @@ import random
 from itertools import pairwise
 
 from pyinformer.apimachinery import KubeObject
-from pyinformer.informer.delivery._initial_list import CacheContents, InitialList
+from pyinformer.informer.delivery import CacheContents
+from pyinformer.informer.delivery._initial_list import InitialList
 from tests.objects import make
 
 COUNT = 10_000

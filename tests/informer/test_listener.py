@@ -12,9 +12,8 @@ import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, Updated
 from pyinformer.errors import CacheSyncTimeoutError, LifecycleError
-from pyinformer.informer.delivery._handlers import Handler, in_thread
-from pyinformer.informer.delivery._listener import Listener
-from pyinformer.tasks._user_tasks import UserTasks
+from pyinformer.informer.delivery import Handler, Listener, in_thread
+from pyinformer.tasks import UserTasks
 from tests.objects import make
 from tests.virtual_time import elapse
 from tests.waiting import now, settle

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.errors import InternalError, InvalidArgumentError
-from pyinformer.informer.delivery._mailbox import Mailbox
+from pyinformer.informer.delivery import Mailbox
 from tests.objects import make
 from tests.soak import examples
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyinformer.apimachinery import GroupVersionResource, ObjectCodec
+from pyinformer.informer import InformerSettings, Scope
 from pyinformer.informer._own_writes import OwnWrites
-from pyinformer.informer._settings import InformerSettings, Scope
 from pyinformer.store import Overlay
 
 _PODS = GroupVersionResource.of("v1", "pods")

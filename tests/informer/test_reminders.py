@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Updated
 from pyinformer.informer._store_sink import StoreSink
-from pyinformer.informer.delivery._handlers import Handler
-from pyinformer.informer.delivery._shared_processor import SharedProcessor
+from pyinformer.informer.delivery import Handler, SharedProcessor
 from pyinformer.store import Indexer
 from tests.informer.clusters import Notes
 from tests.objects import make

@@ -14,11 +14,8 @@ from pyinformer.errors import (
     InvalidArgumentError,
     InvalidSelectorError,
 )
-from pyinformer.informer._settings import (
-    InformerSettings,
-    Scope,
-    check_same_settings,
-)
+from pyinformer.informer import InformerSettings, Scope
+from pyinformer.informer._settings import check_same_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

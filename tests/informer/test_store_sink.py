@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
-from pyinformer.informer._settings import QueueKind
+from pyinformer.informer import QueueKind
 from pyinformer.informer._store_sink import StoreSink, differences, make_sink
 from pyinformer.reflector import Sink
 from pyinformer.store import Indexer

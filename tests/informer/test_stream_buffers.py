@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.informer.delivery._event_stream import EventStream
-from pyinformer.informer.delivery._initial_list import CacheContents
-from pyinformer.informer.delivery._mailbox import EventQueue, Mailbox
+from pyinformer.informer.delivery import CacheContents, EventStream, Mailbox
+from pyinformer.informer.delivery._mailbox import EventQueue
 from tests.objects import make
 
 A1, A2, A3 = (make("default/a", resource_version=str(number)) for number in (1, 2, 3))

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.apimachinery import Added, Event, Updated
-from pyinformer.informer.delivery._handlers import Handler
-from pyinformer.informer.delivery._listener import Listener
-from pyinformer.tasks import Turn
-from pyinformer.tasks._user_tasks import UserTasks
+from pyinformer.informer.delivery import Handler, Listener
+from pyinformer.tasks import Turn, UserTasks
 from tests.objects import make
 from tests.virtual_time import elapse, work
 from tests.waiting import now, settle

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyinformer.errors import TooManyRequestsError
-from pyinformer.testing._polling import poll
 from tests.integration.history import History, check_same, content, contents, positions
-from tests.waiting import until
+from tests.waiting import poll, until
 
 if TYPE_CHECKING:
     from pyinformer import SharedInformer, SharedInformerFactory

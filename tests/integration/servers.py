@@ -19,8 +19,8 @@ import pytest
 import pyinformer
 from pyinformer.errors import APIStatusError, UnauthorizedError
 from pyinformer.testing import Token
-from pyinformer.testing._polling import poll
 from pyinformer.transport import StaticCredentials
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

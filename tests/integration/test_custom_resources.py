@@ -15,8 +15,8 @@ import pytest
 
 import pyinformer
 from pyinformer.reflector import ReflectorOptions
-from pyinformer.testing._polling import poll
 from tests.integration.servers import RealServer
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable

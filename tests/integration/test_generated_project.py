@@ -12,8 +12,8 @@ import yaml
 
 import pyinformer
 from pyinformer.apimachinery import guess_plural
-from pyinformer.testing._polling import poll
 from tests.cli.projects import importable, init
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from pathlib import Path

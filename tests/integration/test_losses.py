@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyinformer
 from pyinformer import Added, Deleted, Updated
 from pyinformer.informer import core_of
-from pyinformer.testing._polling import poll
 from tests.integration.following import follow
 from tests.integration.objects import CONFIG_MAPS
 from tests.integration.proxy import proxying
 from tests.integration.servers import EITHER_CLIENT
-from tests.waiting import until
+from tests.waiting import poll, until
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from pyinformer.testing import APIServer
-from pyinformer.testing._polling import poll
 from tests.integration.objects import unique
 from tests.testing.wire import Wire
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

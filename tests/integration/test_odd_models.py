@@ -9,13 +9,12 @@ import pytest
 
 from pyinformer.crd import custom_resource, custom_resource_definition
 from pyinformer.errors import APIStatusError, InvalidError, InvalidModelError
-from pyinformer.testing._polling import poll
 from tests.integration.definitions import is_created, served
 from tests.integration.objects import unique
 from tests.integration.places import Place
 from tests.integration.test_server_strictness import TABLE
 from tests.operator.odd_models import ACCEPTED, TEXTS, extra, struct
-from tests.waiting import until
+from tests.waiting import poll, until
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.testing._polling import poll
 from tests.integration.objects import unique
 from tests.integration.places import APPLY, JSON_PATCH, MERGE, STRATEGIC, Place
 from tests.integration.test_server_writes import config_map, deployment, owners
 from tests.testing.wire import pod
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import random
 from typing import TYPE_CHECKING
 
 from pyinformer.errors import TooManyRequestsError
-from pyinformer.testing._polling import poll
 from tests.integration.objects import changed
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

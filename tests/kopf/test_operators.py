@@ -30,7 +30,6 @@ from pyinformer.kopf import _health
 from pyinformer.kopf._known import CachedKeys, CachedObjects
 from pyinformer.kopf._operators import KopfOperator, current_operator
 from pyinformer.testing import APIServer, Fault
-from pyinformer.testing._polling import poll
 from tests.docs import pages
 from tests.kopf.operators import (
     Events,
@@ -42,7 +41,7 @@ from tests.kopf.operators import (
     settings_of,
 )
 from tests.kopf.streams import vault_of
-from tests.waiting import until
+from tests.waiting import poll, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import kopf
 from pyinformer.errors import ConflictError, NotFoundError
 from pyinformer.testing import Fault
-from pyinformer.testing._polling import poll
 from tests.kopf_proofs.operators import LAST_HANDLED, PROGRESS, STOP_SECONDS, Operator
 from tests.kopf_proofs.outages import DEFINITION, KEX, pause, resume, serve_peering
 from tests.kopf_proofs.outcomes import Fact, Outcome, observe
 from tests.kopf_proofs.stages import open_watches
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import kopf
 from pyinformer.errors import NotFoundError
-from pyinformer.testing._polling import poll
 from tests.integration.servers import WIDGETS
 from tests.kopf_proofs.operators import LAST_HANDLED, PROGRESS, Operator
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kopf._core.engines.indexing import OperatorIndexers
 
 import kopf
-from pyinformer.testing._polling import poll
-from tests.waiting import settle
+from tests.waiting import poll, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import kopf
 from pyinformer.errors import APIStatusError, ConflictError, InvalidArgumentError
 from pyinformer.testing import APIServer, Fault
-from pyinformer.testing._polling import poll
 from tests.kopf_proofs.operators import Operator
 from tests.kopf_proofs.outcomes import Fact, Outcome, observe
 from tests.kopf_proofs.stages import Stage, unreachable
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from pyinformer.testing import APIServer, Fault, FaultProxy, KubeAPIServer, Token
-from pyinformer.testing._polling import poll
 from tests.integration.servers import ADMIN, EmbeddedServer, RealServer
 from tests.kopf_proofs.operators import Operator
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from pyinformer.testing import APIServer
-from pyinformer.testing._polling import poll
 from tests.kopf_proofs.outages import (
     PEERINGS,
     Outage,
@@ -25,6 +24,7 @@ from tests.kopf_proofs.outages import (
 )
 from tests.kopf_proofs.outcomes import Fact, Outcome
 from tests.kopf_proofs.stages import open_watches
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

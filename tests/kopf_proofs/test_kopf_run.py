@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.testing import APIServer
-from pyinformer.testing._polling import poll
 from tests.kopf_proofs.outages import (
     PEERINGS,
     make_maps,
@@ -20,6 +19,7 @@ from tests.kopf_proofs.outages import (
 )
 from tests.kopf_proofs.stages import Stage, unreachable
 from tests.kopf_proofs.terminations import Program, kopf_run, running_program
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.leaderelection import _election
-from pyinformer.leaderelection._lease import LeaseRecord, WrittenVersions, read_lease
-from pyinformer.leaderelection._options import LeaderElectionOptions
+from pyinformer.leaderelection import LeaderElectionOptions, WrittenVersions, _election
+from pyinformer.leaderelection._lease import LeaseRecord, read_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyinformer.errors import InvalidArgumentError
+from pyinformer.leaderelection import LeaderElectionOptions
 from pyinformer.leaderelection._election import Election, Read, Wait, Write
 from pyinformer.leaderelection._lease import LeaseRecord, read_lease
-from pyinformer.leaderelection._options import LeaderElectionOptions
 
 
 def _lease(  # the fields of a Lease

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from pyinformer.leaderelection import WrittenVersions
 from pyinformer.leaderelection._lease import (
     WRITTEN_ANNOTATION,
     LeaseRecord,
-    WrittenVersions,
     acquired,
     micro_time,
     new_lease,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.errors import ConfigurationError, InvalidArgumentError
-from pyinformer.operator import _health_server
-from pyinformer.operator._health_server import HealthServer
+from pyinformer.operator import HealthServer, _health_server
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import pytest
 from pyinformer.adapters.prometheus import PrometheusMetrics
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.metrics import MetricsRegistry
-from pyinformer.operator import Health, _health_server, _scrapes
-from pyinformer.operator._health_server import HealthServer
+from pyinformer.operator import Health, HealthServer, _health_server, _scrapes
 from tests.operator.test_health_server import ask, connected, get, is_dropped
 from tests.waiting import until
 

@@ -16,8 +16,8 @@ import pytest
 import pyinformer
 from pyinformer.errors import InvalidTypeError
 from pyinformer.testing import APIServer
-from pyinformer.testing._polling import poll
 from tests.programs import running
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,6 +11,7 @@ import signal
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +19,6 @@ import pytest
 
 import pyinformer
 from pyinformer import ClusterPool, Operator, SharedInformerFactory
-from pyinformer._clock import monotonic
 from pyinformer.controller import ControllerStatus, NoopWriteStatus
 from pyinformer.errors import ClusterUnavailableError, InvalidArgumentError
 from pyinformer.health import Health, HealthServer

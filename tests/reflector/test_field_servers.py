@@ -11,8 +11,7 @@ import pytest
 from msgspec import json
 
 from pyinformer.reflector import ReflectorState
-from pyinformer.transport import Body
-from pyinformer.transport._status import status_error
+from pyinformer.transport import Body, status_error
 from tests.reflector.samples import bookmark, line, pod_bytes
 from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedConnection, following
 from tests.virtual_time import elapse

@@ -14,9 +14,8 @@ from msgspec import json
 
 from pyinformer.apimachinery import Journal
 from pyinformer.errors import InformerError, InvalidObjectError, ProtocolError
-from pyinformer.reflector import Guard, ReflectorOptions
+from pyinformer.reflector import Guard, Paging, ReflectorOptions
 from pyinformer.reflector._loader import Loader
-from pyinformer.reflector._paging import Paging
 from pyinformer.reflector._reporting import AuditRequests
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.tasks import loop_time

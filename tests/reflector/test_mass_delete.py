@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.reflector._mass_delete import MassDeletePolicy, is_mass_delete
+from pyinformer.reflector import MassDeletePolicy
+from pyinformer.reflector._mass_delete import is_mass_delete
 
 DEFAULT = MassDeletePolicy()
 

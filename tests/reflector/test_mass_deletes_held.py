@@ -9,8 +9,7 @@ import pytest
 from msgspec import json
 
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.reflector import ReflectorOptions
-from pyinformer.reflector._mass_delete import MassDeletePolicy
+from pyinformer.reflector import MassDeletePolicy, ReflectorOptions
 from pyinformer.testing import APIServer, Fault, RequestRecord, Token
 from pyinformer.transport import StaticCredentials
 from tests.reflector.running import (

@@ -8,7 +8,8 @@ import tracemalloc
 import pytest
 
 from pyinformer.errors import ListInconsistentError, RequestTimeoutError
-from pyinformer.reflector._paging import MAX_EMPTY_PAGES, Paging
+from pyinformer.reflector import Paging
+from pyinformer.reflector._paging import MAX_EMPTY_PAGES
 from pyinformer.reflector.machine.steps import PagesEmptyError
 
 

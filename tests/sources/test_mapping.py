@@ -8,8 +8,8 @@ import pytest
 
 from pyinformer.apimachinery import ObjectKey
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.sources import Request
-from pyinformer.sources._mapping import Keys, check_mapping, collect, request_of
+from pyinformer.sources import Keys, Request
+from pyinformer.sources._mapping import check_mapping, collect, request_of
 from tests.hostile import HOSTILE, assert_shown_safely
 
 

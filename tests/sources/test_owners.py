@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, KubeObject
 from pyinformer.errors import LifecycleError
-from pyinformer.sources import Request
-from pyinformer.sources._owned import OwnedSource, OwnerKind, owner_index
+from pyinformer.sources import OwnedSource, OwnerKind, Request
+from pyinformer.sources._owned import owner_index
 from tests.hostile import STORABLE, assert_shown_safely
 from tests.sources.feeding import FedInformer, Noted, made, owner
 

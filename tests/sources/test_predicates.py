@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyinformer.apimachinery import KubeObject, View
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.sources._predicates import (
+from pyinformer.sources import (
     Predicate,
     PredicateFunction,
     all_of,
@@ -21,8 +21,8 @@ from pyinformer.sources._predicates import (
     matches,
     negate,
     resource_version_changed,
-    verdict,
 )
+from pyinformer.sources._predicates import verdict
 from tests.sources.feeding import made
 
 _Object = KubeObject[View | None]

@@ -18,8 +18,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pyinformer.apimachinery import Added, Deleted, KubeObject, Labels, LabelSelector, Updated
-from pyinformer.store import Indexer, JointIndexer, Lister, Overlay, _label_queries
-from pyinformer.store._overlay import OverlayEntries
+from pyinformer.store import Indexer, JointIndexer, Lister, Overlay, OverlayEntries, _label_queries
 from tests.soak import examples
 from tests.store.objects import names, pod, replace
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from pyinformer.apimachinery import KubeObject
-from pyinformer.store import Indexer, JointIndexer, Lister, Overlay
-from pyinformer.store._overlay import OverlayEntries
+from pyinformer.store import Indexer, JointIndexer, Lister, Overlay, OverlayEntries
 from tests.store.written import node_of, record, version_of
 
 _ROUNDS = 60

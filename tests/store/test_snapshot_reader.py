@@ -20,8 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
-from pyinformer.store import Indexer, JointIndexer, Lister, Overlay, _label_queries
-from pyinformer.store._overlay import OverlayEntries
+from pyinformer.store import Indexer, JointIndexer, Lister, Overlay, OverlayEntries, _label_queries
 from tests.soak import examples
 from tests.store.written import node_of, record
 

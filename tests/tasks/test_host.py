@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from pyinformer.errors import InformerError, InternalError, LifecycleError
-from pyinformer.tasks._host import Host
+from pyinformer.tasks import Host
 from tests.virtual_time import VirtualTimeLoop, elapse
 from tests.waiting import now, settle
 

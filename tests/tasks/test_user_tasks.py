@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from pyinformer.tasks import run_shielded
-from pyinformer.tasks._user_tasks import UserTask, UserTasks
+from pyinformer.tasks import UserTask, UserTasks, run_shielded
 from tests.virtual_time import elapse
 from tests.waiting import now, settle
 

@@ -15,8 +15,7 @@ from pyinformer.apimachinery import Added, Event
 from pyinformer.informer import Handler
 from pyinformer.informer.delivery import Listener
 from pyinformer.metrics import NO_METRICS, MetricsRegistry
-from pyinformer.tasks._user_tasks import UserTasks
-from pyinformer.tasks._watchdog import Watchdog, WatchdogStatistics
+from pyinformer.tasks import UserTasks, Watchdog, WatchdogStatistics
 from tests.metrics.reading import collected
 from tests.objects import make
 from tests.waiting import until

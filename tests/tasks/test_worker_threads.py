@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.tasks._worker_threads import WorkerThreads
+from pyinformer.tasks import WorkerThreads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

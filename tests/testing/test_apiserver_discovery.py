@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pyinformer.testing import APIServer, KubeAPIServer
-from pyinformer.testing._polling import poll
 from tests.testing.wire import Answer, Wire
+from tests.waiting import poll
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _GROUP = "discovery.example.com"

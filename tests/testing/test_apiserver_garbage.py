@@ -9,8 +9,8 @@ import pytest
 
 from pyinformer.errors import ForbiddenError
 from pyinformer.testing import APIServer, World
-from pyinformer.testing._polling import poll
 from tests.testing.wire import Wire
+from tests.waiting import poll
 
 _MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -9,9 +9,9 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from pyinformer.testing.apiserver.reads._representations import negotiate
+from pyinformer.testing.apiserver.reads import negotiate
 from pyinformer.testing.apiserver.requests.failures import Failure
-from pyinformer.testing.apiserver.resources._resource_types import BUILT_IN
+from pyinformer.testing.apiserver.resources import BUILT_IN
 from tests.testing.wire import ALL_PODS, PODS, WATCH_LIST, pod
 
 if TYPE_CHECKING:

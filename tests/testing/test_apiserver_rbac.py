@@ -12,8 +12,8 @@ import pytest
 
 from pyinformer.errors import LifecycleError
 from pyinformer.testing import APIServer, KubeAPIServer, Token
-from pyinformer.testing._polling import poll
 from tests.testing.wire import Answer, Wire
+from tests.waiting import poll
 
 _RBAC = "rbac.authorization.k8s.io"
 _TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyinformer.testing import APIServer, KubeAPIServer
-from pyinformer.testing._polling import poll
 from tests.testing.wire import Wire
+from tests.waiting import poll
 
 _WIDGETS = "scale.example.com/v1"
 _MERGE = "application/merge-patch+json"

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.testing.apiserver.resources._resource_types import BUILT_IN
-from pyinformer.testing.apiserver.storage._changes import BookmarkChange, StoredChange
-from pyinformer.testing.apiserver.storage._storage import HistoryExpiredError, Storage
+from pyinformer.testing.apiserver.resources import BUILT_IN
+from pyinformer.testing.apiserver.storage import (
+    BookmarkChange,
+    HistoryExpiredError,
+    Storage,
+    StoredChange,
+)
 
 _PODS = BUILT_IN[0]
 _STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "remove"])))

@@ -20,14 +20,8 @@ import pytest
 
 import pyinformer.testing.kube_apiserver._build
 from pyinformer.errors import KubeAPIServerError, KubeAPIServerNotFoundError
-from pyinformer.testing.kube_apiserver._build import (
-    KubeBinaries,
-    build_binaries,
-    find_binaries,
-    find_go,
-    find_or_build,
-    user_cache_folder,
-)
+from pyinformer.testing.kube_apiserver import find_go, find_or_build, user_cache_folder
+from pyinformer.testing.kube_apiserver._build import KubeBinaries, build_binaries, find_binaries
 
 _FAKE_GO = """\
 #!/bin/sh

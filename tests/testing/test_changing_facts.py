@@ -13,10 +13,10 @@ import pytest
 
 from pyinformer.errors import InformerError, KubeAPIServerError, NotFoundError
 from pyinformer.testing import APIServer, ChangingFacts
-from pyinformer.testing._polling import poll
 from tests.integration.accounts import ACCOUNT, embedded_with_roles, token_of
 from tests.integration.servers import RealServer
 from tests.testing.wire import Wire
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer._clock import monotonic
 from pyinformer.errors import (
     APIStatusError,
     InvalidArgumentError,
@@ -18,8 +18,8 @@ from pyinformer.errors import (
     TransportError,
 )
 from pyinformer.testing import EtcdRelay, KubeAPIServer
-from pyinformer.testing._polling import poll
 from tests.testing.wire import Stream, Wire
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

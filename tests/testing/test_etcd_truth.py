@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.errors import KubeAPIServerError, LifecycleError
-from pyinformer.testing._polling import poll
 from pyinformer.testing.histories import (
     EtcdTruth,
     History,
@@ -18,6 +17,7 @@ from pyinformer.testing.histories import (
     status_digests,
 )
 from tests.testing.etcd_gateway import Gateway, gateway
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer.testing import KubeAPIServer
-from pyinformer.testing._polling import poll
 from pyinformer.testing.histories import (
     EtcdTruth,
     History,
@@ -19,6 +18,7 @@ from pyinformer.testing.histories import (
     digest_of,
     status_digests,
 )
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

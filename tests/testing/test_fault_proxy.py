@@ -6,15 +6,15 @@ import contextlib
 import socket
 import socketserver
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer._clock import monotonic
 from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.testing import APIServer, FaultProxy, ServerAddress
-from pyinformer.testing._polling import poll
 from tests.testing.wire import ALL_PODS, Wire, pod
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

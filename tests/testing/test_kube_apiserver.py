@@ -29,9 +29,9 @@ from pyinformer.errors import (
     NotFoundError,
     TransportError,
 )
-from pyinformer.testing._polling import poll
-from pyinformer.testing.kube_apiserver._kube_apiserver import KubeAPIServer, StaticToken
+from pyinformer.testing.kube_apiserver import KubeAPIServer, StaticToken
 from tests.programs import running
+from tests.waiting import poll
 
 pytestmark = [
     pytest.mark.real,

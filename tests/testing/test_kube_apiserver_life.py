@@ -28,9 +28,9 @@ from pyinformer.errors import (
     TransportError,
     UnauthorizedError,
 )
-from pyinformer.testing._polling import poll
-from pyinformer.testing.kube_apiserver._kube_apiserver import KubeAPIServer, StaticToken
+from pyinformer.testing.kube_apiserver import KubeAPIServer, StaticToken
 from tests.programs import running
+from tests.waiting import poll
 
 _FAKE = Path(__file__).parent / "fake_kube_apiserver.py"
 _PARENT = """

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyinformer.testing.apiserver.patches import parse_configuration
 from pyinformer.testing.apiserver.patches._json_patch import PatchError, json_patch
-from pyinformer.testing.apiserver.patches._patches import parse_configuration
 from pyinformer.testing.apiserver.patches._strategic_merge import strategic_merge
 from pyinformer.testing.apiserver.requests.failures import Failure
-from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape
+from pyinformer.testing.apiserver.resources import BuiltInShape
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

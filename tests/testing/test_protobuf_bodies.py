@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyinformer.testing.apiserver.requests._protobuf import PROTOBUF, json_of
+from pyinformer.testing.apiserver.requests import PROTOBUF, json_of
 from pyinformer.testing.apiserver.requests.failures import Failure
 from tests.testing.wire import PODS, Wire
 

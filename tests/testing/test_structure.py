@@ -34,7 +34,8 @@ from pyinformer.testing.apiserver.managed_fields.structure import (
     merge,
     without,
 )
-from pyinformer.testing.apiserver.resources._merge_schema import BuiltInShape, SchemaShape
+from pyinformer.testing.apiserver.resources import BuiltInShape
+from pyinformer.testing.apiserver.resources._merge_schema import SchemaShape
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

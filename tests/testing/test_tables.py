@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.testing.apiserver.reads._tables import columns_of, find_all, human_duration
-from pyinformer.testing.apiserver.resources._resource_types import BUILT_IN, ResourceType
+from pyinformer.testing.apiserver.resources import BUILT_IN, ResourceType
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject

@@ -31,7 +31,7 @@ from pyinformer.errors import (
 )
 from pyinformer.sources import Request
 from pyinformer.testing import World
-from pyinformer.testing.apiserver.handler._test_api import ObjectTestAPI
+from pyinformer.testing.apiserver.handler import ObjectTestAPI
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

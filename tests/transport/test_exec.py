@@ -22,10 +22,10 @@ import yaml
 
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport import find_config
-from pyinformer.transport.config._credentials import ClientCertificate
+from pyinformer.transport.config import ClientCertificate, RenewingCredentials
 from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
 from pyinformer.transport.config._exec_process import run_exec_plugin
-from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
+from pyinformer.transport.config._renewing_credentials import Login
 from tests.transport.serving import CHUNKED, chunk, connected, response, serving
 from tests.waiting import until
 

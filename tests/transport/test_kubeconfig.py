@@ -23,7 +23,7 @@ from pyinformer.transport import (
     TokenFileCredentials,
     find_config,
 )
-from pyinformer.transport.config._renewing_credentials import RenewingCredentials
+from pyinformer.transport.config import RenewingCredentials
 from pyinformer.transport.http._authenticator import Authenticator
 from tests.transport.serving import always, connected, response, serving
 

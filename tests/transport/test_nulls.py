@@ -27,8 +27,8 @@ from pyinformer.transport import (
     read_error,
     read_frame,
     status_error,
+    table_of,
 )
-from pyinformer.transport._discovery import table_of
 
 PODS = GroupVersionResource.of("v1", "pods")
 Path = tuple[str | int, ...]

@@ -18,8 +18,8 @@ from pyinformer.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from pyinformer.transport import status_error_from_object
-from pyinformer.transport._status import parse_retry_after, status_error
+from pyinformer.transport import status_error, status_error_from_object
+from pyinformer.transport._status import parse_retry_after
 
 DATE = "Sat, 21 Nov 2026 08:00:00 GMT"
 NOW = datetime(2026, 11, 21, 8, 0, 30, tzinfo=UTC)

@@ -12,10 +12,10 @@ import contextlib
 import threading
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import pyinformer
-from pyinformer._clock import monotonic
 from pyinformer.cache import ReflectorOptions
 from pyinformer.errors import InformerError
 from pyinformer.health import Health, HealthOptions

@@ -18,13 +18,13 @@ import threading
 import time
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, final
 
 import anyio
 import msgspec
 
 import pyinformer
-from pyinformer._clock import monotonic
 from pyinformer.config import ClusterConfig
 from pyinformer.testing._tls import write_private
 from pyinformer.testing.histories import History, Recorder, read_history

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from pyinformer._clock import monotonic
 from pyinformer.errors import APIStatusError
 from pyinformer.testing import (
     ChangingFacts,
@@ -26,7 +26,6 @@ from pyinformer.testing import (
     FaultSchedule,
     ServerAddress,
 )
-from pyinformer.testing._polling import poll
 from pyinformer.testing._tls import write_private
 from pyinformer.testing.histories import (
     EtcdTruth,
@@ -48,6 +47,7 @@ from tests.integration.chaos.writers import (
     collect_garbage,
     remove_widgets,
 )
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

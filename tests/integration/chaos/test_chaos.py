@@ -16,11 +16,11 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer.testing._polling import poll
 from tests.integration.chaos.controllers import WIDGETS, Copies, Groups, Statuses, differences
 from tests.integration.chaos.recording import Record
 from tests.integration.chaos.writers import Writer, all_written
 from tests.soak import in_soak
+from tests.waiting import poll
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

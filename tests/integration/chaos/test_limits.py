@@ -12,13 +12,13 @@ import asyncio
 import threading
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import pytest
 
 import pyinformer
-from pyinformer._clock import monotonic
 from pyinformer.errors import InformerError
 from pyinformer.testing import EtcdRelay, Fault, KubeAPIServer
 from pyinformer.testing.histories import EtcdTruth, History, Recorder, Verdict, check_history
