@@ -144,6 +144,80 @@ def test_finalizers_that_no_program_ends_are_removed(
     assert gadgets.uids() == []
 
 
+class LaggingServer:
+    """A server that accepted an object late, and keeps the definition that it deletes for it."""
+
+    def __init__(self) -> None:
+        version: JSONObject = {"name": "v1", "served": True}
+        established: JSONObject = {"type": "Established", "status": "True"}
+        self._status: JSONObject = {"conditions": [established]}
+        self._definition: JSONObject | None = {
+            "metadata": {"name": "gadgets.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "gadgets"},
+                "versions": [version],
+            },
+            "status": self._status,
+        }
+        self.objects: list[JSONObject] = [{"metadata": {"name": "late", "namespace": "a"}}]
+
+    def get(self, api_version: str, plural: str, name: str, _: str | None = None) -> JSONObject:
+        if self._definition is None:
+            raise NotFoundError(status=404, message=f"{api_version} has no {plural} {name}")
+        return self._definition
+
+    def list(self, _api_version: str, _plural: str) -> list[JSONObject]:
+        return list(self.objects)
+
+    def create(self, obj: JSONObject) -> JSONObject:
+        self._definition = {**obj, "status": self._status}
+        return self._definition
+
+    def update(self, obj: JSONObject) -> JSONObject:
+        return obj
+
+    def patch(
+        self,
+        api_version: str,
+        plural: str,
+        name: str,
+        changes: JSONObject,
+        namespace: str | None = None,
+    ) -> JSONObject:
+        return self.get(api_version, plural, name, namespace)
+
+    def delete(
+        self, api_version: str, plural: str, name: str, namespace: str | None = None
+    ) -> JSONObject:
+        found = self.get(api_version, plural, name)
+        if plural == "customresourcedefinitions":
+            found["metadata"]["deletionTimestamp"] = "2026-11-28T12:00:00Z"
+        else:
+            place = {"name": name, "namespace": namespace}
+            self.objects = [one for one in self.objects if one["metadata"] != place]
+            self._definition = None if not self.objects else self._definition
+        return found
+
+
+def test_an_object_that_a_lagging_server_accepted_late_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or its definition would never go, and never come back."""
+    monkeypatch.setattr("pyinformer.testing.faults._changing_facts._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("pyinformer.testing.faults._changing_facts._SETTLED_SECONDS", 10.0)
+    server, name = LaggingServer(), "gadgets.example.com"
+    facts = ChangingFacts(server, definitions=[name])
+
+    facts.delete_definitions()
+    assert "deletionTimestamp" in server.get(*DEFINITIONS, name)["metadata"]
+    facts.restore()
+
+    assert server.objects == []
+    assert "deletionTimestamp" not in server.get(*DEFINITIONS, name)["metadata"]
+
+
 def test_a_definition_that_does_not_go_is_changed_so_that_its_server_looks_again(
     gadgets: Gadgets, monkeypatch: pytest.MonkeyPatch
 ) -> None:

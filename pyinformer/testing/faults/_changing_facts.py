@@ -57,7 +57,9 @@ class Objects(Protocol):
         """Apply a JSON merge patch."""
         ...
 
-    def delete(self, api_version: str, plural: str, name: str) -> JSONObject:
+    def delete(
+        self, api_version: str, plural: str, name: str, namespace: str | None = None
+    ) -> JSONObject:
         """Delete an object."""
         ...
 
@@ -232,13 +234,20 @@ class ChangingFacts:
             self._objects.patch(*_DEFINITIONS, name, {"metadata": {"annotations": change}})
 
     def _release(self, spec: JSONObject) -> None:
-        """Remove the finalizers of all objects of a definition."""
+        """Remove the finalizers of all objects of a definition, and those that it would wait for.
+
+        An API server that lags accepts objects for a moment after the deletion has begun; no
+        server deletes these.
+        """
         place = _place_of(spec)
         for one in self._objects.list(*place):
             meta = one["metadata"]
+            name, namespace = meta["name"], meta.get("namespace")
             if meta.get("finalizers"):
                 none: JSONObject = {"metadata": {"finalizers": None}}
-                self._objects.patch(*place, meta["name"], none, meta.get("namespace"))
+                self._objects.patch(*place, name, none, namespace)
+            if "deletionTimestamp" not in meta:
+                self._objects.delete(*place, name, namespace)
 
     def _create(self, obj: JSONObject) -> None:
         with contextlib.suppress(ConflictError):

@@ -74,12 +74,14 @@ class Definitions:
         """Apply a JSON merge patch."""
         return self._api.patch(api_version, plural, name, changes, namespace)
 
-    def delete(self, api_version: str, plural: str, name: str) -> JSONObject:
+    def delete(
+        self, api_version: str, plural: str, name: str, namespace: str | None = None
+    ) -> JSONObject:
         """Delete an object."""
         if plural == "customresourcedefinitions":
             with self._lock:
                 self._is_away = True
-        return self._api.delete(api_version, plural, name)
+        return self._api.delete(api_version, plural, name, namespace)
 
 
 class Writer:
