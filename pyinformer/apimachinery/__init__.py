@@ -26,7 +26,7 @@ from pyinformer.apimachinery._compact import CompactObject
 from pyinformer.apimachinery._depth import MAX_DEPTH
 from pyinformer.apimachinery._diff import ABSENT, Absent, Change, diff
 from pyinformer.apimachinery._events import Added, Deleted, Event, Updated
-from pyinformer.apimachinery._field_selector import FieldSelector
+from pyinformer.apimachinery._field_selector import FieldRequirement, FieldSelector
 from pyinformer.apimachinery._fields import (
     METADATA_BYTES,
     Identity,
@@ -144,6 +144,7 @@ __all__ = [
     "Deleted",
     "Event",
     "ExponentialBackoff",
+    "FieldRequirement",
     "FieldSelector",
     "GroupVersionKind",
     "GroupVersionResource",

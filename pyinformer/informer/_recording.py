@@ -198,7 +198,7 @@ def _file(path: str | PathLike[str]) -> Path:
     found = Path(path)
     if not found.name or "\0" in found.name:
         raise InvalidArgumentError("path", f"must name a file, got {str(path)!r}")
-    return found
+    return found.absolute()  # it is renamed and opened again, whatever the folder is by then
 
 
 def _kinds(redact: str | Iterable[str]) -> Sequence[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast, final
 from urllib.parse import quote
 
 from pyinformer.apimachinery import (
+    FieldRequirement,
     FieldSelector,
     GroupVersionResource,
     ObjectKey,
@@ -36,7 +37,6 @@ _METADATA_WATCH: Final = (
 )
 _IMPOSSIBLE: Final = "-"
 _NAME: Final = "metadata.name"
-_NAMESPACE: Final = "metadata.namespace"
 _NOT_OLDER: Final = "NotOlderThan"
 
 
@@ -186,19 +186,21 @@ class ListWatch:
     def nothing(self) -> ListWatch:
         """Return a ListWatch of no object: its response holds only the list's kind and version.
 
-        If this one is of one name, so is that: a role may allow nothing else.
+        If this one is of one name, so is that: a role may allow nothing else. It contradicts itself
+        by the name alone, since not every resource has another field.
         """
-        fields = FieldSelector.parse(dict(self._selectors).get("fieldSelector"))
-        named = next((one for one in fields.requirements if one.path == _NAME), None)
-        if named is None or named.operator != "=":
+        name = FieldSelector.parse(dict(self._selectors).get("fieldSelector")).name
+        if not name:
             whole = ListWatch(self.connection, self.resource, namespace=self.namespace)
             return whole.only(_IMPOSSIBLE)
-        elsewhere = FieldSelector.parse({_NAME: named.value, _NAMESPACE: _IMPOSSIBLE})
+        contradiction = FieldSelector(
+            (FieldRequirement(_NAME, "=", name), FieldRequirement(_NAME, "!=", name))
+        )
         return ListWatch(
             self.connection,
             self.resource,
             namespace=self.namespace,
-            field_selector=elsewhere,
+            field_selector=contradiction,
         )
 
     def watch(

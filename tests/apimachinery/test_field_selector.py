@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyinformer.apimachinery import FieldSelector
-from pyinformer.apimachinery._field_selector import FieldRequirement
+from pyinformer.apimachinery import FieldRequirement, FieldSelector
 from pyinformer.errors import InvalidSelectorError, InvalidTypeError
 
 FIELDS = {"metadata.name": "web", "spec.nodeName": "n1", "odd": r"a,b=c\d"}

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from pyinformer.apimachinery import FieldSelector, LabelSelector
+from pyinformer.apimachinery import FieldSelector, GroupVersionResource, LabelSelector
 from pyinformer.errors import (
     BadRequestError,
     InvalidArgumentError,
@@ -18,6 +18,7 @@ from pyinformer.errors import (
     NotFoundError,
 )
 from tests.integration.objects import CONFIG_MAPS, NODES
+from tests.integration.servers import WIDGETS
 
 if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject
@@ -281,3 +282,38 @@ async def test_a_deletion_by_an_empty_selector_is_refused(
             "v1", "configmaps", namespace=namespace, label_selector=None
         )
     assert f"{namespace}/a" in [one.key for one in gone]
+
+
+_BY_NAMESPACE = {
+    **dict.fromkeys(("v1/configmaps", "v1/pods", "apps/v1/deployments"), True),
+    **dict.fromkeys(("storage.k8s.io/v1/storageclasses", f"{WIDGETS}/widgets"), True),
+    **dict.fromkeys(("v1/nodes", "v1/namespaces", f"{WIDGETS}/planets"), False),
+    "certificates.k8s.io/v1/certificatesigningrequests": False,
+}
+"""Resources, and whether their objects can be selected by `metadata.namespace`."""
+
+
+@pytest.mark.parametrize("resource", _BY_NAMESPACE)
+async def test_a_list_of_nothing_under_a_role_of_one_name_suits_every_resource(
+    server: Server, resource: str
+) -> None:
+    """Not every kind has a second field beside its name that could contradict it."""
+    server.serve_widgets()
+    api_version, _, plural = resource.rpartition("/")
+    async with server.connect() as cluster:
+        by_namespace = cluster.list(api_version, plural, field_selector="metadata.namespace=-")
+        if _BY_NAMESPACE[resource]:
+            assert await by_namespace.next_page() == []
+        else:
+            with pytest.raises(BadRequestError, match="field label not supported"):
+                await by_namespace.next_page()
+
+        selector = FieldSelector.parse("metadata.name=a")
+        gvr = GroupVersionResource.of(api_version, plural)
+        one = cluster.list_watch(gvr, field_selector=selector)
+        async with one.nothing().list(resource_version="0") as body:
+            answer = b""
+            while piece := await body.read():
+                answer += piece
+        assert not json.loads(answer)["items"]
+        assert FieldSelector.parse(dict(one.nothing().selectors)["fieldSelector"]).name == "a"

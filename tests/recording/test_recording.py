@@ -398,6 +398,25 @@ async def test_each_file_of_a_rotated_recording_can_be_replayed(tmp_path: Path) 
     assert read_recording(files[0]).header.file_number == recording.status().files - 1
 
 
+async def test_a_recording_continues_when_the_program_changes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with APIServer() as server:
+        async with (
+            _following(server) as maps,
+            maps.record("incident.jsonl", max_bytes=2 * _MIB) as recording,
+        ):
+            monkeypatch.chdir("/")
+            for number in range(30):
+                server.create(_large(f"map-{number}"))
+                await _has(maps, f"map-{number}")
+                server.delete("v1", "configmaps", f"map-{number}")
+            await until(lambda: recording.status().files > 1, what=recording.status())
+    assert recording.status().error == ""
+    assert [one.name for one in _files(tmp_path)] == ["incident.1.jsonl", "incident.jsonl"]
+
+
 async def test_a_cache_larger_than_the_limit_ends_the_recording_with_the_reason(
     tmp_path: Path,
 ) -> None:

@@ -426,6 +426,17 @@ async def test_a_token_file_is_read_again_when_it_is_old_and_after_a_refusal(
     assert tokens == ["one", "one", "one", "two", "two", "two"]
 
 
+async def test_a_token_file_is_found_when_the_program_has_changed_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("one")
+    monkeypatch.chdir(tmp_path)
+    credentials = TokenFileCredentials("token")
+    monkeypatch.chdir("/")
+
+    assert await credentials.headers() == {"Authorization": "Bearer one"}
+
+
 async def test_a_token_file_that_does_not_answer_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,7 +184,8 @@ class TokenFileCredentials:
         self.outcomes: LoginOutcomes = LoginOutcomes()
         """Whether the file was read, each time."""
         self.path: Path = Path(path)
-        """The file."""
+        """The file, as it was given."""
+        self._file = self.path.absolute()  # the program may be in another folder by the next read
         self._max_age_seconds = max_age_seconds
         self._headers: Mapping[str, str] = {}
         self._reading: BlockingCall[str] = BlockingCall("pyinformer reads a token file")
@@ -255,7 +256,7 @@ class TokenFileCredentials:
     def _read(self) -> str:
         source = f"token file {self.path}"
         try:
-            token = self.path.read_text(encoding="utf-8").strip()
+            token = self._file.read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:  # not UTF-8, or a path with a null character
             source = f"token file {self._shown(error)}"
             raise ConfigurationError(source, f"cannot be read: {reason_of(error)}") from None

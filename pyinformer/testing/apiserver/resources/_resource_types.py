@@ -43,7 +43,8 @@ _WITH_GENERATION = frozenset(
     )
 )
 """The built-in resources whose objects have a metadata.generation."""
-_COMMON_FIELDS = ("metadata.name", "metadata.namespace")
+_NAME = "metadata.name"
+_NAMESPACE = "metadata.namespace"
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,16 @@ class ResourceType:
         return f"{self.kind}List"
 
     @cached_property
+    def has_own_fields(self) -> bool:
+        """Whether its fields for selectors are listed by the server itself, not the common ones."""
+        return self.list_shape == "custom" or bool(self.field_labels)
+
+    @cached_property
     def selectable_fields(self) -> tuple[str, ...]:
         """All fields that a field selector may name."""
-        return _COMMON_FIELDS + self.field_labels
+        if self.has_own_fields and not self.namespaced:
+            return (_NAME, *self.field_labels)
+        return (_NAME, _NAMESPACE, *self.field_labels)
 
     @cached_property
     def has_generation(self) -> bool:

@@ -78,7 +78,7 @@ def _check_fields(resource: ResourceType, paths: Sequence[str]) -> None:
     for path in paths:
         if path in resource.selectable_fields:
             continue
-        if resource.field_labels:
+        if resource.has_own_fields:
             raise Failure(400, f"field label not supported: {path}")
         message = (
             f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
