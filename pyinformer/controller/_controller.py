@@ -402,8 +402,6 @@ class Controller(Startable, Generic[V]):
     def _source_options(self, cluster: str, resync_period_seconds: float = 0.0) -> SourceOptions:
         return SourceOptions(
             cluster=cluster,
-            initial_priority=self._options.initial_priority,
-            resync_priority=self._options.resync_priority,
             resync_period_seconds=resync_period_seconds,
             controller=self.name,
             log_exceptions=self._options.log_exceptions,

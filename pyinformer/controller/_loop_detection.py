@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+_HOT_WINDOW_SECONDS: Final = 10.0
+_HOT_DELAY_SECONDS: Final = 1.0  # a loop of a controller with itself does no harm at this rate
+_PROBE_SECONDS: Final = 1.0
 _TOP: Final = 10  # keys in the status: one is enough to find a bug
 
 
@@ -82,15 +85,13 @@ class LoopDetector:
         self._storms = self._hot_loops = 0
         self.hot_loops: HotLoops = HotLoops(
             limit=options.hot_loop_limit,
-            window_seconds=options.hot_loop_window_seconds,
-            delay_seconds=options.hot_loop_delay_seconds,
+            window_seconds=_HOT_WINDOW_SECONDS,
+            delay_seconds=_HOT_DELAY_SECONDS,
         )
         self.noop_counts = NoopWrites(
             ratio=options.noop_write_ratio, per_second=options.noop_writes_per_second
         )
-        self.breaker = StormBreaker(
-            is_enabled=options.noop_breaker, probe_seconds=options.noop_breaker_probe_seconds
-        )
+        self.breaker = StormBreaker(is_enabled=options.noop_breaker, probe_seconds=_PROBE_SECONDS)
         self._is_breaker_logged = False
         self.held: Mapping[RequestId, int] = self.breaker.held
         """What the breaker holds; always the same mapping, so a caller may keep it."""
@@ -204,7 +205,7 @@ class LoopDetector:
             " changed and only make no-op writes; one per %g s probes whether the storm is over."
             " Events pass",
             self.name,
-            self._options.noop_breaker_probe_seconds,
+            _PROBE_SECONDS,
         )
 
     def _breaker_closed(self) -> None:
@@ -224,9 +225,9 @@ class LoopDetector:
             self.name,
             request_text(found.request_id),
             found.starts,
-            self._options.hot_loop_window_seconds,
+            _HOT_WINDOW_SECONDS,
             found.inputs,
-            self._options.hot_loop_delay_seconds,
+            _HOT_DELAY_SECONDS,
             "; ".join(_causes(found)) or "none",
         )
 

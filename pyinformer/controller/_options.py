@@ -9,7 +9,6 @@ from typing import final
 from pyinformer.apimachinery import check_flag, check_integer, check_number, check_seconds
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import LogExceptions, check_log_exceptions
-from pyinformer.workqueue import LOW_PRIORITY
 
 _DURATIONS = (
     "grace_seconds",
@@ -18,16 +17,11 @@ _DURATIONS = (
     "initial_backoff_seconds",
     "max_backoff_seconds",
     "rate_limit_period_seconds",
-    "hot_loop_window_seconds",
-    "hot_loop_delay_seconds",
-    "noop_breaker_probe_seconds",
     "resync_period_seconds",
 )
 _POSITIVE = (
     "initial_backoff_seconds",
     "rate_limit_period_seconds",
-    "hot_loop_window_seconds",
-    "noop_breaker_probe_seconds",
 )
 _MAX_PER_SECOND = 1_000  # ten seconds of writes are remembered; no controller writes as fast
 _COUNTS = ("max_stuck_workers", "rate_limit", "hot_loop_limit")
@@ -69,12 +63,8 @@ class ControllerOptions:
     rate_limit_period_seconds: float = 1.0
     """The period of `rate_limit`."""
     hot_loop_limit: int = 200
-    """A key that is reconciled more often than this within the window is logged and slowed: most
-    likely its own writes wake it. 0 turns the detection off."""
-    hot_loop_window_seconds: float = 10.0
-    """The window of `hot_loop_limit`."""
-    hot_loop_delay_seconds: float = 1.0
-    """The least time between two reconciles of a key that was found hot."""
+    """A key that is reconciled more often than this within ten seconds is logged, and slowed to
+    once per second: most likely its own writes wake it. 0 turns the detection off."""
     noop_write_ratio: float = 0.5
     """A greater share of no-ops in the newest writes is a storm, which an ERROR and the status
     report (of 100 writes, at least 20, within ten minutes); 1 for never. It ends at half of it."""
@@ -84,18 +74,12 @@ class ControllerOptions:
     """Whether requests that no change asks for are held during a storm: those with a priority below
     0 (initial objects, resyncs, your own), and timers and requeues of keys that make only no-op
     writes. Events pass at full speed, and nothing is dropped. Off by default: the program should
-    choose what may wait."""
-    noop_breaker_probe_seconds: float = 1.0
-    """The time between two held requests that start as probes; three good ones in a row close the
-    breaker and release all held requests."""
+    choose what may wait. One held request per second starts as a probe; three good ones in a row
+    close the breaker and release all held requests."""
     resync_period_seconds: float = 0.0
     """How often every primary object is reconciled without an event, spread over the whole period
     at low priority; 0 for never, which is right unless the reconcile depends on a state outside
     Kubernetes."""
-    initial_priority: int = LOW_PRIORITY
-    """The priority of objects that exist at the start; events come first."""
-    resync_priority: int = LOW_PRIORITY
-    """The priority of resyncs."""
     log_exceptions: LogExceptions = "classes"
     """What logs show of errors that a reconcile, a mapping or a predicate raises. `classes`: the
     classes of the error, its causes and the members of a group, the places, and the texts of

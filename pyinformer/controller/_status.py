@@ -56,7 +56,7 @@ class HotLoopStatus:
     request: str
     """The object, as in WorkerStatus."""
     reconciles: int
-    """How often it was reconciled within `hot_loop_window_seconds`."""
+    """How often it was reconciled within ten seconds."""
     inputs: int
     """How many different versions of objects caused that; its own requeues do not count. Far fewer
     than reconciles: it wakes itself without a cause. About as many: objects change too often, most

@@ -32,6 +32,9 @@ from pyinformer.operator._health_server import HealthServer, Page
 from pyinformer.operator._status_pages import Judge, StatusPages, overview_lines
 from pyinformer.tasks import WatchdogStatistics
 
+_BLOCKED_TIMES: Final = 10
+"""Not alive if the loop was blocked so often, for a second or more, within the window."""
+_BLOCKED_WINDOW_SECONDS: Final = 60.0
 _MAX_SAMPLES: Final = 256  # probes come every few seconds
 
 
@@ -204,7 +207,7 @@ class Health:
         worst = max(known, key=_how_bad)
         options, blocks = self._options, self._blocks
         blocks.append((now, worst.blocked))
-        while blocks[0][0] < now - options.blocked_window_seconds:
+        while blocks[0][0] < now - _BLOCKED_WINDOW_SECONDS:
             blocks.popleft()
         times, recovery_seconds = worst.blocked - blocks[0][1], options.recovery_seconds
         culprit = worst.last_culprit
@@ -212,9 +215,9 @@ class Health:
         if worst.blocked_seconds > options.blocked_seconds:
             text = f"the event loop has been blocked for {worst.blocked_seconds:.0f} s by {culprit}"
             found.append(Finding("block", text, recovery_seconds=recovery_seconds))
-        if times >= options.blocked_times:
-            window_seconds = options.blocked_window_seconds
-            text = f"the event loop was blocked {times} times in {window_seconds:g} s by {culprit}"
+        if times >= _BLOCKED_TIMES:
+            window = f"{_BLOCKED_WINDOW_SECONDS:g} s"
+            text = f"the event loop was blocked {times} times in {window} by {culprit}"
             found.append(Finding("blocks", text, recovery_seconds=recovery_seconds))
         return found
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, final
 
-from pyinformer.apimachinery import check_integer, check_seconds
+from pyinformer.apimachinery import check_seconds
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.informer import FactoryStatus, InformerStatus
@@ -28,13 +28,11 @@ _DURATIONS: Final = (
     "stale_seconds",
     "recovery_seconds",
     "wedged_seconds",
-    "stuck_seconds",
     "blocked_seconds",
-    "blocked_window_seconds",
 )
-_POSITIVE: Final = frozenset(
-    {"stale_seconds", "wedged_seconds", "blocked_seconds", "blocked_window_seconds"}
-)
+_POSITIVE: Final = frozenset({"stale_seconds", "wedged_seconds", "blocked_seconds"})
+_STUCK_SECONDS: Final = 60.0
+"""Not alive if all workers of a controller have been stuck for this long: a clean-up takes less."""
 
 
 _NOT_FOLLOWING: Final = frozenset(
@@ -93,22 +91,15 @@ class HealthOptions:
     """Not alive if a cache reports that it watches, but was not confirmed as current for this long:
     a hang that a restart ends. An error of the server in answer to what would confirm it is none,
     and leaves it alive. None for never."""
-    stuck_seconds: float = 60.0
-    """Not alive if all workers of a controller have been stuck for this long."""
     blocked_seconds: float = 30.0
     """Not alive while the event loop has been blocked for this long. Only callers in other threads
-    can see that."""
-    blocked_times: int = 10
-    """Not alive if the loop was blocked so often, for a second or more, within the window."""
-    blocked_window_seconds: float = 60.0
-    """The window of `blocked_times`."""
+    can see that. Nor if it was blocked ten times in a minute, for a second or more each."""
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
             value = getattr(self, name)
             if value is not None:
                 check_seconds(name, value, is_positive=name in _POSITIVE)
-        check_integer("blocked_times", self.blocked_times)
         if (
             self.stale_seconds is not None
             and self.wedged_seconds is not None
@@ -149,7 +140,7 @@ def live_findings(status: Status, options: HealthOptions) -> Iterator[Finding]:
                 f"stuck {controller.name}",
                 f"controller {controller.name}: every worker ignores its cancellation:"
                 f" {', '.join(controller.stuck)}",
-                grace_seconds=options.stuck_seconds,
+                grace_seconds=_STUCK_SECONDS,
                 recovery_seconds=options.recovery_seconds,
             )
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pyinformer.reflector._snapshot import Snapshot
     from pyinformer.transport import Body, LineSplitter, ListWatch
 
+INITIAL_EVENTS_TOTAL_SECONDS: Final = 150.0
+"""A watch-list that takes longer falls back to a list. It is less than a watch's own timeout."""
 _END_SECONDS: Final = 2.0  # after a live event; the first servers sent the bookmark within 1.25 s
 _LONG_LINE_SECONDS: Final = 60.0  # one object of etcd's limit, at 25 KiB/s
 """The refusals of lists to a client that may watch."""
@@ -85,7 +87,7 @@ class InitialEvents(Generic[V]):
         async with anyio.create_task_group() as group:
             group.start_soon(self._learn_present)
             try:
-                with anyio.move_on_after(self._options.initial_events_total_seconds) as scope:
+                with anyio.move_on_after(INITIAL_EVENTS_TOTAL_SECONDS) as scope:
                     await self._read_to_bookmark(scope)
             except Exception as error:  # noqa: BLE001 - the group would wrap it
                 failure = error

@@ -17,10 +17,14 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import PARTIAL_OBJECT_METADATA, V
 from pyinformer.errors import APIStatusError, InformerError, ProtocolError
-from pyinformer.reflector._initial_events import InitialEvents, check_is_empty
+from pyinformer.reflector._initial_events import (
+    INITIAL_EVENTS_TOTAL_SECONDS,
+    InitialEvents,
+    check_is_empty,
+)
 from pyinformer.reflector._mass_delete import MANY, is_mass_delete
 from pyinformer.reflector._object_kind import kind_of, served_kind_of, wrong_kind_of
-from pyinformer.reflector._paging import Paging
+from pyinformer.reflector._paging import LIST_TOTAL_SECONDS, Paging
 from pyinformer.reflector._sink import keys_of
 from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector.machine.steps import (
@@ -162,7 +166,7 @@ class Loader(Generic[V]):
     ) -> None:
         limit = self.options.page_size if mode is LoadMode.PAGED else 0
         what = f"list {self._codec.resource}"
-        paging = Paging(what, self.options.list_total_seconds, loop_time(), limit=limit)
+        paging = Paging(what, LIST_TOTAL_SECONDS, loop_time(), limit=limit)
         page = await self._read_page(snapshot, paging, limit, "", own_seconds)
         first = page.resource_version
         while page.continue_token:
@@ -385,7 +389,7 @@ class Loader(Generic[V]):
 
     async def _confirm(self, held: Snapshot[V], mode: LoadMode) -> Snapshot[V]:
         """Release the held load and return the list that replaces it."""
-        seconds = self.options.initial_events_total_seconds
+        seconds = INITIAL_EVENTS_TOTAL_SECONDS
         await spread(held.release())  # so that the two are not in memory together
         try:
             found = await self._again(mode, seconds)

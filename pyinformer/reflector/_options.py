@@ -21,8 +21,6 @@ _LOAD_SPACING_SECONDS = 0.005  # no handler gets an event of a load before its e
 _ENDLESS = frozenset({"silence_seconds", "relist_after_outage_seconds"})  # these may be infinite
 _DURATIONS = (
     "initial_events_idle_seconds",
-    "initial_events_total_seconds",
-    "list_total_seconds",
     "read_spacing_seconds",
     "poll_seconds",
     *sorted(_ENDLESS),
@@ -47,13 +45,6 @@ class ReflectorOptions:
     """A watch-list that brings no further object for this time before its end falls back to a list.
     Changes, other bytes and keep-alives do not extend it. The default: a kube-apiserver sends the
     end at once, its first versions within 1.25 s of etcd's progress notification every 5 s."""
-    initial_events_total_seconds: float = 150.0
-    """A watch-list that takes longer than this falls back to a list. It is less than
-    `watch_timeout_seconds`, after which the server ends the request."""
-    list_total_seconds: float = 300.0
-    """A list of several pages that takes longer than this, plus a second for each 16 KiB that
-    arrived, is given up and started again. After five minutes most servers have forgotten the
-    version of the first page; the extra time lets a slow link transfer a million objects."""
     silence_seconds: float = 75.0
     """A watch that delivers no whole event or bookmark for this time is replaced by a second one at
     the same position. Servers send bookmarks about once a minute. `math.inf` never replaces one."""

@@ -19,6 +19,10 @@ MAX_EMPTY_PAGES: Final = 64
 """How many pages in a row may bring nothing new; kube-apiserver sends no such page. A gateway may
 have filtered 32,000 objects out of so many, and one body costs less than what may follow."""
 
+LIST_TOTAL_SECONDS: Final = 300.0
+"""A list that takes longer, plus a second for each 16 KiB that arrived, is started again. Most
+servers have forgotten the version of the first page by then; the extra time lets a slow link
+transfer a million objects."""
 _FEW_ITEMS: Final = 8  # servers fill their pages; of a requested 500 this is very little
 _FREE_PAGES: Final = 16  # how many pages of a list may have few items before any is delayed
 _FEW_PAUSE_SECONDS: Final = 0.1

@@ -8,7 +8,7 @@ to other tasks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, cast, final
 
 import anyio
 
@@ -23,12 +23,15 @@ from pyinformer.sources._schedule import PacedRounds
 from pyinformer.sources._source import SourceOptions, SourceStatus
 from pyinformer.sources._stranded import StrandedFinalizers
 from pyinformer.tasks import check_plain, loop_time, spread
+from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from pyinformer.sources._request import Request
     from pyinformer.sources._source import Enqueue, SourceInformer
+
+_MAY_WAIT: Final = frozenset({"initial", "resync"})  # real events come first
 
 _Change: TypeAlias = tuple[KubeObject[V] | None, KubeObject[V] | None, ReasonEvent]
 """The old state, the new state, and what happened."""
@@ -270,11 +273,7 @@ class InformerSource(ABC, Generic[V]):
     def _hand_over(self, requests: Collection[Request], reason: Reason, what: ReasonEvent) -> None:
         if self._enqueue is None:  # detached by one of the user's functions
             return
-        priority = 0
-        if what == "initial":
-            priority = self._options.initial_priority
-        elif what == "resync":
-            priority = self._options.resync_priority
+        priority = LOW_PRIORITY if what in _MAY_WAIT else 0
         for request in requests:
             self._enqueue(request, reason, priority=priority)
         self._enqueued += len(requests)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Protocol, final
 from pyinformer.apimachinery import Event, V, View, check_seconds
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.tasks import LogExceptions
-from pyinformer.workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,10 +93,6 @@ class SourceOptions:
         InvalidArgumentError: the period is invalid.
     """
 
-    initial_priority: int = LOW_PRIORITY
-    """The priority of requests for the initial list: real events come first."""
-    resync_priority: int = LOW_PRIORITY
-    """The priority of requests by resyncs."""
     resync_period_seconds: float = 0.0
     """How often every object is requested without an event, spread over that time; 0, the default,
     for never: a resync repairs nothing that an informer could have missed."""

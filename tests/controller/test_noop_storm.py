@@ -299,8 +299,6 @@ async def test_writes_outside_a_reconcile_have_no_controller() -> None:
         pytest.param("noop_breaker", "yes", id="breaker-word"),
         pytest.param("rate_limit", float("nan"), id="limit-nan"),
         pytest.param("hot_loop_limit", 1.5, id="limit-no-count"),
-        pytest.param("noop_breaker_probe_seconds", 0.0, id="probe-0"),
-        pytest.param("noop_breaker_probe_seconds", float("inf"), id="probe-endless"),
     ],
 )
 def test_an_invalid_setting_is_refused_by_name(setting: str, value: object) -> None:

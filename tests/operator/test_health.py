@@ -357,8 +357,7 @@ def test_an_object_without_status_is_refused_and_an_empty_program_is_not_ready()
     [
         pytest.param({"stale_seconds": -1.0}, "stale_seconds", id="negative"),
         pytest.param({"recovery_seconds": float("nan")}, "recovery_seconds", id="nan"),
-        pytest.param({"blocked_times": 0}, "blocked_times", id="no-times"),
-        pytest.param({"blocked_window_seconds": 0.0}, "blocked_window_seconds", id="no-window"),
+        pytest.param({"blocked_seconds": 0.0}, "blocked_seconds", id="never-blocked"),
         pytest.param({"stale_seconds": 0.0}, "stale_seconds", id="never-fresh"),
         pytest.param({"stale_seconds": 1000.0}, "wedged_seconds", id="contradiction"),
     ],

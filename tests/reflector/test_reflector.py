@@ -720,7 +720,7 @@ async def test_any_consistency_is_for_the_first_list_only(server: APIServer) -> 
         pytest.param({"initial_events_idle_seconds": float("inf")}, id="waits-for-ever"),
         pytest.param({"page_size": -1}, id="negative-page"),
         pytest.param({"initial_events_idle_seconds": 0.0}, id="no-patience"),
-        pytest.param({"initial_events_total_seconds": float("nan")}, id="no-number"),
+        pytest.param({"poll_seconds": float("nan")}, id="no-number"),
     ],
 )
 def test_invalid_options_are_refused(changes: dict[str, Any]) -> None:

@@ -114,7 +114,6 @@ def test_a_priority_that_is_not_a_number_is_refused() -> None:
         ("rate_limit", -1),
         ("rate_limit_period_seconds", 0),
         ("hot_loop_limit", -1),
-        ("hot_loop_window_seconds", 0),
         ("resync_period_seconds", -5),
     ],
 )

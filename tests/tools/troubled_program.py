@@ -30,8 +30,7 @@ HOSTILE: Final = "<img src=x onerror=alert(1)>\u202e\n"
 """A name that would run code if it became HTML, turn what follows around, and break the line."""
 
 _OPTIONS: Final = ControllerOptions(
-    hot_loop_limit=50,
-    hot_loop_window_seconds=900.0,
+    hot_loop_limit=5,  # below the ten starts in a window of a key that is slowed: it stays hot
     initial_backoff_seconds=900.0,
     max_backoff_seconds=900.0,
 )

@@ -9,12 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Literal, final
 
 from pyinformer.apimachinery import check_choice, check_integer, check_seconds
-from pyinformer.errors import InvalidArgumentError
 
-_MAX_KEEPALIVE_SECONDS = 32_767  # Linux: MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL
-_MAX_PROBES = 127  # Linux: MAX_TCP_KEEPCNT
 _HTTP_CLIENTS = ("direct", "aiohttp")
-_WHOLE = frozenset({"keepalive_probes", "max_request_connections"})
 
 
 @final
@@ -49,18 +45,6 @@ class ConnectionOptions:
     """How many connections requests and lists share. Writes use at most three quarters of them, so
     that caches are filled and read while all writes wait for a webhook."""
 
-    keepalive_idle_seconds: float = 10.0
-    """How long a peer may send no byte before the system sends a keepalive probe. With the two
-    options below, a peer that no packet reaches any more is noticed within 30 s (25 s typical),
-    without any request."""
-
-    keepalive_interval_seconds: float = 5.0
-    """How long the system waits between two probes. Systems count in whole seconds; fractions are
-    rounded up, as those of `keepalive_idle_seconds`."""
-
-    keepalive_probes: int = 3
-    """How many unanswered probes end the connection."""
-
     http_client: Literal["direct", "aiohttp"] = "direct"
     """What reads watches and lists. `direct` reads the socket itself, which costs less CPU time per
     event, and starts sooner; through a proxy aiohttp reads them in any case, as it does all other
@@ -74,12 +58,7 @@ class ConnectionOptions:
             if option.name == "http_client":
                 continue
             value = getattr(self, option.name)
-            if option.name in _WHOLE:
+            if option.name == "max_request_connections":
                 check_integer(option.name, value)
             else:
                 check_seconds(option.name, value, is_positive=True)
-        for name in ("keepalive_idle_seconds", "keepalive_interval_seconds", "keepalive_probes"):
-            limit = _MAX_PROBES if name == "keepalive_probes" else _MAX_KEEPALIVE_SECONDS
-            value = getattr(self, name)
-            if value > limit:
-                raise InvalidArgumentError(name, f"must be at most {limit}, got {value}")
