@@ -127,7 +127,7 @@ class CurrencyCheck:
         self._before = self._now(), progress().position
         loop = asyncio.get_running_loop()
         self._currency.on_wanted = lambda: loop.call_soon_threadsafe(self._wake)
-        leave = self._trips.join(self._wake)
+        leave = self._trips.join(self._list_watch, self._wake)
         try:
             while True:
                 await self._until_due()
@@ -205,8 +205,9 @@ class CurrencyCheck:
         if latest is not self._seen and sent_at >= self._tried_at + period / 2:
             return 0.0  # it costs nothing
         since = max(self._tried_at, self._as_of, sent_at)
-        due_at = min(since + period + self._courtesy_seconds(now), self._look_at(now))
-        return max(due_at, self._paced_until(now)) - now
+        courtesy_seconds = self._courtesy_seconds(now)
+        due_at = min(since + period + courtesy_seconds, self._look_at(now))
+        return max(due_at, self._paced_until(due_at, now, courtesy_seconds)) - now
 
     def _courtesy_seconds(self, now: float) -> float:
         """Let reflectors that have not sent a list for longer send the next one.
@@ -226,9 +227,11 @@ class CurrencyCheck:
         turns = self._trips.turns
         return now + turns.seconds_until(self, now, per_minute=self._looks_per_minute(now))
 
-    def _paced_until(self, now: float) -> float:
+    def _paced_until(self, due_at: float, now: float, courtesy_seconds: float) -> float:
         is_strict = self._currency.doubt_seconds(now) < DOUBT_SECONDS
-        return now if is_strict or self._currency.is_blind else self._trips.paced_until
+        if is_strict or self._currency.is_blind:
+            return float("-inf")
+        return self._trips.paced_until(self._list_watch, due_at, now, courtesy_seconds)
 
     def _period_seconds(self, now: float) -> float:
         if self._currency.is_blind:

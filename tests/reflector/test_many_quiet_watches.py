@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.timeout(400)]
 
 MINUTE = 60.0
 TICK_SECONDS = 0.5
+_CORE = b'"apiVersion":"v1"'
 
 
 def now() -> float:
@@ -104,8 +105,10 @@ class QuietServer(ScriptedConnection):
             is_least = query.get("limit") == "1" or "fieldSelector" in query
             self.requests.append("look" if is_least else "list")
             pieces = self._list(resource, query)
+        group = path.removeprefix("/apis/").partition("/")[0] if "/apis/" in path else ""
+        own = f'"apiVersion":"{group}/v1"'.encode() if group else _CORE
         try:
-            yield ScriptedBody(pieces)
+            yield ScriptedBody(piece.replace(_CORE, own) async for piece in pieces)
         finally:
             await pieces.aclose()
 
@@ -191,8 +194,8 @@ class Quiet:
 
 
 @asynccontextmanager
-async def quiet(server: QuietServer, count: int) -> AsyncIterator[Quiet]:
-    """Follow so many resources, and wait until all are loaded."""
+async def quiet(server: QuietServer, count: int, *, groups: bool = False) -> AsyncIterator[Quiet]:
+    """Follow so many resources, perhaps each of its own API group, until all are loaded."""
     made = Quiet(server)
     options = ReflectorOptions(use_watch_list=False, rng=random.Random(count))
     lineage, budget, memory = Lineage(), RequestBudget(), WatchListMemory()
@@ -203,7 +206,9 @@ async def quiet(server: QuietServer, count: int) -> AsyncIterator[Quiet]:
             made.reflectors[name], made.sinks[name] = await stack.enter_async_context(
                 following(
                     server,
-                    resource=GroupVersionResource.of("v1", name),
+                    resource=GroupVersionResource.of(
+                        f"g{number}.example.com/v1" if groups else "v1", name
+                    ),
                     memory=memory,
                     budget=budget,
                     lineage=lineage,
@@ -239,6 +244,27 @@ async def test_forty_quiet_watches_share_lists_while_a_reader_asks(
         server.requests.clear()
         assert await made.pass_time(20 * MINUTE, reads=True) < limit
         assert len(server.requests) <= 20 * most
+        assert {one.status().loads for one in made.reflectors.values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "notifies", "reads"),
+    [
+        pytest.param(12, 110.0, True, True, id="a-dozen"),
+        pytest.param(12, 110.0, False, False, id="a-dozen-without-notifications-and-reader"),
+        pytest.param(100, 170.0, True, True, id="a-hundred"),
+    ],
+)
+async def test_many_api_groups_prove_their_ages_in_turn(
+    count: int, limit: float, *, notifies: bool, reads: bool
+) -> None:
+    """Each has its own storage, and none is proven by another."""
+    server = QuietServer(notifies=notifies)
+    async with quiet(server, count, groups=True) as made:
+        await made.pass_time(3 * MINUTE, reads=reads)
+        server.requests.clear()
+        assert await made.pass_time(7 * MINUTE, reads=reads) < limit
+        assert len(server.requests) <= 7 * max(40.0, 0.8 * count)
         assert {one.status().loads for one in made.reflectors.values()} == {1}
 
 

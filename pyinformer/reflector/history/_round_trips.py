@@ -8,6 +8,7 @@ connection share the answers.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STILL_SECONDS: Final = 60.0  # what stood still for one reflector may do so for others
-_SPACING_SECONDS: Final = 2.0  # between the lists of many storages
+_SPACING_SECONDS: Final = 2.0  # between the lists of several storages
+_ROUND_SECONDS: Final = 80.0  # in which each of many storages has its list
 
 
 @final
@@ -59,12 +61,13 @@ class RoundTrips:
         self._latest: dict[tuple[str, str], _LatestTrip] = {}
         self._still_at = float("-inf")
         self._wake: set[Callable[[], None]] = set()
+        self._followed: Counter[str] = Counter()  # storages, and by how many reflectors
+        self._waiting: dict[str, float] = {}  # storages, and since when a list of them is due
         self.turns: LookTurns = LookTurns()
         """Whose watch is compared with a list next."""
         self.reminders: LookTurns = LookTurns()
         """For whose watch a bookmark is brought about next."""
-        self.paced_until: float = float("-inf")
-        """When the next list that no reader waits for may be sent."""
+        self._paced_until = float("-inf")
         self.sent: int = 0
         """How many lists were sent."""
         self._without_limit: set[str] = set()  # paths whose lists ignore the limit of one item
@@ -105,14 +108,51 @@ class RoundTrips:
             self._wake_all()
         return trip
 
-    def join(self, wake: Callable[[], None]) -> Callable[[], None]:
+    def join(self, list_watch: ListWatch, wake: Callable[[], None]) -> Callable[[], None]:
         """Add a reflector; return the function that removes it.
 
         Args:
+            list_watch: the resource and the scope that it follows.
             wake: called when there is a new round trip, or a watch was found to stand still.
         """
+        storage = storage_of(list_watch.resource)
         self._wake.add(wake)
-        return lambda: self._wake.discard(wake)
+        self._followed[storage] += 1
+
+        def leave() -> None:
+            self._wake.discard(wake)
+            self._followed[storage] -= 1
+            if not self._followed[storage]:
+                del self._followed[storage]
+                self._waiting.pop(storage, None)
+
+        return leave
+
+    def paced_until(
+        self, list_watch: ListWatch, due_at: float, now: float, courtesy_seconds: float
+    ) -> float:
+        """Return when a list that no reader waits for may be sent.
+
+        The storage whose list has been due for longest comes first. With very many the lists come
+        at shorter intervals, so that each storage has one in less than a minute and a half.
+
+        Args:
+            list_watch: the resource and the scope of the reflector that asks.
+            due_at: when a list of its storage is due, or since when.
+            now: the loop's time.
+            courtesy_seconds: how much later than others of its storage it may be.
+        """
+        storage = storage_of(list_watch.resource)
+        if due_at > now:
+            return due_at
+        since = self._waiting[storage] = min(due_at, self._waiting.get(storage, due_at))
+        before = sum((at, one) < (since, storage) for one, at in self._waiting.items())
+        at = self._paced_until + before * self._spacing_seconds
+        return at if len(self._followed) == 1 else at + courtesy_seconds
+
+    @property
+    def _spacing_seconds(self) -> float:
+        return min(_SPACING_SECONDS, _ROUND_SECONDS / max(1, len(self._followed)))
 
     def _wake_all(self) -> None:
         for wake in tuple(self._wake):
@@ -126,7 +166,11 @@ class RoundTrips:
     async def _send(self, list_watch: ListWatch) -> RoundTrip:
         self.sent += 1
         sent_at = loop_time()
-        self.paced_until = sent_at + _SPACING_SECONDS
+        self._paced_until = sent_at + self._spacing_seconds
+        # Those before it have not used their place: they take it again, if they still want it.
+        storage = storage_of(list_watch.resource)
+        since = self._waiting.get(storage, float("-inf")), storage
+        self._waiting = {one: at for one, at in self._waiting.items() if (at, one) > since}
         least = _least_of(list_watch)
         if least.path in self._without_limit:
             least = list_watch.nothing()
