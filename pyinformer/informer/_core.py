@@ -313,7 +313,7 @@ class InformerCore(Generic[V]):
 
     def on_sync_changed(self) -> None:
         """Check the waits for keys again: readers may see more."""
-        self.key_waits.preload_nowait(())
+        self.key_waits.recheck_soon()
 
     def on_large_object(self) -> None:
         """Bound mailboxes by bytes, too."""

@@ -194,20 +194,20 @@ class KeyWaits(Generic[V]):
             self.recheck_nowait(event.key)
 
     def preload_nowait(self, objects: Collection[KubeObject[V]]) -> None:
-        """Check every key soon: a cache has synced.
+        """Do nothing yet: the lister has the objects, other receivers perhaps not."""
 
-        Not in the middle of the step that gives the first list to all receivers: a predicate may
-        add a handler.
-        """
-        del objects  # the lister has them
-        asyncio.get_running_loop().call_soon(self._recheck_all)
-
-    def _recheck_all(self) -> None:
+    def on_initial_list_complete(self) -> None:
+        """Check every key, before the next event can change what readers see."""
         for key in tuple(self._waiters):
             self.recheck_nowait(key)
 
-    def on_initial_list_complete(self) -> None:
-        """Do nothing: the lister knows whether it can answer."""
+    def recheck_soon(self) -> None:
+        """Check every key soon: readers may see more.
+
+        Not in the middle of a step that gives a list to all receivers: a predicate may add a
+        handler.
+        """
+        asyncio.get_running_loop().call_soon(self.on_initial_list_complete)
 
     def on_missed_state(self, was: KubeObject[V], now: KubeObject[V] | None) -> None:
         """Check a key of which readers see another state without an event."""

@@ -125,7 +125,8 @@ class StoreSink(Generic[V]):
         """Feed a receiver from now on; with `preload`, what is cached comes first."""
         self._set((*self._receivers, receiver))
         if preload and self.has_synced:
-            self._preload(receiver, CacheContents(self._indexer.list()))
+            receiver.preload_nowait(CacheContents(self._indexer.list()))
+            receiver.on_initial_list_complete()
 
     def detach(self, receiver: Receiver[V]) -> None:
         """Stop feeding a receiver."""
@@ -245,8 +246,11 @@ class StoreSink(Generic[V]):
             self._owner.on_synced()
             return
         self.has_announced = True
-        for receiver in self._receivers:
-            self._preload(receiver, contents)
+        receivers = self._receivers  # one that is added meanwhile is preloaded by `attach`
+        for receiver in receivers:
+            receiver.preload_nowait(contents)
+        for receiver in receivers:
+            receiver.on_initial_list_complete()
 
     def leave_nowait(self, *, may_still_exist: bool = True) -> Iterator[None]:
         """Announce the deletion of every object, in short steps, after the reflector has ended.
@@ -265,11 +269,6 @@ class StoreSink(Generic[V]):
                 Deleted(obj, final_state_unknown=True, may_still_exist=may_still_exist)
                 for obj in objects
             )
-
-    @staticmethod
-    def _preload(receiver: Receiver[V], objects: Collection[KubeObject[V]]) -> None:
-        receiver.preload_nowait(objects)
-        receiver.on_initial_list_complete()
 
     def _announce(
         self, events: Iterator[Event[V] | None], replaced: list[KubeObject[V]] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from pyinformer.apimachinery import KubeObject
@@ -59,6 +60,26 @@ async def test_each_state_is_shown_even_if_the_next_has_followed_in_the_same_tur
         found = await waiting
         assert found is not None
         assert found.metadata.labels["step"] == "1"
+
+
+async def test_the_state_of_the_first_list_is_shown_if_the_next_has_come_with_it(
+    apiserver: APIServer,
+) -> None:
+    first = apiserver.create(pod("a", step="1"))
+    second = apiserver.update(pod("a", step="2"))
+    end = {
+        "resourceVersion": first["metadata"]["resourceVersion"],
+        "annotations": {"k8s.io/initial-events-end": "true"},
+    }
+    bookmark = {"apiVersion": "v1", "kind": "Pod", "metadata": end}
+    together = b"".join(
+        msgspec.json.encode({"type": kind, "object": obj}) + b"\n"
+        for kind, obj in (("ADDED", first), ("BOOKMARK", bookmark), ("MODIFIED", second))
+    )
+    apiserver.faults.add(Fault(verb="watch", body=together, times=1))
+    async with cluster_of(apiserver) as cluster, SharedInformer(cluster, "v1", "pods") as informer:
+        found = await informer.wait_for("default/a", labelled("1"), timeout_seconds=100)
+        assert found is not None
 
 
 async def test_a_predicate_may_add_a_handler_when_the_cache_syncs(apiserver: APIServer) -> None:
