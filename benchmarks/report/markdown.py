@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from benchmarks.report.goals import Verdict, judged
 from benchmarks.report.record import Record, Section
 from benchmarks.report.rows import Row
+from benchmarks.report.subjects import Subject, anchor_of, by_subject
 from benchmarks.report.terminal import number
 
 _HEADER = "<!-- written by `python -m benchmarks --publish`; changes by hand are overwritten -->"
@@ -19,6 +20,7 @@ _POINTERS = (
     "[How this is measured, and what is not comparable](method.md). "
     "The [raw record](results.json) holds the figures of every round."
 )
+_RUNS_POINTERS = "[All runs](../index.md), and [how they measure](../method.md)."
 _SMOKE = (
     "**A smoke: it shows that everything runs. Its figures, and what they reach, mean nothing.**"
 )
@@ -59,17 +61,23 @@ def index_page(record: Record) -> str:
         "",
         "## Runs",
         "",
-        *(f"- [{section.title}](runs/{section.name}.md)" for section in record.sections),
+        *_contents(record),
     ]
     return "\n".join(lines) + "\n"
 
 
-def run_page(section: Section) -> str:
-    """Write the page of one run."""
+def runs_page(subject: Subject, sections: Sequence[Section]) -> str:
+    """Write the page of the runs of one subject."""
+    lines = [_HEADER, f"# {subject.title}", "", _RUNS_POINTERS]
+    return "\n".join(lines) + "\n" + "".join("\n" + _run(section) for section in sections)
+
+
+def _run(section: Section) -> str:
     figures = [row for row in section.rows if not row.measures.endswith(_RATIO)]
     ratios = [row for row in section.rows if row.measures.endswith(_RATIO)]
     known = ", ".join(f"{name}: {_plain(value)}" for name, value in section.workload.items())
-    lines = [_HEADER, f"# {section.title}", "", section.says, ""]
+    lines = [f'<a id="{anchor_of(section.name)}"></a>', "", f"## {section.title}", ""]
+    lines += [section.says, ""]
     lines += [f"![{section.title}](../plots/{section.name}.svg)", ""]
     lines += [f"`{section.name}` at size {section.size}, {section.date[:10]}; {known}.", ""]
     lines += [*_pivot(figures), ""]
@@ -78,8 +86,7 @@ def run_page(section: Section) -> str:
         lines += [*_table(header, [_ratio_cells(row) for row in ratios]), ""]
     lines += _targets(figures)
     lines += _notes(section.rows)
-    lines += ["[All runs](../index.md) · [method](../method.md)"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines[:-1]) + "\n"
 
 
 def figure(row: Row | None) -> str:
@@ -91,6 +98,16 @@ def figure(row: Row | None) -> str:
     if row.min == row.max:
         return number(row.median)
     return f"{number(row.median)} ({number(row.min)} to {number(row.max)})"
+
+
+def _contents(record: Record) -> list[str]:
+    """List the pages of runs, and below each page its runs."""
+    lines: list[str] = []
+    for subject, sections in by_subject(record.sections).items():
+        page = f"runs/{subject.name}.md"
+        lines.append(f"- [{subject.title}]({page})")
+        lines += [f"  - [{each.title}]({page}#{anchor_of(each.name)})" for each in sections]
+    return lines
 
 
 def _goal_cells(verdict: Verdict) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ import shutil
 from pathlib import Path
 
 from benchmarks.report.goals import judged
-from benchmarks.report.markdown import index_page, run_page
+from benchmarks.report.markdown import index_page, runs_page
 from benchmarks.report.plots import overview_plot, section_plot
 from benchmarks.report.record import Record, write_json
+from benchmarks.report.subjects import by_subject
 from benchmarks.runs import RUNS
 
 WRITTEN_BY_HAND = ("method.md", "misses.md")
@@ -37,7 +38,11 @@ def publish(record: Record, folder: Path, *, pages: Path = PUBLISHED) -> list[st
     write_json(record, folder / "results.json")
     (folder / "index.md").write_text(index_page(record), encoding="utf-8")
     (folder / "overview.svg").write_text(overview_plot(record), encoding="utf-8")
-    _write_all(folder / "runs", ".md", {each.name: run_page(each) for each in record.sections})
+    pages_of_runs = {
+        subject.name: runs_page(subject, sections)
+        for subject, sections in by_subject(record.sections).items()
+    }
+    _write_all(folder / "runs", ".md", pages_of_runs)
     plots = {run.name: run.plots for run in RUNS}
     drawn = {each.name: section_plot(each, plots.get(each.name, ())) for each in record.sections}
     _write_all(folder / "plots", ".svg", drawn)

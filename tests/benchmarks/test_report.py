@@ -18,7 +18,7 @@ from benchmarks.__main__ import main
 from benchmarks.harness.phases import Measurement
 from benchmarks.report import goals
 from benchmarks.report.goals import GOALS, OVERVIEW, Goal, judged
-from benchmarks.report.markdown import index_page, run_page
+from benchmarks.report.markdown import index_page, runs_page
 from benchmarks.report.plots import overview_plot, section_plot
 from benchmarks.report.progress import Estimate, Lines
 from benchmarks.report.publish import WRITTEN_BY_HAND, publish
@@ -33,6 +33,7 @@ from benchmarks.report.record import (
     write_json,
 )
 from benchmarks.report.rows import Spec, make_rows
+from benchmarks.report.subjects import SUBJECTS, anchor_of, by_subject, subject_of
 from benchmarks.runs import RUNS, find_run
 from benchmarks.runs.run import Bench, Known, Run, Setting, Size, is_foreign
 from benchmarks.runs.turns import carry_out, make_plan
@@ -79,9 +80,25 @@ def test_a_figure_of_fewer_objects_than_its_goal_is_marked(record: Record) -> No
 
 
 def test_a_peer_that_failed_is_reported_in_its_row(record: Record) -> None:
-    page = run_page(record.sections[0])
+    page = runs_page(subject_of(_UPDATES), record.sections)
     assert "| kopf-index | failed | failed |" in page
     assert r"- kopf-index failed: OSError: no \| such file" in page
+
+
+def test_every_run_has_one_page_and_a_link_to_its_figures(record: Record) -> None:
+    record.sections = [Section(run.title, {}, [], [], run.name) for run in RUNS]
+    pages = {
+        subject.name: runs_page(subject, shown)
+        for subject, shown in by_subject(record.sections).items()
+    }
+
+    assert len(pages) == len(SUBJECTS)
+    for run in RUNS:
+        anchor = f'<a id="{anchor_of(run.name)}"></a>'
+        assert [name for name, page in pages.items() if anchor in page] == [
+            subject_of(run.name).name
+        ]
+        assert f"(runs/{subject_of(run.name).name}.md#{anchor_of(run.name)})" in index_page(record)
 
 
 def test_plots_are_the_same_bytes_for_the_same_record(record: Record) -> None:
@@ -111,7 +128,7 @@ def test_publishing_keeps_written_text_and_removes_old_figures(
     publish(record, tmp_path)
     publish(record, tmp_path)
     assert (tmp_path / "misses.md").read_text() == "by hand"
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == [f"{_UPDATES}.md"]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["updates.md"]
     assert [path.name for path in (tmp_path / "plots").iterdir()] == [f"{_UPDATES}.svg"]
     assert read_json(tmp_path / "results.json") == record
 
