@@ -44,8 +44,7 @@ _CONTENTS = {
     ],
     "tutorials/index": [("", ["*"])],
     "howto/index": [("", ["*"])],
-    "explanation/index": [("", ["*", "founding-failures/README"])],
-    "explanation/founding-failures/README": [("", ["*"])],
+    "explanation/index": [("", ["*"])],
     "reference/index": [("", ["*", "api/index"])],
     "benchmarks/index": [("", ["*", "runs/*"])],
 }

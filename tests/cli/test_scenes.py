@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyinformer.testing import KubeAPIServer
 
 FactsT = TypeVar("FactsT")
-_PAGES = Path(__file__).parents[2] / "docs" / "explanation" / "founding-failures"
+_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "founding-failures.md"
 
 
 @pytest.fixture(
@@ -249,21 +249,23 @@ def test_invalid_arguments_are_refused(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("scene", [pytest.param(one, id=one.name) for one in SCENES])
-def test_each_scene_has_a_page_with_a_drawing_its_command_and_its_test(scene: Scene) -> None:
-    page = (_PAGES / f"{scene.name}.md").read_text()
-    tests = set(re.findall(r"`(test_\w+)`", page))
+def test_each_scene_has_a_section_with_a_drawing_its_command_and_its_test(scene: Scene) -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    contents, *sections = re.split(r'^<a id="([\w-]+)"></a>$', page, flags=re.MULTILINE)
+    section = dict(zip(sections[::2], sections[1::2], strict=True))[scene.name]
+    tests = set(re.findall(r"`(test_\w+)`", section))
     module = scene.perform.__module__.rpartition(".")[2]
 
-    assert "```mermaid" in page
-    assert f"pyinformer scenes {scene.name}" in page
-    assert f"({scene.name}.md)" in (_PAGES / "README.md").read_text()
+    assert "```mermaid" in section
+    assert f"pyinformer scenes {scene.name}" in section
+    assert f"(#{scene.name})" in contents
     own = {name for name, test in globals().items() if _plays(test, module)}
     assert own <= tests
     assert len(own) == 1
 
 
-def test_pages_name_only_tests_that_exist() -> None:
-    text = "".join(path.read_text() for path in sorted(_PAGES.glob("*.md")))
+def test_the_page_names_only_tests_that_exist() -> None:
+    text = _PAGE.read_text(encoding="utf-8")
     sources = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
 
     unknown = {one for one in re.findall(r"`(test_\w+)`", text) if f"def {one}(" not in sources}
