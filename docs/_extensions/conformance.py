@@ -35,6 +35,11 @@ _WRITTEN: Final = """\
 `covers` of the tests; a test holds that it is current.
 """
 
+_ROWS: Final = """
+A row that is named here, such as "reflector, row 7", is one of [the differences in
+words](conformance-differences.md).
+"""
+
 _HEAD: Final = f"""# Conformance
 
 The tests of client-go, apimachinery, controller-runtime and kube-rs are the checklist: each of them
@@ -48,10 +53,9 @@ is accounted for by its name.
 """
 
 _TAIL: Final = """
-The differences in words, part by part: [the reflector](conformance-reflector.md),
-[the queues of deltas](conformance-deltas.md), [informers](conformance-informer.md),
-[work queues](conformance-workqueue.md), [leader election](conformance-leaderelection.md). The
-ported tests stand in `tests/conformance/`.
+[The differences in words](conformance-differences.md) are on a page of their own, part by part: the
+reflector, the queues of deltas, informers, work queues, leader election. The ported tests stand in
+`tests/conformance/`.
 """
 
 
@@ -156,7 +160,7 @@ def pages() -> dict[Path, str]:
         own = [row for row in register if row.package == package]
         texts.setdefault(page, []).append(_section(package, own, held))
     found = {
-        _REFERENCE / f"conformance-{page}.md": f"# Conformance with {page}\n\n{_WRITTEN}"
+        _REFERENCE / f"conformance-{page}.md": f"# Conformance with {page}\n\n{_WRITTEN}{_ROWS}"
         + "".join(sections)
         for page, sections in texts.items()
     }

@@ -1,8 +1,8 @@
 """The promises of client-go's DeltaFIFO, each under the name of the upstream test that makes it.
 
 The upstream name opens each docstring. What differs, and why, is in
-`docs/reference/conformance-deltas.md`; above all, objects of a list are always `Replaced`, as in
-upstream's own informers.
+`docs/reference/conformance-differences.md`; above all, objects of a list are always `Replaced`, as
+in upstream's own informers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Upstream's tests of tools/leaderelection, under their names, against this elector.
 
-docs/reference/conformance-leaderelection.md says for each of the 24: ported here, or not applicable
-and why. Requests go to a World; where upstream scripts a fake client, a line of the replica is
+docs/reference/conformance-differences.md has what differs, and which tests are not applicable and
+why. Requests go to a World; where upstream scripts a fake client, a line of the replica is
 scripted. Time is virtual.
 """
 

@@ -1,8 +1,8 @@
 """The promises of client-go's RealFIFO, each under the name of the upstream test that makes it.
 
 The upstream name opens each docstring. What differs, and why, is in
-`docs/reference/conformance-deltas.md`. Without further words a queue works out lists against its
-known objects, as upstream's tests do unless they say "atomic".
+`docs/reference/conformance-differences.md`. Without further words a queue works out lists against
+its known objects, as upstream's tests do unless they say "atomic".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The promises of client-go's Reflector, each under the name of the upstream test that makes it.
 
 The upstream name opens each docstring. What differs and why, and what is proven elsewhere, is in
-`docs/reference/conformance-reflector.md`.
+`docs/reference/conformance-differences.md`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The promises of client-go's shared informer, each under the name of the upstream test.
 
 The upstream name opens each docstring. What differs, and why, is in
-`docs/reference/conformance-informer.md`. Objects come from the embedded server over HTTP, where
+`docs/reference/conformance-differences.md`. Objects come from the embedded server over HTTP, where
 upstream has a fake source.
 """
 
