@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ALERTS: Final = ROOT / "docs" / "prometheus" / "alerts.yaml"
 _DASHBOARD: Final = ROOT / "docs" / "prometheus" / "dashboard.json"
-_RUNBOOKS: Final = ROOT / "docs" / "howto" / "alerts.md"
+_RUNBOOKS: Final = ROOT / "docs" / "howto" / "metrics.md"
 _METRIC: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)+)(?=\{| >| ==|\[|\))")
 _OF_A_HISTOGRAM: Final = re.compile(r"_(bucket|sum|count)$")
 
@@ -43,11 +43,12 @@ def test_every_expression_asks_for_metrics_that_exist() -> None:
 
 
 def test_every_alert_has_its_runbook() -> None:
-    headings = re.findall(r"^## (\w+)$", _RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE)
+    (_, runbooks) = _RUNBOOKS.read_text(encoding="utf-8").split("## Alerts and a dashboard\n")
+    headings = re.findall(r"^### (\w+)$", runbooks, re.MULTILINE)
     assert headings == [alert["alert"] for alert in _alerts()]
     for alert in _alerts():
         anchor = alert["alert"].lower()
-        assert alert["annotations"]["runbook"] == f"howto/alerts.md#{anchor}"
+        assert alert["annotations"]["runbook"] == f"howto/metrics.md#{anchor}"
         assert alert["labels"]["severity"] in {"warning", "critical"}
 
 
