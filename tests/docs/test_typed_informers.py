@@ -17,7 +17,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
-_PAGE = "docs/howto/typed-informers.md"
+_PAGE = "docs/howto/views-and-models.md"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Of each page the "python" blocks are run as one module.
 _INDEXES = "docs/howto/indexes.md"
-_VIEWS = "docs/howto/views.md"
+_VIEWS = "docs/howto/views-and-models.md"
 _SMALL_POD = "docs/howto/small-pod.md"
 _DEPLOY = "docs/howto/deploy.md"
 _WAIT_SECONDS = 100.0
@@ -45,7 +45,7 @@ async def test_the_program_of_the_page_on_views_prints_images_by_node(
     spec = {"nodeName": "node-1", "containers": [{"name": "main", "image": "nginx:1"}]}
     apiserver.create({**pod("a"), "spec": spec, "status": {"podIP": "10.0.0.1"}})
     async with cluster_of(apiserver) as cluster:
-        assert await shown.images(cluster) == {"node-1": {"nginx:1"}}
+        assert await shown.images_by_node(cluster) == {"node-1": {"nginx:1"}}
         async with pyinformer.SharedInformerFactory(cluster) as factory:
             pods = factory.informer("v1", "pods", projection=shown.PodView)
             await factory.start()
