@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyinformer.apimachinery import JSONObject
 
-_REPLICATOR = "docs/howto/replicate-configmaps.md"  # its blocks of "python"
+_REPLICATOR = "docs/howto/example-operators.md"  # its blocks of "python"
 _INVALID = "docs/howto/invalid-objects.md"
 _EXAMPLES = pages.ROOT / "docs/examples"
 

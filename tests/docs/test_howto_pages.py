@@ -128,7 +128,7 @@ async def test_the_program_of_the_page_on_missing_objects_explains_them(
     assert said[1:] == [f"shop/huge: {problem} (good before: nothing)"]
 
 
-@pytest.mark.parametrize("shown", ["clusters-by-name.md"], indirect=True)
+@pytest.mark.parametrize("shown", ["namespaces-and-clusters.md"], indirect=True)
 async def test_the_program_of_the_page_on_clusters_counts_and_names_the_dead(
     shown: dict[str, Any], apiserver: APIServer
 ) -> None:

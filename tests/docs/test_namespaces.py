@@ -15,7 +15,7 @@ from tests.informer.clusters import cluster_of, pod
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
-_PAGE = "docs/howto/namespaces.md"
+_PAGE = "docs/howto/namespaces-and-clusters.md"
 
 
 @pytest.fixture
