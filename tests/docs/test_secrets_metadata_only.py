@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import APIServer
 
-PAGE = "docs/howto/secrets-metadata-only.md"  # its blocks of "python"
+PAGE = "docs/howto/memory-modes.md"  # its blocks of "python"
 _VALUE = base64.b64encode(b"must not be visible").decode()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Of each page the "python" blocks are run as one module.
 _INDEXES = "docs/howto/indexes.md"
 _VIEWS = "docs/howto/views-and-models.md"
-_SMALL_POD = "docs/howto/small-pod.md"
+_SMALL_POD = "docs/howto/memory-modes.md"
 _DEPLOY = "docs/howto/deploy.md"
 _WAIT_SECONDS = 100.0
 
