@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
 _REPLICATOR = "docs/howto/example-operators.md"  # its blocks of "python"
-_INVALID = "docs/howto/invalid-objects.md"
+_INVALID = "docs/howto/gone-or-unreadable.md"
 _EXAMPLES = pages.ROOT / "docs/examples"
 
 

@@ -18,6 +18,7 @@ from pyinformer import JSONObject
 from pyinformer.testing import APIServer, World
 
 _PAGES = Path(__file__).parents[2] / "docs/howto"
+_EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -26,6 +27,7 @@ def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> di
     """What the page defines; its blocks are one module."""
     page = _PAGES / request.param
     module = ModuleType(page.stem)
+    monkeypatch.syspath_prepend(_EXAMPLES)  # what some pages import
     monkeypatch.setitem(sys.modules, page.stem, module)
     for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
         exec(compile(block, str(page), "exec"), module.__dict__)  # noqa: S102 - our own page
@@ -155,7 +157,7 @@ def without_instants(text: str) -> str:
     return re.sub(r"\d+ s ago", "0 s ago", re.sub(r"20[-0-9]+ [:0-9]+ UTC", "then", text))
 
 
-_WHY = "why-is-it-not-in-my-cache.md"
+_WHY = "running-program.md"
 
 
 @pytest.mark.parametrize("shown", [_WHY], indirect=True)
