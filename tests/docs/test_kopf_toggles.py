@@ -1,4 +1,4 @@
-"""The change that docs/explanation/kopf-toggles.md proposes: the states of kopf, fewer wake-ups."""
+"""The change that docs/reference/kopf.md proposes: the states of kopf, fewer wake-ups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Counting(asyncio.Condition):
 
 def proposed() -> Any:
     """Return the classes of the page."""
-    (block,) = pages.blocks("docs/explanation/kopf-toggles.md")
+    (block,) = pages.blocks("docs/reference/kopf.md", "python")
     assert block.language == "python"
     namespace: dict[str, Any] = {}
     exec(block.text, namespace)  # noqa: S102 - our own page

@@ -42,7 +42,7 @@ CANNOT_HOLD: Final[Mapping[str, str]] = {
 }
 """Tests of kopf that cannot hold with the line, each with the reason.
 
-`docs/reference/kopf-tests.md` shows them.
+`docs/reference/kopf.md` shows them.
 """
 
 

@@ -1,8 +1,9 @@
 """The table of outages: each is played with plain kopf, and with pyinformer under it.
 
-python -m tests.kopf_proofs.table docs/reference/kopf-outages.md
+python -m tests.kopf_proofs.table docs/reference/kopf.md
 
 With `--real` it plays those that a real kube-apiserver can have, for the second table of the page.
+The other sections of the page stay as they are.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ _WAIT_SECONDS = 15.0  # far longer than the backoffs after three failures
 _SHUTDOWNS = 11
 _MORE_MS = 500  # than plain kopf; the process ends with more modules
 _ROWS = OUTAGES | TERMINATIONS
-_REAL_HEADING = "## On a real kube-apiserver\n"
+_HEADING = "## Outages, on the embedded server\n"
+_REAL_HEADING = "## Outages, on a real kube-apiserver\n"
 _COLUMNS = """
 | outage | plain kopf | with pyinformer |
 |---|---|---|
 """
-_HEADER = """# Outages, with plain kopf and with pyinformer
-
-Each row is one outage of the embedded API server, played with plain kopf {kopf} and with the line
-of [kopf on pyinformer](../howto/kopf-on-pyinformer.md). A wrong result is **bold**.
+_HEADER = """
+Each row is one outage of the embedded API server, played with plain kopf {kopf} and with the
+line. A wrong result is **bold**.
 Results are those {seconds:.0f} s after the outage. kopf ends after a request has failed once more
 often than `networking.error_backoffs` has entries. Here it has two, of a twentieth of a second, so
 the third failure ends plain kopf. With the defaults it takes about a minute of failures.
 
-On {date}, Python {python}, by `python -m tests.kopf_proofs.table docs/reference/kopf-outages.md`.
+On {date}, Python {python}, by `python -m tests.kopf_proofs.table docs/reference/kopf.md`.
 The tests in `tests/kopf_proofs` assert the right column.
 """
 _REAL_HEADER = """
@@ -57,7 +58,7 @@ answer with a chosen HTTP status, to send a chosen ERROR event, to be silent, to
 once, or to break off at a chosen byte, so these outages are in the first table only.
 
 On {date}, Python {python}, kopf {kopf}, by
-`python -m tests.kopf_proofs.table --real docs/reference/kopf-outages.md`. `make test-real` asserts
+`python -m tests.kopf_proofs.table --real docs/reference/kopf.md`. `make test-real` asserts
 half of the right column, `make soak` all of it.
 """
 
@@ -88,11 +89,11 @@ def table(header: str, plain: dict[str, Outcome], ours: dict[str, Outcome]) -> s
     return text + _COLUMNS + "".join(rows)
 
 
-def page_with(text: str, embedded: str | None, real: str | None) -> str:
-    """Return the page with one of its two parts replaced."""
-    first, _, second = text.partition(_REAL_HEADING)
-    first = f"{embedded}\n" if embedded is not None else first
-    return first + _REAL_HEADING + (second if real is None else real)
+def page_with(text: str, heading: str, section: str) -> str:
+    """Return the page with the section under a heading replaced."""
+    before, found, rest = text.partition(heading)
+    _, next_heading, after = rest.partition("\n## ")
+    return before + found + section + next_heading + after
 
 
 def shutdowns() -> str:
@@ -130,10 +131,11 @@ def main() -> None:
             return
         text = given.page.read_text()
         if real is None:
-            first = table(_HEADER, plain, ours) + shutdowns()
-            given.page.write_text(page_with(text, first, None))
+            section = table(_HEADER, plain, ours) + shutdowns()
+            given.page.write_text(page_with(text, _HEADING, section))
         else:
-            given.page.write_text(page_with(text, None, table(_REAL_HEADER, plain, ours)))
+            section = table(_REAL_HEADER, plain, ours)
+            given.page.write_text(page_with(text, _REAL_HEADING, section))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What an operator with pyinformer makes of each outage.
 
-`table.py` plays the same outages with plain kopf, too, for the page docs/reference/kopf-outages.md.
+`table.py` plays the same outages with plain kopf, too, for the page docs/reference/kopf.md.
 """
 
 from __future__ import annotations
