@@ -45,7 +45,7 @@ def _addressed(name: str, address: str) -> dict[str, Any]:
 async def test_the_loop_of_kubernetes_asyncio_and_the_informer_see_the_same(
     apiserver: APIServer, tmp_path: Path
 ) -> None:
-    shown = pages.module_of("docs/howto/migrate-from-kubernetes-asyncio-watch.md")
+    shown = pages.module_of("docs/howto/migrate-from-python-clients.md")
     kubeconfig = str(apiserver.write_kubeconfig(tmp_path / "kubeconfig"))
     apiserver.create(_addressed("a", "10.0.0.1"))
     theirs = _Seen({"default/a": "10.0.0.1", "default/b": "10.0.0.2"})
@@ -70,7 +70,7 @@ async def test_the_loop_of_kubernetes_asyncio_and_the_informer_see_the_same(
 async def test_the_program_that_gives_up_does_so_after_the_first_refusal(
     apiserver: APIServer,
 ) -> None:
-    shown = pages.module_of("docs/howto/migrate-from-kubernetes-asyncio-watch.md")
+    shown = pages.module_of("docs/howto/migrate-from-python-clients.md")
     apiserver.faults.add(Fault(resource="pods", status=403, times=None))
     async with cluster_of(apiserver) as cluster, asyncio.timeout(_WAIT_SECONDS):
         with pytest.raises(CacheSyncTimeoutError, match="forbidden"):
@@ -81,7 +81,7 @@ async def test_the_program_that_gives_up_does_so_after_the_first_refusal(
 async def test_the_program_that_gives_up_does_so_after_a_time_without_the_server(
     apiserver: APIServer,
 ) -> None:
-    shown = pages.module_of("docs/howto/migrate-from-kubernetes-asyncio-watch.md")
+    shown = pages.module_of("docs/howto/migrate-from-python-clients.md")
     async with cluster_of(apiserver) as cluster, asyncio.timeout(_WAIT_SECONDS):
         ready = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(
@@ -103,7 +103,12 @@ def test_the_programs_of_the_page_on_the_official_informer_print_the_same(
     if not number and isinstance(interpreter, str):
         pytest.skip(interpreter)
     program = tmp_path / "program.py"
-    shown = pages.blocks("docs/howto/migrate-from-official-informer.md", "python")[number]
+    programs = [
+        block
+        for block in pages.blocks("docs/howto/migrate-from-python-clients.md", "python")
+        if block.comment.startswith("not run: ") and "separate" in block.comment
+    ]
+    shown = programs[number]
     program.write_text(shown.text, encoding="utf-8")
     kubeconfig = apiserver.write_kubeconfig(tmp_path / "kubeconfig")
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
