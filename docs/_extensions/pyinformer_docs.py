@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
+_STARTS = ("follow-objects", "write-an-operator", "kopf", "client-go")
 _CONTENTS = {
     "index": [
+        ("Begin", [f"start/{name}" for name in _STARTS]),
         ("Tutorials", ["tutorials/index"]),
         ("How-to guides", ["howto/index"]),
         ("Explanation", ["explanation/index"]),

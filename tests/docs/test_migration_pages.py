@@ -139,7 +139,7 @@ def test_the_operator_of_the_page_on_kopf_passes_the_test_of_the_page() -> None:
 async def test_the_controller_of_the_page_on_client_go_syncs_every_pod(
     apiserver: APIServer,
 ) -> None:
-    shown = pages.module_of("docs/howto/migrate-from-client-go.md")
+    shown = pages.module_of("docs/start/client-go.md")
     apiserver.create({**pod("a"), "metadata": {"namespace": "shop", "name": "a"}})
     apiserver.create({**pod("b"), "metadata": {"namespace": "bank", "name": "b"}})
     synced: list[tuple[str, bool]] = []
