@@ -1,7 +1,7 @@
 """The way of an event, from the bytes of a watch to the end of its reconcile, in calls and modules.
 
 The figures are of the code and not of a clock, so they are the same on every machine. The page
-docs/explanation/way-of-an-event.md shows them.
+docs/explanation/how-sync-works.md shows them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
 _ROOT = Path(pyinformer.__file__).parent
-_PAGE = Path(__file__).parents[2] / "docs/explanation/way-of-an-event.md"
+_PAGE = Path(__file__).parents[2] / "docs/explanation/how-sync-works.md"
 
 
 def _module(frame: FrameType) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FRONT: Final = "docs/index.md"  # its "python" block is run
 _INSTALL: Final = "docs/howto/install.md"
-_ASKED: Final = "docs/explanation/most-asked.md"
+_ASKED: Final = "docs/explanation/alternatives.md"
 _ROW: Final = re.compile(r"^\| (.+) \|$", re.MULTILINE)
 _PROJECT: Final = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _WAIT_SECONDS: Final = 100.0

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 _DOCS = Path(__file__).parents[2] / "docs"
-_PAGE = _DOCS / "explanation/way-of-an-event.md"
+_PAGE = _DOCS / "explanation/how-sync-works.md"
 
 
 @pytest.fixture
