@@ -1,4 +1,4 @@
-"""The lines of a recording, as docs/reference/recording-format.md describes them.
+"""The lines of a recording, as docs/howto/record-an-incident.md describes them.
 
 A line is one JSON object. What a later version adds to a format version is optional, so that every
 later version of the library reads every earlier recording.
