@@ -5,7 +5,8 @@ line of printable text of bounded length. Every module gets its logger from `get
 refuses `logging.getLogger` elsewhere in the package.
 
 The standard library passes on what a filter raises, and some handlers raise as well. That must end
-neither an informer nor a controller, so the line is lost.
+neither an informer nor a controller, so the line is lost. Nor must the report about it, which fails
+where stderr is closed, has no reader any more or is on a full disk.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class Logger(logging.LoggerAdapter[logging.Logger]):
             extra: fields for structured logs; strings in it are escaped as well.
             stacklevel: which caller's line is logged; 1 is the direct caller.
         """
-        if not self.isEnabledFor(level):
-            return
         try:
+            if not self.isEnabledFor(level):
+                return
             self.logger.log(
                 level,
                 msg,
@@ -82,7 +83,19 @@ _MOST_REPORTED: Final = 100
 
 
 def report_lost(error: BaseException) -> None:
-    """Report on stderr, once for each place, that a line was not logged."""
+    """Report on stderr, once for each place, that a line was not logged.
+
+    Whatever made the handler fail may make stderr fail as well: then the report is lost, too.
+    """
+    try:
+        _report(error)
+    except ENDS_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001 - stderr is what the program has made of it
+        return
+
+
+def _report(error: BaseException) -> None:
     frames = traceback.walk_tb(error.__traceback__)
     places = [f"{frame.f_code.co_filename}:{line}" for frame, line in frames]
     of_program = [

@@ -145,6 +145,75 @@ for number in range(3):
     )
 
 
+_STDERR = {
+    "closed": "sys.stderr.close()",
+    "no-reader": "read, write = os.pipe(); os.close(read); os.dup2(write, 2)",
+    "full": "os.dup2(os.open('/dev/full', os.O_WRONLY), 2)",
+    "none": "sys.stderr = None",
+    "foreign": "sys.stderr = object()",
+}
+
+
+@pytest.mark.parametrize("stderr", _STDERR)
+@pytest.mark.parametrize("handler", ["None", "logging.StreamHandler()", "Naive()"])
+def test_nothing_leaves_a_log_call_where_stderr_cannot_be_written(
+    handler: str, stderr: str
+) -> None:
+    """In a process of its own. Without a handler, Python prints warnings to stderr itself."""
+    program = f"""
+import logging, os, sys
+from pyinformer._logging import get_logger
+
+class Naive(logging.Handler):
+    def emit(self, record):
+        print(self.format(record), file=sys.stderr, flush=True)
+        raise ValueError(record)
+
+handler = {handler}
+if handler is not None:
+    logging.getLogger().addHandler(handler)
+{_STDERR[stderr]}
+for number in range(3):
+    get_logger("pyinformer.tests").error("it is %d", number)
+print("continues")
+sys.stdout.flush()
+os._exit(0)  # Python's own end would flush stderr
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, timeout=100, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "continues"  # print(file=None) takes stdout
+
+
+def test_what_ends_the_program_passes_the_report_of_a_lost_line() -> None:
+    """In a process of its own: a signal arrives while the report is written."""
+    program = """
+import logging, sys
+from pyinformer._logging import get_logger
+
+class Interrupted:
+    def write(self, text):
+        raise KeyboardInterrupt
+
+def refuse(record):
+    raise TypeError
+
+logger = get_logger("pyinformer.tests")
+logger.logger.addFilter(refuse)
+sys.stderr = Interrupted()
+try:
+    logger.error("it is")
+except KeyboardInterrupt:
+    print("interrupted")
+sys.stderr = sys.__stderr__
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=100, capture_output=True, text=True
+    )
+    assert done.stdout == "interrupted\n"
+
+
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_what_ends_the_program_passes(breaking: _Breaks, kind: type[BaseException]) -> None:
     breaking.kind = kind
