@@ -8,6 +8,7 @@ version.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Final, final
 
@@ -43,6 +44,7 @@ _AGGREGATED: Final = (
 _MAX_ROOT_BYTES: Final = 8 << 20  # 3,000 kinds of custom resources take 2 MiB
 _MAX_TABLE_BYTES: Final = 2 << 20  # one version of one group; that of pods has 10 KiB
 _MAX_VERSIONS: Final = 2_000
+_VERSION_SECONDS: Final = 32.0  # kubectl's limit: one silent group delays the names of all others
 _SHOWN_SUBRESOURCES: Final = 20  # pods have eleven
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _IN_FULL: Final = "name the resource in full, such as v1/pods or apps/v1/deployments"
@@ -187,26 +189,27 @@ class Discovery:
         return found if isinstance(found, Catalogue) else await self._one_by_one(found)
 
     async def _one_by_one(self, groups: tuple[GroupVersions, ...]) -> Catalogue:
-        """Read each version; one whose server is down does not hide the others."""
+        """Read each version; one whose server is down or silent does not hide the others.
+
+        Source:
+            client-go discovery/discovery_client.go, defaultTimeout.
+        """
         asked = [one for group in groups for one in group.api_versions]
         if len(asked) > _MAX_VERSIONS:
             reason = f"it names {len(asked)} versions, and at most {_MAX_VERSIONS} are requested"
             raise ProtocolError("GET /apis", reason)
         tables: dict[str, list[APIResource]] = {}
-        unavailable: list[str] = []
 
         async def ask(api_version: str) -> None:
-            """Record one response."""
-            try:
+            """Record the response, if there is one in time."""
+            with suppress(InformerError), anyio.move_on_after(_VERSION_SECONDS):
                 tables[api_version] = await self._ask(api_version)
-            except InformerError:
-                unavailable.append(api_version)
 
         async with anyio.create_task_group() as group:
             for api_version in asked:
                 group.start_soon(ask, api_version)
         ordered = {one: tables[one] for one in asked if one in tables}
-        return Catalogue(ordered, tuple(sorted(unavailable)))
+        return Catalogue(ordered, tuple(sorted(set(asked) - set(tables))))
 
     async def read_again(self, resource: GroupVersionResource) -> APIResource:
         """Describe a resource as the server serves it now, without the kept description.

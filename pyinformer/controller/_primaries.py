@@ -25,6 +25,7 @@ _log = get_logger(__name__)
 
 _FIRST_WAIT_SECONDS: Final = 0.2  # doubles: a server that restarts is back within seconds
 _LONGEST_WAIT_SECONDS: Final = 5.0
+_DISCOVERY_SECONDS: Final = 10.0  # a silent group delays all controllers that start together
 
 
 def listed(
@@ -162,14 +163,16 @@ async def resolve_owner(source: OwnedSource[Any], primary: SharedInformer[Any]) 
     wait_seconds = _FIRST_WAIT_SECONDS
     while source.owner is None:
         try:
-            found = await primary.cluster.discovery.resource(primary.scope.resource)
+            with anyio.fail_after(_DISCOVERY_SECONDS):
+                found = await primary.cluster.discovery.resource(primary.scope.resource)
             owner = OwnerKind(found.resource.group, found.kind, found.namespaced)
-        except InformerError as error:
+        except (InformerError, TimeoutError) as error:
             cached = _kind_of_cached(primary)
             if cached is None:
-                if str(error) != source.unknown_because:
-                    source.unknown_because = str(error)
-                    _log.warning("%s: the kind of its owners is not known: %s", source.name, error)
+                reason = str(error) or f"discovery: no answer within {_DISCOVERY_SECONDS:g} s"
+                if reason != source.unknown_because:
+                    source.unknown_because = reason
+                    _log.warning("%s: the kind of its owners is not known: %s", source.name, reason)
                 await anyio.sleep(wait_seconds)
                 wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
                 continue

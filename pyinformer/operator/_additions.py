@@ -16,17 +16,14 @@ from pyinformer._logging import get_logger
 from pyinformer.apimachinery import did_you_mean
 from pyinformer.controller import ControllerGroup
 from pyinformer.errors import (
-    APIStatusError,
     InformerError,
     InternalError,
     InvalidArgumentError,
     LifecycleError,
     NotFoundError,
-    ProtocolError,
-    TransportError,
 )
 from pyinformer.informer import Scope, SharedInformerFactory
-from pyinformer.operator._scopes import learn_scopes
+from pyinformer.operator._scopes import FAILURES_OF_DISCOVERY, discover, learn_scopes
 from pyinformer.tasks import LoopOwner
 
 if TYPE_CHECKING:
@@ -251,19 +248,19 @@ class Additions:
         Raises:
             NotFoundError: the server does not serve one of them.
         """
-        for resource in {one.scope.resource: None for one in reconciler.declarations}:
-            try:
-                await self._cluster.discovery.resource(resource)
-            except NotFoundError as error:
+        resources = [one.scope.resource for one in reconciler.declarations]
+        for resource, error in (await discover(self._cluster, resources)).items():
+            if isinstance(error, NotFoundError):
                 if not self._cluster.discovery.near(resource):  # else the error has a question
                     error.add_note(_HELP)
-                raise
-            except (APIStatusError, ProtocolError, TransportError) as error:
-                _log.warning("discovery of %s failed: %s", resource, error)
+                raise error
+            if not isinstance(error, FAILURES_OF_DISCOVERY):
+                raise error
+            _log.warning("discovery of %s failed: %s", resource, error)
         if self._builder is not None:
             await learn_scopes(
                 self._cluster,
-                [one.scope.resource for one in reconciler.declarations],
+                resources,
                 namespaces=self._builder.namespaces,
                 reconcilers=self._registrations.reconcilers.values(),
                 timeout_seconds=reconciler.options.sync_timeout_seconds,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, Self, final
@@ -20,14 +20,7 @@ from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.cluster import Cluster
 from pyinformer.controller import Controller, ControllerGroup, on_stop_signal
 from pyinformer.controllerutil import EventRecorder
-from pyinformer.errors import (
-    APIStatusError,
-    CacheSyncTimeoutError,
-    LifecycleError,
-    NotFoundError,
-    ProtocolError,
-    TransportError,
-)
+from pyinformer.errors import CacheSyncTimeoutError, LifecycleError, NotFoundError
 from pyinformer.informer import SharedInformerFactory
 from pyinformer.leaderelection import LeaderElection, LeaderElector
 from pyinformer.metrics import Exposition, Metrics
@@ -38,7 +31,12 @@ from pyinformer.operator._health import Health
 from pyinformer.operator._health_server import HealthServer
 from pyinformer.operator._rbac import Rights
 from pyinformer.operator._registrations import Registrations
-from pyinformer.operator._scopes import learn_scopes, shown_unknown
+from pyinformer.operator._scopes import (
+    FAILURES_OF_DISCOVERY,
+    discover,
+    learn_scopes,
+    shown_unknown,
+)
 from pyinformer.tasks import Closable, close_on_exit, on_sigusr1, program_runner, run_shielded
 
 _log = get_logger(__name__)
@@ -355,8 +353,7 @@ class OperatorRun(Closable):
             raise LifecycleError("this run was started before: get a new one from the operator")
         self._additions.claim_loop()
         resources = {one.scope.resource: None for one in self._registrations.caches()}
-        for resource in resources:
-            await self._discover(resource)
+        await self._discover(resources)
         with self._explained():
             await learn_scopes(
                 self.cluster,
@@ -379,16 +376,17 @@ class OperatorRun(Closable):
             )
         return builder
 
-    async def _discover(self, resource: GroupVersionResource) -> None:
-        """Load a resource into the cluster's discovery, and record if it is not served."""
-        try:
-            await self.cluster.discovery.resource(resource)
-        except NotFoundError:  # it may appear while the caches wait for it
-            hint = hint_of(resource, self.cluster)
-            self._hints.append(hint)
-            _log.warning("%s", hint)
-        except (APIStatusError, ProtocolError, TransportError) as error:
-            _log.warning("discovery of %s failed: %s", resource, error)
+    async def _discover(self, resources: Iterable[GroupVersionResource]) -> None:
+        """Load resources into the cluster's discovery, and record which are not served."""
+        for resource, error in (await discover(self.cluster, resources)).items():
+            if isinstance(error, NotFoundError):  # it may appear while the caches wait for it
+                hint = hint_of(resource, self.cluster)
+                self._hints.append(hint)
+                _log.warning("%s", hint)
+            elif isinstance(error, FAILURES_OF_DISCOVERY):
+                _log.warning("discovery of %s failed: %s", resource, error)
+            else:
+                raise error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

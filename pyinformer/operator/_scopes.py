@@ -14,14 +14,68 @@ import anyio
 from pyinformer._logging import get_logger
 from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.cluster import Cluster
-from pyinformer.errors import CacheSyncTimeoutError, InformerError
+from pyinformer.errors import (
+    APIStatusError,
+    CacheSyncTimeoutError,
+    InformerError,
+    ProtocolError,
+    RequestTimeoutError,
+    TransportError,
+)
 from pyinformer.operator._reconciler import Reconciler, is_cluster_scoped
 from pyinformer.tasks import loop_time
 
 _log = get_logger(__name__)
 
+FAILURES_OF_DISCOVERY: Final = (APIStatusError, ProtocolError, TransportError)
+"""With these a start continues: informers need no discovery."""
+
+_DISCOVERY_SECONDS: Final = 10.0
+"""How long a start waits for discovery: several times what a busy server takes. A group that is
+silent for longer must delay no other, and its own informers show what they lack."""
+
 _FIRST_WAIT_SECONDS: Final = 0.5
 _LONGEST_WAIT_SECONDS: Final = 5.0
+
+
+async def discover(
+    cluster: Cluster, resources: Iterable[GroupVersionResource]
+) -> dict[GroupVersionResource, InformerError]:
+    """Load resources into a cluster's discovery, side by side; those of a version share a request.
+
+    Args:
+        cluster: where the resources are.
+        resources: those to be loaded.
+
+    Returns:
+        Why a resource was not loaded, in the order of the resources.
+
+    Cancellation:
+        Safe.
+    """
+    pending = dict.fromkeys(resources)
+    failures: dict[GroupVersionResource, InformerError] = {}
+
+    async def ask(resource: GroupVersionResource) -> None:
+        """Record what failed."""
+        try:
+            await cluster.discovery.resource(resource)
+        except InformerError as error:
+            failures[resource] = error
+        del pending[resource]
+
+    asked = tuple(pending)
+    with anyio.move_on_after(_DISCOVERY_SECONDS):
+        async with anyio.create_task_group() as group:
+            for resource in asked:
+                group.start_soon(ask, resource)
+    for resource in pending:
+        failures[resource] = RequestTimeoutError(
+            resource.path,
+            f"no answer within {_DISCOVERY_SECONDS:g} s",
+            waited_seconds=_DISCOVERY_SECONDS,
+        )
+    return {one: failures[one] for one in asked if one in failures}
 
 
 async def learn_scopes(
@@ -67,8 +121,13 @@ async def learn_scopes(
         wait_seconds = 0.0
         while unknown:
             await anyio.sleep(wait_seconds)
-            for resource in tuple(unknown):
-                await _learn(cluster, resource, namespace, unknown)
+            failures = await discover(cluster, unknown)
+            async with anyio.create_task_group() as group:
+                for resource in tuple(unknown):
+                    if (error := failures.get(resource)) is None:
+                        del unknown[resource]
+                    else:
+                        group.start_soon(_learn, cluster, resource, namespace, unknown, str(error))
             wait_seconds = min(max(2 * wait_seconds, _FIRST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
     if unknown:
         raise CacheSyncTimeoutError(
@@ -81,15 +140,12 @@ async def _learn(
     resource: GroupVersionResource,
     namespace: str,
     unknown: dict[GroupVersionResource, str],
+    reason: str,
 ) -> None:
-    """Take a resource off the unknown ones, or record why it is one of them."""
-    try:
-        await cluster.discovery.resource(resource)
-    except InformerError as error:
-        reason = str(error)
-    else:
-        del unknown[resource]
-        return
+    """Take a resource off the unknown ones if it can be listed in a namespace.
+
+    Otherwise record why discovery does not know it.
+    """
     objects = cluster.list(
         resource.api_version, resource.resource, namespace=namespace, page_size=1
     )

@@ -20,6 +20,7 @@ from pyinformer.errors import (
     ServerError,
     UnknownResourceError,
 )
+from tests.waiting import now, pause
 
 if TYPE_CHECKING:
     from pyinformer.testing import APIServer, KubeAPIServer
@@ -234,6 +235,27 @@ async def test_of_two_resources_with_one_kind_and_no_verbs_the_first_is_found() 
     documents[f"/apis/{_TEMPLATES_VERSION}"] = _resources(*entries)
     found = await Discovery(_Server(documents).read).kind(_TEMPLATES_VERSION, "Template")
     assert found.resource.resource == "processedtemplates"
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("silent", [1, 60], ids=["one", "many"])
+async def test_a_silent_group_delays_the_names_of_others_by_kubectls_limit(silent: int) -> None:
+    """And it is named where a name is not found: it may have it."""
+    groups = {f"silent{number}": ["v1"] for number in range(silent)}
+    server = _Server({**_PLAIN, "/apis": _groups(**groups, apps=["v1"])})
+
+    async def read(path: str, accept: str) -> bytes:
+        if path.startswith("/apis/silent"):
+            await pause(65)
+        return await server.read(path, accept)
+
+    discovery = Discovery(read)
+    assert _named(await discovery.find("deploy")) == ["apps/v1/deployments"]
+    assert now() == pytest.approx(32)
+    with pytest.raises(UnknownResourceError) as raised:
+        await discovery.find("gadgets")
+    assert raised.value.unavailable == tuple(sorted(f"{one}/v1" for one in groups))
+    assert now() == pytest.approx(64)
 
 
 @pytest.mark.covers("kube-client src: resolve_typemeta_finds_resource")

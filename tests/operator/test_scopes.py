@@ -13,10 +13,12 @@ import pytest
 
 import pyinformer
 from pyinformer import ControllerOptions, Operator, Request
-from pyinformer.errors import CacheSyncTimeoutError
-from pyinformer.operator import OperatorRun
-from pyinformer.testing import APIServer, Fault
-from tests.waiting import until
+from pyinformer.cluster import Cluster
+from pyinformer.errors import CacheSyncTimeoutError, LifecycleError, RequestTimeoutError
+from pyinformer.operator import OperatorRun, Watches
+from pyinformer.testing import APIServer, Fault, World
+from tests.leaderelection.electing import Line
+from tests.waiting import now, pause, settle, until
 
 _ASKS = "it is not known whether planets.v1.acme.io is in namespaces"
 _EARTH = {"apiVersion": "acme.io/v1", "kind": "Planet", "metadata": {"name": "earth"}}
@@ -55,9 +57,10 @@ class _Reconciled:
 
     def add(self, api_version: str, plural: str) -> None:
         """Register one more resource."""
-        self.app.reconcile(api_version, plural, options=self.options)(self._reconcile)
+        self.app.reconcile(api_version, plural, options=self.options)(self.reconcile)
 
-    async def _reconcile(self, request: Request, obj: Any, cluster: pyinformer.Cluster) -> None:
+    async def reconcile(self, request: Request, obj: Any, cluster: pyinformer.Cluster) -> None:
+        """Note the key."""
         self.keys.add(request.key)
 
 
@@ -193,3 +196,145 @@ async def test_an_operator_can_be_cancelled_while_it_asks_for_a_scope(
             with pytest.raises(asyncio.CancelledError):
                 await starting
         await run.aclose()
+
+
+_SILENT = ("/apis/silent.io/v1", "/apis/silent.io/v2")
+_DEADLINE_SECONDS = 65.0  # of a request
+
+
+class _SilentLine(Line):
+    """A connection on which two versions' discovery is not answered; it notes what is asked."""
+
+    discovery: list[str]
+    failure: Exception | None = None
+
+    async def request(self, method: str, path: str, **rest: Any) -> bytes:
+        """Answer, or keep silent until the request's deadline."""
+        if path.count("/") <= 3 and "/v" in path:
+            self.discovery.append(path)
+        if path in _SILENT:
+            if self.failure is not None:
+                raise self.failure
+            await pause(_DEADLINE_SECONDS)
+            raise RequestTimeoutError(path, "no answer", waited_seconds=_DEADLINE_SECONDS)
+        return await super().request(method, path, **rest)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A World in virtual time with objects of three silent kinds and a ConfigMap."""
+    with World([_MAP], virtual_time=True) as world:
+        for version, plural, kind in (
+            ("v1", "gadgets", "Gadget"),
+            ("v1", "tools", "Tool"),
+            ("v2", "levers", "Lever"),
+        ):
+            world.register(f"silent.io/{version}", kind, plural)
+            metadata = {"namespace": "default", "name": plural}
+            world.create({"apiVersion": f"silent.io/{version}", "kind": kind, "metadata": metadata})
+        yield world
+
+
+def _silent_line(world: World) -> tuple[_SilentLine, Cluster]:
+    line = _SilentLine(world.cluster.connection)
+    line.discovery = []
+    return line, Cluster(world.cluster.config, connection=line)
+
+
+@pytest.mark.parametrize("namespaces", [None, "default"])
+def test_silent_discovery_delays_a_start_once_and_by_seconds(
+    world: World, caplog: pytest.LogCaptureFixture, namespaces: str | None
+) -> None:
+    """Three resources of two silent versions: their own informers show whether they are served.
+
+    In a namespace each scope is asked for once more, and then a list says that it has namespaces.
+    """
+
+    async def scenario() -> None:
+        line, cluster = _silent_line(world)
+        one = _Reconciled()
+        for version, plural in (("v1", "gadgets"), ("v1", "tools"), ("v2", "levers")):
+            one.add(f"silent.io/{version}", plural)
+        began = now()
+        async with one.app.running(cluster, namespaces=namespaces):
+            await until(lambda: len(one.keys) == 4, timeout_seconds=1000)
+            rounds = 1 if namespaces is None else 2
+            assert now() - began < 10 * rounds + 1
+            assert sorted(line.discovery) == sorted(["/api/v1", *_SILENT * rounds])
+
+    world.run(scenario)
+    for plural, version in (("gadgets", "v1"), ("tools", "v1"), ("levers", "v2")):
+        line = f"discovery of {plural}.{version}.silent.io failed: /apis/silent.io/{version}: no"
+        assert f"{line} answer within 10 s" in caplog.text
+
+
+def test_silent_discovery_delays_an_added_reconcile_by_seconds(world: World) -> None:
+    async def scenario() -> None:
+        _, cluster = _silent_line(world)
+        one = _Reconciled()
+        async with one.app.running(cluster):
+            levers = Watches("silent.io/v2", "levers", lambda lever: [lever.key])
+            one.app.reconcile("silent.io/v1", "gadgets", watches=[levers])(one.reconcile)
+            began = now()
+            await one.app.wait_started("gadgets")
+            assert now() - began < 11
+
+    world.run(scenario)
+
+
+def test_silent_discovery_of_owners_delays_no_other_controller_for_longer(world: World) -> None:
+    """A cached owner names the kind of all of them."""
+
+    async def scenario() -> None:
+        _, cluster = _silent_line(world)
+        one = _Reconciled()
+        one.app.reconcile("silent.io/v1", "gadgets", owns=[("v1", "secrets")])(one.reconcile)
+        began = now()
+        async with one.app.running(cluster):
+            await until(lambda: one.keys == {"default/map", "default/gadgets"})
+            assert now() - began < 21
+
+    world.run(scenario)
+
+
+def test_another_error_of_discovery_ends_a_start_as_itself(world: World) -> None:
+    """Not as a group of errors, though it is raised beside other questions."""
+
+    async def scenario() -> None:
+        line, cluster = _silent_line(world)
+        line.failure = LifecycleError("it is closed")
+        one = _Reconciled()
+        one.add("silent.io/v1", "gadgets")
+        with pytest.raises(LifecycleError, match="it is closed"):
+            await one.app.running(cluster).start()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("by", ["anyio", "asyncio"])
+def test_an_operator_can_be_cancelled_while_discovery_is_silent(world: World, by: str) -> None:
+    async def scenario() -> None:
+        line, cluster = _silent_line(world)
+        one = _Reconciled()
+        one.add("silent.io/v1", "gadgets")
+        run = one.app.running(cluster)
+        scope = anyio.CancelScope()
+
+        async def start() -> None:
+            with scope:
+                await run.start()
+
+        starting, began = asyncio.create_task(start()), now()
+        await until(lambda: _SILENT[0] in line.discovery)
+        await settle()
+        if by == "anyio":
+            scope.cancel()
+            await starting
+        else:
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        assert now() - began < 1
+        await run.aclose()
+
+    world.run(scenario)
