@@ -250,9 +250,13 @@ def test_a_blocked_loop_is_trouble_while_it_is_blocked(
     healthy: dict[str, Any], now: float, severity: str
 ) -> None:
     block = {"blocked": 2, "longest_seconds": 4.0, "last_culprit": "t", "blocked_seconds": now}
-    assert _findings(diagnose_status(_with(healthy, "watchdog", block))) == [
-        ("loop_blocked", severity)
-    ]
+    found = diagnose_status(_with(healthy, "watchdog", block))
+    assert _findings(found) == [("loop_blocked", severity)]
+    (cure,) = (one.cure for one in found if one.code == "loop_blocked")
+    assert "make the reconcile a plain function" in cure
+    assert (
+        "asyncio.to_thread" not in cure
+    )  # the key of a cancelled one does not wait for its thread
 
 
 def test_an_informer_that_was_closed_is_not_a_finding(healthy: dict[str, Any]) -> None:

@@ -448,7 +448,10 @@ def _loop(watchdog: PageFields | None) -> Found:
     subject = "the event loop"
     now, times = watchdog.seconds("blocked_seconds"), watchdog.count("blocked")
     longest, culprit = watchdog.seconds("longest_seconds"), watchdog.text("last_culprit")
-    cure = "move the blocking call into a thread: await asyncio.to_thread(...)"
+    cure = (
+        "make the reconcile a plain function, which runs in a thread, and wrap a handler in"
+        " pyinformer.in_thread"
+    )
     if now >= LIMITS.blocked_seconds:
         evidence = f"for {span(now)} now, {_counted(times, 'time')} so far, by {culprit}"
         yield trouble("loop_blocked", subject, "is blocked", evidence, cure)
