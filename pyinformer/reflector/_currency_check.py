@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import math
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 import anyio
@@ -225,7 +226,13 @@ class CurrencyCheck:
         if at > now or doubt_seconds < DOUBT_SECONDS or self._currency.has_stalled:
             return at
         turns = self._trips.turns
-        return now + turns.seconds_until(self, now, per_minute=self._looks_per_minute(now))
+        turn_at = now + turns.seconds_until(self, now, per_minute=self._looks_per_minute(now))
+        return min(turn_at, max(at, self._list_due_at(now)))
+
+    def _list_due_at(self, now: float) -> float:
+        """Return when an age that is read has to be proven by a list, whose turn it is or not."""
+        is_known = self._as_of != float("-inf") and self._currency.is_read(now)
+        return self._as_of + _UNPROVEN_SECONDS if is_known else math.inf
 
     def _paced_until(self, due_at: float, now: float, courtesy_seconds: float) -> float:
         is_strict = self._currency.doubt_seconds(now) < DOUBT_SECONDS
@@ -300,6 +307,7 @@ class CurrencyCheck:
             return _Doubt.NONE
         doubt_seconds, age_seconds = currency.doubt_seconds(now), now - self._as_of
         is_free = doubt_seconds < DOUBT_SECONDS or currency.has_stalled
+        is_free = is_free or now >= self._list_due_at(now)
         if is_free or self._trips.is_suspect(self._looked_at, now):
             return _Doubt.LOOK
         if self._lags():
