@@ -222,6 +222,7 @@ class NamespaceCache(Generic[V]):
             proof_refused_seconds=None
             if refused_at is None
             else self._context.lifecycle.now() - refused_at,
+            is_provable=self.reflector.is_provable,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

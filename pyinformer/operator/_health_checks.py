@@ -199,7 +199,7 @@ def _unready_informer(informer: InformerStatus, options: HealthOptions) -> Itera
         yield Finding(f"end {name}", str(informer))
     elif state is ReflectorState.ABSENT or age is None or options.stale_seconds is None:
         return  # a resource that is not served has no events to miss
-    elif age > options.stale_seconds:
+    elif age > options.stale_seconds and not _shows_no_age(informer, options.stale_seconds):
         text = f"stale: {informer}; last confirmed as current {age:.0f} s ago"
         yield Finding(f"stale {name}", text, recovery_seconds=options.recovery_seconds)
     elif state in _NOT_FOLLOWING:  # whatever the age: what confirmed the cache may know no better
@@ -217,9 +217,20 @@ def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator
         yield Finding(f"crash {name}", str(informer))
     elif informer.state is not ReflectorState.WATCHING or age is None or limit is None:
         return  # it reports its problem, and retries
-    elif age > limit and not _refuses_proof(informer, limit):
+    elif age > limit and not (_shows_no_age(informer, limit) or _refuses_proof(informer, limit)):
         text = f"wedged: {name} watches, but was not confirmed as current for {age:.0f} s"
         yield Finding(f"wedged {name}", text, recovery_seconds=options.recovery_seconds)
+
+
+def _shows_no_age(informer: InformerStatus, limit: float) -> bool:
+    """Return whether nothing can prove what is that old, and its watches are open.
+
+    The last event of a quiet resource may be from yesterday. A watch that is silent for long is
+    opened again, so its state shows whether the server still answers.
+    """
+    old = [one for one in informer.namespaces if (one.age_seconds or 0.0) > limit]
+    is_open = all(one.state is ReflectorState.WATCHING for one in old)
+    return bool(old) and is_open and not any(one.is_provable for one in old)
 
 
 def _refuses_proof(informer: InformerStatus, limit: float) -> bool:

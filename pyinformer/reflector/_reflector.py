@@ -352,6 +352,11 @@ class Reflector(Generic[V]):
         return facts
 
     @property
+    def is_provable(self) -> bool:
+        """Whether a list can show how old the cache is; else only what arrives is known."""
+        return self._guard.order == "global" and not self._currency.is_blind
+
+    @property
     def last_proof_at(self) -> float | None:
         """The instant whose state, or a later one, is cached; None if none is known.
 
@@ -360,7 +365,7 @@ class Reflector(Generic[V]):
         """
         currency = self._currency
         latest = currency.as_of(self._guard.position)
-        if self._is_in_process or currency.is_blind or self._guard.order != "global":
+        if self._is_in_process or not self.is_provable:
             facts = self._watch_loop.liveness
             for at in (facts.last_event_at, facts.last_bookmark_at):
                 if at is not None and (latest is None or at > latest):

@@ -158,6 +158,25 @@ def test_a_watch_without_proof_of_progress_is_not_alive(
     assert Health(told).live().is_ok
 
 
+def test_an_age_that_nothing_can_prove_counts_for_no_probe_while_its_watch_is_open(
+    informer: InformerStatus,
+) -> None:
+    """A quiet resource whose versions have no order, without bookmarks: its last event is old."""
+    (part,) = informer.namespaces
+    watching = ReflectorState.WATCHING
+    part = replace(part, state=watching, age_seconds=10_000.0, is_provable=False)
+    status = replace(informer, age_seconds=10_000.0, namespaces=(part,))
+    health = Health(Told(status))
+    assert health.ready().is_ok
+    assert health.live().is_ok
+
+    waiting = replace(part, state=ReflectorState.WAITING)
+    told = Told(replace(status, state=ReflectorState.WAITING, namespaces=(waiting,)))
+    assert not Health(told).ready().is_ok
+    provable = replace(status, namespaces=(replace(part, is_provable=True),))
+    assert not Health(Told(provable)).live().is_ok
+
+
 @pytest.mark.parametrize(
     ("fault", "is_alive"),
     [
