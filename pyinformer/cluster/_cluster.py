@@ -98,6 +98,7 @@ from pyinformer.transport import (
 )
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from pyinformer.tracing import Tracing
@@ -1426,6 +1427,15 @@ def check_cluster(cluster: object, *_: object, **__: object) -> None:
             " event loop"
         )
     raise InvalidTypeError("cluster", reason)
+
+
+def moving_fields(
+    cluster: Cluster, resource: GroupVersionResource, key: str, field_manager: str
+) -> AbstractContextManager[None]:
+    """Forget what was applied to an object, before and in the block: its manager owns more now."""
+    return cluster._applied.applying(  # noqa: SLF001 - as above
+        ApplyKey(resource, key, field_manager)
+    )
 
 
 def claim_loop(cluster: Cluster) -> None:

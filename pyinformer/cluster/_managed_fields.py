@@ -21,7 +21,7 @@ from pyinformer.apimachinery import (
     check_text,
     decode_object,
 )
-from pyinformer.cluster._cluster import Cluster, check_cluster
+from pyinformer.cluster._cluster import Cluster, check_cluster, moving_fields
 from pyinformer.cluster._field_manager import apply_manager_of, checked_field_manager
 from pyinformer.cluster._targets import object_path
 from pyinformer.cluster._upserts import retry_on_conflict
@@ -107,9 +107,10 @@ async def upgrade_managed_fields(
             {"op": "replace", "path": "/metadata/managedFields", "value": upgraded},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
         ]
-        written = await cluster.request(
-            "PATCH", path, body=msgspec.json.encode(patch), content_type=_JSON_PATCH
-        )
+        with moving_fields(cluster, resource, key, target):
+            written = await cluster.request(
+                "PATCH", path, body=msgspec.json.encode(patch), content_type=_JSON_PATCH
+            )
         cluster.record_write(api_version, plural, written)
 
     await retry_on_conflict(attempt)

@@ -170,3 +170,19 @@ async def test_what_was_written_by_updates_is_removed_by_an_apply_after_the_move
         left = await cluster.apply(wanted(namespace, x="1"), field_manager="shop")
     assert left.at("data", dict) == {"x": "1"}
     assert managers(server, made.key) == {("shop", "Apply")}
+
+
+async def test_what_has_moved_is_applied_once_more_though_nothing_has_changed(
+    server: Server,
+) -> None:
+    """The process had applied the object before, and its fields are still as it wants them."""
+    namespace = server.namespace()
+    desired = wanted(namespace, x="1")
+    async with server.connect() as cluster:
+        made = await cluster.create(wanted(namespace, x="1", y="1"))
+        await cluster.apply_if_changed(desired, made, field_manager="shop")
+        moved = await upgrade_managed_fields(
+            cluster, *_PLACE, made.key, managers=["pyinformer"], field_manager="shop"
+        )
+        left = await cluster.apply_if_changed(desired, moved, field_manager="shop")
+    assert left.at("data", dict) == {"x": "1"}
