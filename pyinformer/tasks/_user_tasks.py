@@ -55,10 +55,11 @@ class UserTask:
         self.is_detached = True
 
     def cancel_once(self) -> None:
-        """Cancel it; a second call does nothing."""
+        """Cancel it; a second call does nothing, nor one after `asyncio.run` has cancelled all."""
         if not (self._was_cancelled or self._task.done()):
             self._was_cancelled = True
-            self._task.cancel()
+            if not self._task.cancelling():
+                self._task.cancel()
 
     async def join(self) -> None:
         """Wait for its end.

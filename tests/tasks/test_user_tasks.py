@@ -46,6 +46,27 @@ async def test_a_task_that_ends_is_not_abandoned() -> None:
     assert now() == 0.0
 
 
+async def test_a_task_that_the_end_of_the_program_has_cancelled_is_not_cancelled_again() -> None:
+    """`asyncio.run` cancels every task once, and what it ends then stops the others."""
+    steps: list[str] = []
+
+    async def run() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await elapse(1)
+            steps.append("rollback")
+
+    task = UserTasks().spawn("worker", run())
+    await settle()
+    for one in asyncio.all_tasks() - {asyncio.current_task()}:
+        one.cancel()
+    await settle()
+
+    assert await task.stop(5.0)
+    assert steps == ["rollback"]
+
+
 async def test_the_finally_block_of_a_task_is_awaited() -> None:
     steps: list[str] = []
 
