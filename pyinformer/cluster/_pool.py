@@ -386,7 +386,7 @@ class ClusterPool(Startable, Generic[_T]):
 
     def _fails(self, member: PooledCluster[_T], error: BaseException) -> None:
         """Stop returning the value to callers, and bound the time of closing it."""
-        if member.state == "open":
+        if not member.scope.cancel_called:
             member.scope.deadline = self._now() + self._options.close_timeout_seconds
         member.fails(error, self._now())
 

@@ -95,6 +95,8 @@ class PooledCluster(Generic[_T]):
         """Its task has taken its first step, and reports its end."""
         self.is_given_up: bool = False
         """Whether it was evicted before it was open."""
+        self.has_failed: bool = False
+        """Whether `ready` raised, and what was opened is being closed."""
         self.has_broken: bool = False
         """Whether it failed while it was open."""
         self.opened: Opened[_T] | None = None
@@ -114,7 +116,7 @@ class PooledCluster(Generic[_T]):
     def begin(self, now: float) -> None:
         """Record that an attempt to open it begins."""
         self.end, self.scope = anyio.Event(), anyio.CancelScope()
-        self.is_given_up = self.has_broken = self.runs = False
+        self.is_given_up = self.has_failed = self.has_broken = self.runs = False
         self._change("opening", now, "connect() has not finished yet")
 
     def connected(self) -> None:
@@ -137,7 +139,7 @@ class PooledCluster(Generic[_T]):
         if self.state == "failed":
             self.gone(now)
         elif self.state in {"opening", "open"}:
-            if self.state == "opening":
+            if self.state == "opening" and not self.has_failed:  # what failed is closed already
                 self.is_given_up = True
                 self.scope.cancel()
             self.end.set()
@@ -150,6 +152,7 @@ class PooledCluster(Generic[_T]):
             self.has_broken = True
             self._change("closing", now, "it broke, and is being closed")
         elif self.state == "opening" and not self.scope.cancel_called:  # else it was too slow
+            self.has_failed = True
             self._reason = f"what was opened is being closed: {text_of(bare(error))}"
 
     def failed(self, error: BaseException, now: float) -> None:

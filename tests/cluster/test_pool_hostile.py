@@ -362,6 +362,35 @@ async def test_the_clean_up_of_an_opening_that_is_given_up_is_awaited(by: str) -
     assert cleaned[:2] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("then", ["timeout", "evict", "close"])
+async def test_the_clean_up_after_a_failed_ready_has_the_time_of_a_close(then: str) -> None:
+    """The deadline of the attempt has passed, or comes, or the cluster is not wanted any more."""
+    cleaned: list[str] = []
+
+    @asynccontextmanager
+    async def slow(_: Cluster) -> AsyncIterator[str]:
+        try:
+            yield "value"
+        finally:
+            await elapse(5.0)  # releases a lock, with some requests
+            cleaned.append(then)
+
+    async def fails(_: str, timeout_seconds: float) -> None:
+        await elapse(timeout_seconds if then == "timeout" else 1.0)
+        raise ValueError("not synced")
+
+    async with ClusterPool(slow, connect=connect, ready=fails, options=OPTIONS) as pool:
+        waiting = asyncio.create_task(pool.get("one", timeout_seconds=1000.0))
+        await elapse(21.0 if then == "timeout" else 2.0)
+        if then == "evict":
+            waiting.cancel()
+            await pool.evict("one")
+        elif then == "timeout":
+            await elapse(5.0)
+    await asyncio.wait([waiting])
+    assert cleaned[:1] == [then]
+
+
 async def test_a_clean_up_that_takes_too_long_is_cancelled_again() -> None:
     cleaning: list[float] = []
 
