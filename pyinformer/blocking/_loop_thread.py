@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,7 @@ from typing import Final, TypeVar, cast, final
 from pyinformer._logging import get_logger
 from pyinformer.blocking._calls import CUT_OFF, Call, Work, seconds_left
 from pyinformer.blocking._proxy import enter_on_loop
+from pyinformer.cluster import CURRENT_CALLER
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks import UserTasks, error_text, run_on_asyncio, trace_text
 
@@ -38,6 +40,20 @@ _ABANDON_SECONDS: Final = 15.0  # twice what informers need to stop; a second Ct
 # For the loop itself, after everything in it has ended or was abandoned.
 _LOOP_END_SECONDS: Final = 1.0
 _CLOSED: Final = "the runner is closed: make a new one"
+
+
+_thread: Final = threading.local()
+
+
+def _context_of_thread() -> contextvars.Context:
+    """Return a copy of the context in which the thread writes in its own name."""
+    try:
+        caller = _thread.caller
+    except AttributeError:
+        caller = _thread.caller = object()
+    context = contextvars.copy_context()
+    context.run(CURRENT_CALLER.set, caller)
+    return context
 
 
 @final
@@ -281,7 +297,7 @@ class LoopThread:
         if self._is_closed or self._over.is_set() or self._loop is None:
             raise LifecycleError(_CLOSED)
         try:
-            self._loop.call_soon_threadsafe(self._launch, call)
+            self._loop.call_soon_threadsafe(self._launch, call, context=_context_of_thread())
         except RuntimeError as error:  # the loop has just ended
             raise LifecycleError(_CLOSED) from error
 

@@ -22,7 +22,7 @@ from pyinformer._logging import get_logger
 from pyinformer.blocking._calls import CUT_OFF, Call, Work, seconds_left
 from pyinformer.blocking._cluster import BlockingCluster
 from pyinformer.blocking._proxy import enter_on_loop
-from pyinformer.cluster import Cluster
+from pyinformer.cluster import CURRENT_CALLER, Cluster
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks import UserTasks, WorkerThreads, error_text, released_time
 
@@ -59,6 +59,7 @@ async def run_with_cluster(
         Cancels the calls in flight, or the next call, once: they raise LifecycleError in the
         thread. The function is awaited; a second cancellation does not wait for it.
     """
+    caller = CURRENT_CALLER.set(object())  # each call has a task of its own, and all one writer
     calls = TaskCalls()
     token = _CALLS.set(calls)
     try:
@@ -67,6 +68,7 @@ async def run_with_cluster(
         )
     finally:
         _CALLS.reset(token)
+        CURRENT_CALLER.reset(caller)
         calls.close_nowait()
         if calls.has_leftovers:
             await calls.settle()

@@ -19,12 +19,13 @@ from pyinformer.cluster._upserts import (
     pause_after_conflict,
     retry_on_conflict,
 )
-from pyinformer.cluster._write_context import CURRENT_WRITER, context_without_writer
+from pyinformer.cluster._write_context import CURRENT_CALLER, CURRENT_WRITER, context_without_writer
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import FieldValidation
 from pyinformer.transport import APIResource
 
 __all__ = [
+    "CURRENT_CALLER",
     "CURRENT_WRITER",
     "APIResource",
     "Body",

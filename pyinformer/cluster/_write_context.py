@@ -47,18 +47,24 @@ class Writer(Protocol):
 
 CURRENT_WRITER: Final = ContextVar[Writer | None]("pyinformer writer", default=None)
 
+CURRENT_CALLER: Final = ContextVar[object | None]("pyinformer caller", default=None)
+"""Who makes a call of the blocking API, each of which has a task of its own: a thread."""
+
 _tokens: Final[WeakKeyDictionary[asyncio.Task[Any], object]] = WeakKeyDictionary()
 """The identity of each task that has written; the task itself would be kept by what it wrote."""
 
 
 def current_identity() -> Hashable:
-    """Return the identity of the present writer: of a reconcile, else of the task.
+    """Return the identity of the present writer: of a reconcile, else of the thread or the task.
 
     Handlers, views of a web server and other parts of one program read and write independently.
     """
     writer = CURRENT_WRITER.get()
     if writer is not None:
         return writer.identity
+    caller = CURRENT_CALLER.get()
+    if caller is not None:
+        return caller
     task = asyncio.current_task()
     return None if task is None else _tokens.setdefault(task, object())
 
@@ -67,6 +73,7 @@ def context_without_writer() -> Context:
     """Return a copy of the present context for what outlives the reconcile that starts it."""
     context = copy_context()
     context.run(CURRENT_WRITER.set, None)
+    context.run(CURRENT_CALLER.set, None)
     return context
 
 

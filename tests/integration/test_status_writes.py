@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,7 @@ from tests.integration.objects import CONFIG_MAPS, unique
 if TYPE_CHECKING:
     from pyinformer import Cluster, KubeObject
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.blocking import BlockingCluster
     from tests.integration.servers import Server
 
 _SPEC: JSONObject = {"type": "object", "properties": {"size": {"type": "integer"}}}
@@ -368,3 +370,28 @@ async def test_create_or_update_says_that_a_status_was_not_stored(server: Server
                 pyinformer.errors.InvalidArgumentError, match=r"none of status\.typo"
             ):
                 await create_or_update(cluster, body, mutate)
+
+
+async def test_a_thread_takes_back_what_it_has_written_and_nothing_of_others(
+    server: Server,
+) -> None:
+    """With the object that it has read before, and each call of it has a task of its own."""
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+
+    def write(cluster: BlockingCluster) -> JSONObject:
+        """Report progress, then the end of it; another thread has reported something else."""
+        cluster.status(made, {"open": {"progress": "5"}, "ready": False})
+        other = Thread(target=cluster.status, args=(made, {"note": "seen"}))
+        other.start()
+        other.join()
+        return cluster.status(made, {"ready": True}).at("status", dict)
+
+    def run() -> JSONObject:
+        with (
+            pyinformer.run_in_thread() as runner,
+            runner.connect(config=server.config()) as blocking,
+        ):
+            return write(blocking)
+
+    assert await asyncio.to_thread(run) == {"ready": True, "note": "seen"}
