@@ -12,8 +12,7 @@ from benchmarks.stations.material import Material, PodView
 from benchmarks.stations.registry import Work, station
 from pyinformer.apimachinery import Event, KubeObject
 from pyinformer.deltas import DeltaFIFO, RealFIFO
-from pyinformer.informer import Handler
-from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer import Handler, StoreSink
 from pyinformer.informer.delivery import Listener, Mailbox
 from pyinformer.store import Indexer
 from pyinformer.tasks import UserTasks

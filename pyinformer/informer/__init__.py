@@ -24,6 +24,7 @@ from pyinformer.informer._settings import (
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._state_changes import StateChange
 from pyinformer.informer._status import FactoryStatus, InformerStatus, NamespaceStatus, counted
+from pyinformer.informer._store_sink import StoreSink
 from pyinformer.informer._typed_informer import (
     TypedEvent,
     TypedEventHandler,
@@ -79,6 +80,7 @@ __all__ = [
     "SharedInformerFactory",
     "SharingKind",
     "StateChange",
+    "StoreSink",
     "TypedEvent",
     "TypedEventHandler",
     "TypedEventStream",

@@ -1,6 +1,7 @@
 """The reflector: what to load, where to resume the watch, and which events to apply."""
 
 from pyinformer.reflector._availability import AbsencePolicy
+from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.reflector._options import ReflectorOptions
 from pyinformer.reflector._paging import Paging
@@ -14,6 +15,7 @@ from pyinformer.reflector._request_budget import (
     RequestBudgetStatistics,
 )
 from pyinformer.reflector._sink import Sink
+from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.reflector._tap import ReflectorTap
 from pyinformer.reflector._watch_loop import Liveness
 from pyinformer.reflector.guard import Counts, Guard, GuardStatistics
@@ -23,6 +25,7 @@ from pyinformer.reflector.machine import LoadCause, ReflectorState, WatchListMem
 __all__ = [
     "AbsencePolicy",
     "Counts",
+    "EventApplier",
     "Guard",
     "GuardStatistics",
     "Lineage",
@@ -43,7 +46,9 @@ __all__ = [
     "RequestBudgetOptions",
     "RequestBudgetStatistics",
     "Sink",
+    "Snapshot",
     "StaleObject",
+    "StreamBroken",
     "WatchListMemory",
     "read_live",
 ]

@@ -13,9 +13,14 @@ import pytest
 
 from pyinformer.apimachinery import JSONObject
 from pyinformer.errors import ListInconsistentError
-from pyinformer.reflector import Guard, Reflector, ReflectorOptions, ReflectorState
-from pyinformer.reflector._event_applier import EventApplier
-from pyinformer.reflector._snapshot import Snapshot
+from pyinformer.reflector import (
+    EventApplier,
+    Guard,
+    Reflector,
+    ReflectorOptions,
+    ReflectorState,
+    Snapshot,
+)
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig, Connection, ListWatch, NoCredentials
 from tests.reflector.running import (

@@ -16,8 +16,7 @@ import pytest
 
 from pyinformer.apimachinery import Added, Event, JSONObject, Updated
 from pyinformer.errors import InvalidArgumentError, LifecycleError
-from pyinformer.informer import Registration, SharedInformer
-from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer import Registration, SharedInformer, StoreSink
 from pyinformer.informer.delivery import Handler, SharedProcessor
 from pyinformer.store import Indexer
 from pyinformer.testing import Fault

@@ -15,12 +15,11 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, VersionOrder
-from pyinformer.informer import InformerSettings, Scope
+from pyinformer.informer import InformerSettings, Scope, StoreSink
 from pyinformer.informer._barrier import WriteTarget
 from pyinformer.informer._context import InformerContext
 from pyinformer.informer._freshness import Freshness
 from pyinformer.informer._metrics import InformerMetrics
-from pyinformer.informer._store_sink import StoreSink
 from pyinformer.metrics import NO_METRICS
 from pyinformer.store import Indexer
 from tests.objects import make

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyinformer import Added, Controller, Deleted, Request, SharedInformer
 from pyinformer.apimachinery import KubeObject
 from pyinformer.errors import NotCachedError
-from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer import StoreSink
 from pyinformer.store import Indexer
 from pyinformer.testing import APIServer
 from tests.informer.clusters import HURRIED, Notes, cluster_of, listed, pod

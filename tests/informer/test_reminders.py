@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Updated
-from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer import StoreSink
 from pyinformer.informer.delivery import Handler, SharedProcessor
 from pyinformer.store import Indexer
 from tests.informer.clusters import Notes

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
 from pyinformer.errors import ListInconsistentError
-from pyinformer.reflector import Guard
-from pyinformer.reflector._event_applier import EventApplier, StreamBroken
-from pyinformer.reflector._snapshot import Snapshot
+from pyinformer.reflector import EventApplier, Guard, Snapshot, StreamBroken
 from pyinformer.reflector.machine.steps import Breach
 from tests.reflector.restorable import LINE, NAMES, Server
 from tests.reflector.samples import bookmark, codec

@@ -16,8 +16,7 @@ from pyinformer.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from pyinformer.reflector import Guard
-from pyinformer.reflector._event_applier import EventApplier, StreamBroken
+from pyinformer.reflector import EventApplier, Guard, StreamBroken
 from pyinformer.reflector.machine.steps import Breach
 from pyinformer.transport import LineSplitter
 from tests.reflector.samples import (

@@ -15,9 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pyinformer.reflector import Guard
-from pyinformer.reflector._event_applier import EventApplier, StreamBroken
-from pyinformer.reflector._snapshot import Snapshot
+from pyinformer.reflector import EventApplier, Guard, Snapshot, StreamBroken
 from pyinformer.reflector.machine.steps import Breach
 from tests.reflector.samples import DictSink, bookmark, codec, line, pod_bytes
 from tests.soak import examples

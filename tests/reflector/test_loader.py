@@ -14,10 +14,9 @@ from msgspec import json
 
 from pyinformer.apimachinery import Journal
 from pyinformer.errors import InformerError, InvalidObjectError, ProtocolError
-from pyinformer.reflector import Guard, Paging, ReflectorOptions
+from pyinformer.reflector import Guard, Paging, ReflectorOptions, Snapshot
 from pyinformer.reflector._loader import Loader
 from pyinformer.reflector._reporting import AuditRequests
-from pyinformer.reflector._snapshot import Snapshot
 from pyinformer.tasks import loop_time
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ListSplitter, ListWatch

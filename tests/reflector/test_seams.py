@@ -16,8 +16,7 @@ from pyinformer.apimachinery import (
     Updated,
 )
 from pyinformer.errors import ConnectionEndedError, ForbiddenError, InformerError
-from pyinformer.reflector import Guard, Reflector
-from pyinformer.reflector._snapshot import Snapshot
+from pyinformer.reflector import Guard, Reflector, Snapshot
 from pyinformer.reflector.machine.steps import LoadFailed, LoadMode, Sleep, WatchFailed
 from pyinformer.testing import APIServer, Fault
 from pyinformer.transport import ClusterConfig, Connection, ListWatch

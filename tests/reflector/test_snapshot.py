@@ -13,9 +13,7 @@ from pyinformer.errors import (
     ProtocolError,
     ResourceExpiredError,
 )
-from pyinformer.reflector import Guard
-from pyinformer.reflector._event_applier import EventApplier
-from pyinformer.reflector._snapshot import Snapshot
+from pyinformer.reflector import EventApplier, Guard, Snapshot
 from pyinformer.transport import LineSplitter, ListSplitter
 from tests.reflector.samples import (
     DictSink,

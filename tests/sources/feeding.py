@@ -19,7 +19,7 @@ from pyinformer.apimachinery import (
     ObjectCodec,
     Updated,
 )
-from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer import StoreSink
 from pyinformer.store import Indexer, Lister
 from tests.sinks import SinkOwner
 
