@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,13 +18,10 @@ from pyinformer.cli.doctor import Report, base_url, doctor, report_of
 from pyinformer.errors import InvalidArgumentError
 from pyinformer.health import HealthServer
 from pyinformer.testing import APIServer, Fault
-from tests.cli.command_line import here
+from tests.cli.command_line import Result, here
 from tests.hostile import HOSTILE, assert_shown_safely
 from tests.informer.clusters import pod
 from tests.waiting import settle, until
-
-if TYPE_CHECKING:
-    from typer.testing import Result
 
 _WELL = {"is_ok": True, "reasons": [], "notes": []}
 _PAGE: dict[str, Any] = {

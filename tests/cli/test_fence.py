@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.cli.command_line import here
-
-if TYPE_CHECKING:
-    from typer.testing import Result
+from tests.cli.command_line import Result, here
 
 _ACCOUNT = "ops/db-operator"
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.cli.command_line import here
+from tests.cli.command_line import Result, here
 from tests.cli.projects import PLAIN, files_of, forget, init
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from typer.testing import Result
 
 _PACKAGE = "database_operator"
 _TARGET = f"{_PACKAGE}.operator:app"

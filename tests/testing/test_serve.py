@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import signal
 import ssl
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
-from pyinformer.cli._serve import ServedServer, serve
-from pyinformer.testing import APIServer
+from pyinformer.cli import main
 from tests.testing.wire import Wire
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class _Terminal(io.StringIO):
-    """A terminal that sends a signal when the output says how to stop, and keeps the kubeconfig."""
 
-    def __init__(self, sent: signal.Signals) -> None:
+class Terminal(io.StringIO):
+    """A terminal whose user looks at the server when the output says how to stop it, and does."""
+
+    def __init__(self, sent: signal.Signals, look: Callable[[Terminal], object]) -> None:
         super().__init__()
         self.sent = sent
+        self.look = look
         self.kubeconfig = Path()
         self.content = ""
 
@@ -30,8 +37,35 @@ class _Terminal(io.StringIO):
             self.kubeconfig = Path(text.rpartition(" ")[2])
             self.content = self.kubeconfig.read_text()
         if "Ctrl-C stops it" in text:
+            self.look(self)
             signal.raise_signal(self.sent)
         return written
+
+    def wire(self, *, token: str | None = None) -> Wire:
+        """Connect as the user of the kubeconfig, or with another token."""
+        config = yaml.safe_load(self.content)
+        cluster = config["clusters"][0]["cluster"]
+        user = config["users"][0]["user"] or {}
+        context = None
+        if "certificate-authority-data" in cluster:
+            authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+            context = ssl.create_default_context(cadata=authority)
+        return Wire(cluster["server"], token=token or user.get("token"), context=context)
+
+
+def serve(
+    *arguments: str,
+    sent: signal.Signals = signal.SIGINT,
+    look: Callable[[Terminal], object] = lambda terminal: None,
+) -> tuple[int, Terminal]:
+    """Run `pyinformer serve` in this process until its user ends it."""
+    terminal = Terminal(sent, look)
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(SystemExit) as ended:
+        patched.setattr(sys, "argv", ["pyinformer", "serve", *arguments])
+        patched.setattr(sys, "stdout", terminal)
+        main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, terminal
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -40,16 +74,15 @@ def test_serve_runs_until_a_signal_and_removes_its_kubeconfig(
     tmp_path: Path, sent: signal.Signals, named: bool
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    path = tmp_path / "kubeconfig" if named else None
-    terminal = _Terminal(sent)
+    path = tmp_path / "kubeconfig"
 
-    status = serve(ServedServer(), kubeconfig_path=path, output=terminal)
+    status, terminal = serve(*(("--kubeconfig", str(path)) if named else ()), sent=sent)
 
     assert status == 0
     assert "server: http://127.0.0.1:" in terminal.content
     assert f"export KUBECONFIG={terminal.kubeconfig}\n" in terminal.getvalue()
     assert terminal.getvalue().endswith("stopped\n")
-    assert path in (None, terminal.kubeconfig)
+    assert (terminal.kubeconfig == path) is named
     assert not terminal.kubeconfig.exists()
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -57,12 +90,11 @@ def test_serve_runs_until_a_signal_and_removes_its_kubeconfig(
 def test_an_existing_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("mine")
-    output = io.StringIO()
 
-    status = serve(ServedServer(), kubeconfig_path=path, output=output)
+    status, terminal = serve("--kubeconfig", str(path))
 
     assert status == 1
-    assert f"{path} exists and is not overwritten" in output.getvalue()
+    assert f"{path} exists and is not overwritten" in terminal.getvalue()
     assert path.read_text() == "mine"
 
 
@@ -71,22 +103,25 @@ def test_a_missing_real_server_is_reported_in_words(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    output = io.StringIO()
 
-    status = serve(ServedServer(real=True), kubeconfig_path=None, output=output)
+    status, terminal = serve("--real")
 
     assert status == 1
-    assert "pyinformer serve --real --build" in output.getvalue()
+    assert "pyinformer serve --real --build" in terminal.getvalue()
 
 
 @pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
-@pytest.mark.parametrize("rbac", [True, False])
-def test_serve_offers_tls_with_a_ca_that_its_kubeconfig_trusts(rbac: bool) -> None:
-    terminal = _Terminal(signal.SIGINT)
+@pytest.mark.parametrize("flag", ["--rbac", "--tls"])
+def test_serve_offers_tls_with_a_ca_that_its_kubeconfig_trusts(flag: str) -> None:
+    found: list[int] = []
 
-    status = serve(ServedServer(tls=not rbac, rbac=rbac), kubeconfig_path=None, output=terminal)
+    def look(terminal: Terminal) -> None:
+        with terminal.wire() as wire:
+            found.append(wire.get("/api/v1/namespaces").status)
 
-    assert status == 0
+    status, terminal = serve(flag, look=look)
+
+    assert (status, found) == (0, [200])
     assert "server: https://127.0.0.1:" in terminal.content
     assert "certificate-authority-data: " in terminal.content
     assert "token: " in terminal.content  # without one kubectl asks for a user name over TLS
@@ -94,23 +129,27 @@ def test_serve_offers_tls_with_a_ca_that_its_kubeconfig_trusts(rbac: bool) -> No
 
 @pytest.mark.covers("controller-runtime pkg/envtest: should set a working KubeConfig")
 def test_serve_with_roles_knows_the_user_of_its_kubeconfig() -> None:
-    server = ServedServer(rbac=True).create(print)
-    with server:
-        context = ssl.create_default_context(cafile=str(server.ca_file))
-        with Wire(server.url, token=server.token, context=context) as administrator:
-            assert administrator.get("/api/v1/secrets").status == 200
-        with Wire(server.url, token="another", context=context) as stranger:
-            assert stranger.get("/api/v1/secrets").status == 401
+    found: list[int] = []
+
+    def look(terminal: Terminal) -> None:
+        for token in (None, "another"):
+            with terminal.wire(token=token) as wire:
+                found.append(wire.get("/api/v1/secrets").status)
+
+    serve("--rbac", look=look)
+    assert found == [200, 401]
 
 
 def test_two_servers_give_no_object_the_same_identity() -> None:
     """A program that follows both by one address would take the second for the first."""
-    uids = []
+    uids: list[str] = []
+
+    def look(terminal: Terminal) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+        with terminal.wire() as wire:
+            made = wire.request("POST", "/api/v1/namespaces", body)
+            uids.append(made.json["metadata"]["uid"])
+
     for _ in range(2):
-        with ServedServer().create(print) as server:
-            assert isinstance(server, APIServer)
-            made = server.create(
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
-            )
-            uids.append(made["metadata"]["uid"])
+        serve(look=look)
     assert uids[0] != uids[1]
