@@ -36,6 +36,15 @@ def test_each_kind_of_difference_is_named(held: JSONObject | None, named: str) -
     assert named in sentence
 
 
+def test_a_difference_of_secrets_shows_no_value() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": pod("s")["metadata"]}
+    here, there = {**secret, "data": {"key": "b2xk"}}, {**secret, "data": {"key": "bmV3"}}
+
+    (sentence,) = differences("the cache", {"default/s": hold(here)}, {"default/s": there})
+
+    assert sentence == "the cache has default/s with another body at data.key"
+
+
 def test_objects_that_the_server_lacks_are_named() -> None:
     (sentence,) = differences("the cache", {"default/a": hold(pod("a"))}, {})
 

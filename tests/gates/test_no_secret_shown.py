@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import json
+import tempfile
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,11 @@ import pytest
 
 import pyinformer
 from pyinformer.apimachinery import Added, Deleted, GroupVersionResource, ObjectCodec, Updated, diff
-from pyinformer.cli.demo._comparison import differences
 from pyinformer.errors import InvalidObjectError
 from pyinformer.store import Indexer
 from pyinformer.testing import World
-from pyinformer.transport import StaticCredentials
-from pyinformer.transport.config import ClientCertificate, RenewingCredentials
-from pyinformer.transport.config._exec_plugin import ExecPlugin
-from pyinformer.transport.config._exec_process import run_exec_plugin
-from pyinformer.transport.config._renewing_credentials import Login
+from pyinformer.transport import StaticCredentials, find_config
+from pyinformer.transport.config import ClientCertificate, Login, RenewingCredentials
 from tests.integration.history import History, Versions, check_same
 
 if TYPE_CHECKING:
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
 
 HIDDEN = "aHVudGVyMg=="
 OTHER = "bmV3"
+_EXEC = "client.authentication.k8s.io/v1"
 
 
 def body(value: str = HIDDEN, *, resource_version: str = "1") -> JSONObject:
@@ -83,12 +81,6 @@ def violations() -> str:
     history(Deleted(cached()))
     assert history.violations
     return "\n".join(history.violations)
-
-
-def verdict() -> str:
-    """Let the demo's verdict find a difference in a body."""
-    (sentence,) = differences("the cache", {"default/s": cached()}, {"default/s": body(OTHER)})
-    return sentence
 
 
 def writes_of_a_world() -> str:
@@ -177,22 +169,43 @@ def credentials() -> str:
         server="https://host", proxy_url=f"http://u:{OTHER}@proxy", credentials=token
     )
     login = Login({"Authorization": OTHER}, certificate=ClientCertificate("c", OTHER))
-    plugin = ExecPlugin(
-        where="users 'a'",
-        source="config",
-        command="sh",
-        api_version="client.authentication.k8s.io/v1",
-        args=("-c", f"echo token={OTHER} >&2; echo {OTHER}; exit 1"),
-        env={"TOKEN": OTHER},
-    )
-    with pytest.raises(pyinformer.errors.ConfigurationError) as failed:
-        asyncio.run(run_exec_plugin(plugin))
-    with pytest.raises(pyinformer.errors.ConfigurationError) as unread:
-        plugin.login(OTHER.encode())
     shown = repr(
         [token, config, login, login.certificate, RenewingCredentials(_never, first=login)]
     )
-    return shown + _traceback(failed.value) + _traceback(unread.value)
+    scripts = (f"echo token={OTHER} >&2; echo {OTHER}; exit 1", f"echo {OTHER}", _PRINTS_A_TOKEN)
+    return shown + "".join(asyncio.run(_login_by(script)) for script in scripts)
+
+
+_ANSWER = {"apiVersion": _EXEC, "kind": "ExecCredential", "status": {"token": OTHER}}
+_PRINTS_A_TOKEN = f"echo '{json.dumps(_ANSWER)}'"
+
+
+async def _login_by(script: str) -> str:
+    """Return what shows of the configuration whose plug-in is a line of shell, or its error."""
+    plugin = {
+        "apiVersion": _EXEC,
+        "interactiveMode": "Never",
+        "command": "sh",
+        "args": ["-c", script],
+        "env": [{"name": "TOKEN", "value": OTHER}],
+    }
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://host"}}],
+        "users": [{"name": "a", "user": {"exec": plugin}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "a"}}],
+        "current-context": "x",
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(content, file)
+        file.flush()
+        try:
+            config = await find_config(file.name)
+            sent = await config.credentials.headers()
+        except pyinformer.errors.ConfigurationError as error:
+            assert script != _PRINTS_A_TOKEN
+            return _traceback(error)
+    assert sent == {"Authorization": f"Bearer {OTHER}"}
+    return repr(config) + repr(config.credentials)
 
 
 async def _never() -> Login:
@@ -207,7 +220,6 @@ async def _never() -> Login:
         failed_comparison,
         unknown_version,
         violations,
-        verdict,
         writes_of_a_world,
         failed_index,
         misfit_of_a_view,

@@ -24,7 +24,7 @@ from pyinformer.transport.config._foreign_client import (
 from pyinformer.transport.config._kubeconfig import KubeconfigPolicy
 from pyinformer.transport.config._login_outcomes import LoginOutcomes
 from pyinformer.transport.config._proxy_environment import with_environment_proxy
-from pyinformer.transport.config._renewing_credentials import RenewingCredentials
+from pyinformer.transport.config._renewing_credentials import Login, RenewingCredentials
 
 __all__ = [
     "FILE_SECONDS",
@@ -36,6 +36,7 @@ __all__ = [
     "Credentials",
     "ForeignClient",
     "KubeconfigPolicy",
+    "Login",
     "LoginOutcomes",
     "NoCredentials",
     "RenewingCredentials",
