@@ -8,7 +8,7 @@ scripted. Time is virtual.
 from __future__ import annotations
 
 import asyncio
-import random
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,9 +18,7 @@ import pytest
 
 from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import ConflictError, InvalidArgumentError, TransportError
-from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term, WrittenVersions
-from pyinformer.leaderelection._election import Election, Finished, Read, Wait, Write
-from pyinformer.leaderelection._lease import acquired, new_lease, read_lease, released, renewed
+from pyinformer.leaderelection import LeaderElectionOptions, LeaderElector, Term
 from pyinformer.metrics import MetricsRegistry
 from pyinformer.operator import Health
 from pyinformer.testing import World
@@ -40,33 +38,42 @@ def world() -> Iterator[World]:
         yield world
 
 
-def _lease(holder: str | None, *, seconds: int | None = None, version: str = "1") -> Any:
-    spec: dict[str, Any] = {}
-    if holder is not None:
-        spec["holderIdentity"] = holder
-    if seconds is not None:
-        spec["leaseDurationSeconds"] = seconds
-    metadata = {"name": "bar", "namespace": "foo", "uid": "u", "resourceVersion": version}
-    return read_lease({"metadata": metadata, "spec": spec})
+_TEN_SECONDS = LeaderElectionOptions(lease_duration_seconds=10.0, renew_deadline_seconds=5.0)
+_LEASES = ("coordination.k8s.io/v1", "leases")
+_KEY = "default/db-operator"
 
 
-def _election() -> Election:
-    options = LeaderElectionOptions(lease_duration_seconds=10.0, renew_deadline_seconds=5.0)
-    return Election("bar", "foo", identity="baz", options=options, rng=random.Random(0))
+async def _create(world: World, spec: dict[str, Any]) -> None:
+    """Create the Lease as another program has left it."""
+    metadata = {"name": "db-operator", "namespace": "default"}
+    await world.cluster.create(
+        {"apiVersion": _LEASES[0], "kind": "Lease", "metadata": metadata, "spec": spec}
+    )
 
 
-def _answered(election: Election, write: Write, at: float) -> None:
-    version = write.body["metadata"].get("resourceVersion", "0")
-    metadata = {**write.body["metadata"], "uid": "u", "resourceVersion": str(int(version) + 1)}
-    election.on_lease(read_lease({**write.body, "metadata": metadata}), at)
+async def _write(world: World, **spec: Any) -> None:
+    """Write the Lease as another program does."""
+    known = await world.cluster.get(*_LEASES, _KEY)
+    await world.cluster.patch(
+        known, {**known.to_dict(), "spec": {**known.to_dict()["spec"], **spec}}
+    )
+
+
+async def _stored(world: World) -> dict[str, Any]:
+    return (await world.cluster.get(*_LEASES, _KEY)).to_dict()
+
+
+def _verbs(one: Replica) -> list[str]:
+    """Return which requests it sent, without those that follow the Lease."""
+    return [verb for _, verb, _ in one.line.calls if verb in {"GET", "POST", "PUT"}]
 
 
 @dataclass(frozen=True)
 class _Case:
-    found: Any
-    """The Lease that a read finds; None if it does not exist."""
+    found: dict[str, Any] | None
+    """The spec of the Lease that a read finds; None if it does not exist."""
     takes_at: float | None
-    """When it is taken; None if not within 9 s."""
+    """When it is taken; None if not within 50 s."""
     transitions: int = 0
 
 
@@ -76,75 +83,100 @@ class _Case:
     [
         pytest.param(_Case(None, 0.0), id="acquire from no object"),
         # Upstream takes these at once; here a holder that did not release may have been removed.
-        pytest.param(_Case(_lease(None), 10.0, 1), id="acquire from object without annotations"),
+        pytest.param(_Case({}, 10.0, 1), id="acquire from object without annotations"),
         pytest.param(
-            _Case(_lease("bing", seconds=3), 3.0, 1),
+            _Case({"holderIdentity": "bing", "leaseDurationSeconds": 3}, 3.0, 1),
             id="acquire from led object with the lease duration seconds",
         ),
-        pytest.param(_Case(_lease(""), 10.0, 1), id="acquire from unled object"),
+        pytest.param(_Case({"holderIdentity": ""}, 10.0, 1), id="acquire from unled object"),
         # Upstream takes a Lease of unknown duration at once; here it counts as one of our own.
-        pytest.param(_Case(_lease("bing"), 10.0, 1), id="acquire from led, unacked object"),
         pytest.param(
-            _Case(_lease("", seconds=1), 0.0, 1), id="acquire from empty led, acked object"
+            _Case({"holderIdentity": "bing"}, 10.0, 1), id="acquire from led, unacked object"
         ),
-        pytest.param(_Case(_lease("bing", seconds=60), None), id="don't acquire from led, acked"),
+        pytest.param(
+            _Case({"holderIdentity": "", "leaseDurationSeconds": 1}, 0.0, 1),
+            id="acquire from empty led, acked object",
+        ),
+        pytest.param(
+            _Case({"holderIdentity": "bing", "leaseDurationSeconds": 60}, None),
+            id="don't acquire from led, acked",
+        ),
     ],
 )
-def test_try_acquire_or_renew_leases(case: _Case) -> None:
+def test_try_acquire_or_renew_leases(world: World, case: _Case) -> None:
     """TestTryAcquireOrRenewLeases."""
-    election = _election()
-    assert isinstance(election.next_step(0.0, 0.0), Read)
-    if case.found is None:
-        election.on_absent(0.0)
-    else:
-        election.on_lease(case.found, 0.0)
-    if case.takes_at is None:
-        assert isinstance(election.next_step(50.0, 50.0), Wait)
-        assert election.lease is not None
-        assert election.lease.holder == "bing"
-        return
-    if case.takes_at:
-        assert isinstance(election.next_step(case.takes_at - 0.001, 0.0), Wait)
-    write = election.next_step(case.takes_at, 0.0)
-    assert isinstance(write, Write)
-    assert write.creates is (case.found is None)
-    _answered(election, write, case.takes_at)
-    assert election.lease is not None
-    assert (election.lease.holder, election.lease.transitions) == ("baz", case.transitions)
-    assert election.tenure is not None
+
+    async def scenario() -> None:
+        if case.found is not None:
+            await _create(world, case.found)
+        one = Replica(world, "baz", options=_TEN_SECONDS)
+        one.start()
+        await pause(50)
+        assert one.began_at == ([] if case.takes_at is None else [case.takes_at])
+        writes = [verb for verb in _verbs(one) if verb != "GET"]
+        stored = (await _stored(world))["spec"]
+        if case.takes_at is None:
+            assert (stored, writes) == (case.found, [])
+            assert one.elector.status().holder == "bing"
+        else:
+            assert (stored["holderIdentity"], stored["leaseTransitions"]) == (
+                "baz",
+                case.transitions,
+            )
+            assert writes[0] == ("POST" if case.found is None else "PUT")
+        await one.stop()
+
+    world.run(scenario)
 
 
 @pytest.mark.covers("client-go tools/leaderelection: TestTryAcquireOrRenewLeases")
-def test_try_acquire_or_renew_leases_renews_an_object_that_it_has_acquired() -> None:
+def test_try_acquire_or_renew_leases_renews_an_object_that_it_has_acquired(world: World) -> None:
     """TestTryAcquireOrRenewLeases, its case "renew already acquired object"."""
-    election = _election()
-    election.next_step(0.0, 0.0)
-    election.on_absent(0.0)
-    write = election.next_step(0.0, 0.0)
-    assert isinstance(write, Write)
-    _answered(election, write, 0.0)
-    renewal = election.next_step(2.0, 2.0)
-    assert isinstance(renewal, Write)
-    assert not renewal.acquires
-    assert renewal.body["spec"]["leaseTransitions"] == 0
-    assert renewal.body["spec"]["acquireTime"] == write.body["spec"]["acquireTime"]
-    assert renewal.body["spec"]["renewTime"] != write.body["spec"]["renewTime"]
+
+    async def scenario() -> None:
+        one = Replica(world, "baz", options=_TEN_SECONDS)
+        one.start()
+        await one.leads.wait()
+        acquired = (await _stored(world))["spec"]
+        await pause(2.5)
+        renewed = (await _stored(world))["spec"]
+        assert _verbs(one) == ["GET", "POST", "PUT"]
+        assert renewed["renewTime"] != acquired["renewTime"]
+        assert renewed == {**acquired, "renewTime": renewed["renewTime"]}
+        assert acquired["leaseTransitions"] == 0
+        await one.stop()
+
+    world.run(scenario)
 
 
 @pytest.mark.covers(
     "client-go tools/leaderelection: TestLeaseSpecToLeaderElectionRecordRoundTrip",
     "client-go tools/leaderelection/resourcelock: TestLeaseConversion",
 )
-def test_lease_spec_to_leader_election_record_round_trip() -> None:
+def test_lease_spec_to_leader_election_record_round_trip(world: World) -> None:
     """TestLeaseSpecToLeaderElectionRecordRoundTrip, and TestLeaseConversion."""
-    body = acquired(
-        new_lease("bar", "foo"), holder="foo", duration_seconds=10.0, at=1.5, transitions=1
-    )
-    record = read_lease(body)
-    assert (record.holder, record.duration_seconds, record.transitions) == ("foo", 10.0, 1)
-    again = renewed(record, duration_seconds=10.0, at=1.5)
-    assert again["spec"] == body["spec"]
-    assert read_lease(again).marker == record.marker
+
+    async def scenario() -> None:
+        await _create(world, {"holderIdentity": "", "leaseDurationSeconds": 1})
+        await pause(1.5)
+        one, two = (Replica(world, name, options=_TEN_SECONDS) for name in ("foo", "bar"))
+        one.start()
+        await one.leads.wait()
+        assert (await _stored(world))["spec"] == {
+            "holderIdentity": "foo",
+            "leaseDurationSeconds": 10,
+            "leaseTransitions": 1,
+            "acquireTime": "1970-01-01T00:00:01.500000Z",
+            "renewTime": "1970-01-01T00:00:01.500000Z",
+        }
+        two.start()
+        await pause(1)
+        found = two.elector.status()
+        assert (found.holder, found.transitions) == ("foo", 1)
+        await one.stop()
+        await two.stop()
+
+    world.run(scenario)
 
 
 @pytest.mark.covers("client-go tools/leaderelection: TestReleaseLeaseLeases")
@@ -166,59 +198,66 @@ def test_release_lease_leases(world: World) -> None:
     world.run(scenario)
 
 
-async def _stored(world: World) -> dict[str, Any]:
-    found = await world.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator")
-    return found.to_dict()
-
-
 @pytest.mark.covers("client-go tools/leaderelection: TestReleaseMethodCallsGet")
-def test_release_method_calls_get() -> None:
+def test_release_method_calls_get(world: World) -> None:
     """TestReleaseMethodCallsGet: not a read, but the version that is known to be ours.
 
     Upstream reads before it releases, and so releases a successor's Lease. Here a release names the
     version of the last own write, and reads only if that is not the Lease's any more.
     """
-    election = _leading()
-    election.release(1.0, None)
-    release = election.next_step(1.0, 1.0)
-    assert isinstance(release, Write)
-    assert release.body["metadata"]["resourceVersion"] == "1"
-    election.on_conflict(1.0)
-    assert isinstance(election.next_step(1.0, 1.0), Read)
-    election.on_lease(_lease("successor", seconds=15, version="5"), 1.0)
-    assert isinstance(election.next_step(1.0, 1.0), Finished)  # it is not ours to release
 
+    async def scenario() -> None:
+        one, two = Replica(world, "one", options=_OPTIONS), Replica(world, "two", options=_OPTIONS)
+        one.start()
+        await one.leads.wait()
+        one.line.calls.clear()
+        await one.stop()
+        assert _verbs(one) == ["PUT"]
 
-def _leading() -> Election:
-    election = _election()
-    election.next_step(0.0, 0.0)
-    election.on_absent(0.0)
-    write = election.next_step(0.0, 0.0)
-    assert isinstance(write, Write)
-    _answered(election, write, 0.0)
-    return election
+        async def succeed(method: str) -> None:
+            if method == "PUT":
+                two.line.before = None
+                await _write(world, holderIdentity="successor")
+
+        two.line.watch_is_forbidden = True  # or a watch would bring the successor
+        two.start()
+        await two.leads.wait()
+        two.line.calls.clear()
+        two.line.before = succeed
+        await two.stop()
+        assert _verbs(two) == ["PUT", "GET"]
+        stored = (await _stored(world))["spec"]
+        assert stored["holderIdentity"] == "successor"  # it is not ours to release
+        assert stored["leaseDurationSeconds"] == 15
+
+    world.run(scenario)
 
 
 @pytest.mark.covers("client-go tools/leaderelection: TestReleaseRetriesOnConflict")
-def test_release_retries_on_conflict() -> None:
+def test_release_retries_on_conflict(world: World) -> None:
     """TestReleaseRetriesOnConflict: a renewal that was lost on its way back has landed."""
-    election = _leading()
-    renewal = election.next_step(2.0, 2.0)
-    assert isinstance(renewal, Write)
-    election.on_failure(4.5)
-    election.release(4.5, None)
-    release = election.next_step(4.5, 4.5)
-    assert isinstance(release, Write)
-    election.on_conflict(4.5)
-    assert isinstance(election.next_step(4.5, 4.5), Read)
-    metadata = {**renewal.body["metadata"], "uid": "u", "resourceVersion": "2"}
-    election.on_lease(read_lease({**renewal.body, "metadata": metadata}), 4.5)
-    again = election.next_step(4.5, 4.5)
-    assert isinstance(again, Write)
-    assert again.body["metadata"]["resourceVersion"] == "2"
-    assert again.body["spec"]["holderIdentity"] == ""
-    _answered(election, again, 4.5)
-    assert isinstance(election.next_step(4.5, 4.5), Finished)
+
+    async def scenario() -> None:
+        one = Replica(world, "baz", options=_OPTIONS)
+        one.line.watch_is_forbidden = True  # or a watch would bring the renewal
+        lost = asyncio.Event()
+
+        async def lose(method: str) -> None:
+            if method == "PUT":
+                one.line.after = None
+                lost.set()
+                raise TransportError("lease", "cut off")
+
+        one.start()
+        await one.leads.wait()
+        one.line.calls.clear()
+        one.line.after = lose
+        await lost.wait()
+        await one.stop()
+        assert _verbs(one) == ["PUT", "PUT", "GET", "PUT"]
+        assert (await _stored(world))["spec"]["holderIdentity"] == ""
+
+    world.run(scenario)
 
 
 @pytest.mark.covers("client-go tools/leaderelection: TestReleaseOnCancellation_Leases")
@@ -451,35 +490,46 @@ def test_leader_election_health_checker_reads_an_elector(world: World) -> None:
 
 
 @pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestGetError")
-def test_get_error() -> None:
+def test_get_error(world: World) -> None:
     """TestGetError: a Lease that does not exist is created."""
-    election = _election()
-    election.next_step(0.0, 0.0)
-    election.on_absent(0.0)
-    write = election.next_step(0.0, 0.0)
-    assert isinstance(write, Write)
-    assert write.creates
+
+    async def scenario() -> None:
+        one = Replica(world, "baz")
+        one.start()
+        await one.leads.wait()
+        assert _verbs(one) == ["GET", "POST"]
+        await one.stop()
+
+    world.run(scenario)
 
 
 @pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestGet")
-def test_get() -> None:
-    """TestGet."""
-    record = read_lease(
-        {
-            "metadata": {"uid": "u", "resourceVersion": "3"},
-            "spec": {
-                "holderIdentity": "h",
-                "leaseDurationSeconds": 15,
-                "leaseTransitions": 3,
-                "acquireTime": "2026-01-02T03:04:05.000006Z",
-                "renewTime": "2026-01-02T03:04:06.000006Z",
-            },
+def test_get(world: World) -> None:
+    """TestGet: what a Lease says of its holder counts, and each renewal of it."""
+
+    async def scenario() -> None:
+        times = {
+            "acquireTime": "2026-01-02T03:04:05.000006Z",
+            "renewTime": "2026-01-02T03:04:06.000006Z",
         }
-    )
-    assert (record.holder, record.transitions) == ("h", 3)
-    assert record.acquire_time == "2026-01-02T03:04:05.000006Z"
-    assert record.renew_time == "2026-01-02T03:04:06.000006Z"
-    assert record.duration_seconds == 15.0
+        await _create(
+            world,
+            {"holderIdentity": "h", "leaseDurationSeconds": 20, "leaseTransitions": 3, **times},
+        )
+        one = Replica(world, "baz", options=_OPTIONS)
+        one.start()
+        await pause(19)
+        found = one.elector.status()
+        assert (found.holder, found.transitions, found.is_leading) == ("h", 3, False)
+        for time in ("renewTime", "acquireTime"):
+            await _write(world, **{time: "2026-01-02T03:04:06.000007Z"})
+            await pause(19)
+        assert one.began_at == []
+        await pause(10)
+        assert one.began_at == [19 + 19 + 20]
+        await one.stop()
+
+    world.run(scenario)
 
 
 @pytest.mark.covers(
@@ -533,9 +583,27 @@ def test_create_error(world: World) -> None:
 
 
 @pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestUpdateError")
-def test_update_error() -> None:
+def test_update_error(world: World) -> None:
     """TestUpdateError: nothing is written before the Lease was read."""
-    assert isinstance(_election().next_step(0.0, 0.0), Read)
+
+    async def scenario() -> None:
+        await _create(world, {"holderIdentity": "", "leaseDurationSeconds": 1})
+        one = Replica(world, "baz")
+        failed = asyncio.Event()
+
+        async def fail(method: str) -> None:
+            if method == "GET" and not failed.is_set():
+                failed.set()
+                raise TransportError("lease", "cut off")
+
+        one.line.before = fail
+        one.line.watch_is_forbidden = one.line.list_is_forbidden = True  # or they would read it
+        one.start()
+        await one.leads.wait()
+        assert _verbs(one) == ["GET", "GET", "PUT"]
+        await one.stop()
+
+    world.run(scenario)
 
 
 @pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestDescribe")
@@ -549,12 +617,25 @@ def test_describe(world: World) -> None:
     "client-go tools/leaderelection/resourcelock: TestUpdateWithNilLabelsOnLease",
     "client-go tools/leaderelection/resourcelock: TestUpdateWithNilLabelsOnLeaseLock",
 )
-def test_update_with_nil_labels_on_lease() -> None:
+def test_update_with_nil_labels_on_lease(world: World) -> None:
     """TestUpdateWithNilLabelsOnLease, and TestUpdateWithNilLabelsOnLeaseLock."""
-    written = WrittenVersions(transitions=0, versions={})
-    body = released(_lease("baz"), at=0.0, written=written)
-    assert "labels" not in body["metadata"]
-    assert "labels" not in renewed(read_lease(body), duration_seconds=15.0, at=0.0)["metadata"]
+
+    async def scenario() -> None:
+        one = Replica(world, "baz", options=_OPTIONS)
+        sent: list[dict[str, Any]] = []
+
+        def keep(body: bytes) -> bytes:
+            sent.append(json.loads(body))
+            return body
+
+        one.line.store = keep
+        one.start()
+        await pause(3)
+        await one.stop()
+        assert len(sent) > 2
+        assert not [body for body in sent if "labels" in body["metadata"]]
+
+    world.run(scenario)
 
 
 @pytest.mark.covers("client-go tools/leaderelection/resourcelock: TestLabelUpdate")
@@ -565,7 +646,7 @@ def test_label_update(world: World) -> None:
         one = Replica(world, "baz", options=_OPTIONS)
         one.start()
         await one.leads.wait()
-        lease = await world.cluster.get("coordination.k8s.io/v1", "leases", "default/db-operator")
+        lease = await world.cluster.get(*_LEASES, _KEY)
         edited = lease.to_dict()
         edited["metadata"]["labels"] = {"custom-key": "custom-val"}
         await world.cluster.patch(lease, edited)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pyinformer.cluster import Cluster, WriteOptions
 from pyinformer.errors import ForbiddenError, TransportError
 from pyinformer.leaderelection import LeaderElector, Term
-from pyinformer.testing.world._memory_connection import MemoryBody
 from tests.waiting import pause
 
 if TYPE_CHECKING:
@@ -22,6 +21,45 @@ if TYPE_CHECKING:
 
 Call = tuple[float, str, str]
 """When a request was sent, its verb and its last path segment."""
+
+
+class _Body:
+    """The body of a stream, which can be held back from its reader."""
+
+    def __init__(self, beyond: Body, *, is_held: bool) -> None:
+        self._beyond = beyond
+        self._piece: bytes | None = None
+        self._released = asyncio.Event()
+        self.hold(held=is_held)
+
+    @property
+    def received_bytes(self) -> int:
+        """How many bytes have arrived, those that are held included."""
+        return self._beyond.received_bytes
+
+    def hold(self, *, held: bool) -> None:
+        """Hold what arrives back from the reader, or release it."""
+        (self._released.clear if held else self._released.set)()
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes, and until they are released.
+
+        Cancellation:
+            Safe; a cancelled read takes nothing.
+        """
+        if self._piece is None:
+            self._piece = await self._beyond.read()
+        await self._released.wait()
+        piece, self._piece = self._piece, None
+        return piece
+
+    def expire(self, waited_seconds: float) -> None:
+        """End the body with an error."""
+        self._beyond.expire(waited_seconds)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._beyond.close()
 
 
 class Line:
@@ -44,7 +82,7 @@ class Line:
         """What the server stores of a body that is written."""
         self.show: Callable[[bytes], bytes] = bytes
         """What it answers."""
-        self._bodies: list[tuple[str, MemoryBody]] = []
+        self._bodies: list[tuple[str, _Body]] = []
 
     @property
     def config(self) -> ClusterConfig:
@@ -103,10 +141,9 @@ class Line:
         if self.ignores_selectors:
             query = tuple(one for one in query if one[0] != "fieldSelector")
         async with self._beyond.stream(path, query, **options) as body:
-            if isinstance(body, MemoryBody):
-                body.hold(held=self.holds_new)
-                self._bodies.append((path, body))
-            yield body
+            one = _Body(body, is_held=self.holds_new)
+            self._bodies.append((path, one))
+            yield one
 
     def hold(self, plural: str, *, held: bool) -> None:
         """Hold the lists and events of a resource back from this replica, or release them."""

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from pyinformer._clock import lease_time
 from pyinformer.cluster import connect
 from pyinformer.leaderelection import LeaderElector, Term
 from pyinformer.testing import APIServer
-from tests.suspends import HAS_CLOCK, SUSPENDED_SECONDS, suspending
+from tests.suspends import HAS_CLOCK, suspending
 
 pytestmark = HAS_CLOCK
 
@@ -20,12 +19,6 @@ pytestmark = HAS_CLOCK
 def suspend(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function that suspends the machine."""
     return suspending(monkeypatch)
-
-
-def test_lease_time_includes_suspends(suspend: Callable[[], None]) -> None:
-    before = lease_time()
-    suspend()
-    assert lease_time() >= before + SUSPENDED_SECONDS
 
 
 async def test_a_term_is_over_after_a_suspend(suspend: Callable[[], None]) -> None:
