@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer import Controller, Request, Result, RetryAfter, TerminalError
-from pyinformer.controller._metrics import is_panic
 from pyinformer.errors import ConflictError, InvalidTypeError
 from pyinformer.metrics import CATALOGUE, MetricsRegistry
 from pyinformer.sources import Reason
@@ -23,8 +22,6 @@ from tests.virtual_time import elapse, work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from pyinformer.sources._request import ReasonEvent
 
 pytestmark = pytest.mark.virtual_time
 
@@ -129,10 +126,15 @@ class _Outcome(BaseException):
         pytest.param(ConflictError(status=409), False, id="conflict"),
     ],
 )
-def test_a_panic_is_an_error_by_which_python_reports_a_bug(
+async def test_a_panic_is_an_error_by_which_python_reports_a_bug(
     error: BaseException, expected: bool
 ) -> None:
-    assert is_panic(error) is expected
+    async with measured(Calls(error)) as (registry, said, _):
+        said.say("default/a")
+        await elapse(60.0)
+        found = figures(registry, "controller_runtime_reconcile_")
+    assert found["controller_runtime_reconcile_errors_total{}"] == 1
+    assert found.get("controller_runtime_reconcile_panics_total{}", 0) == int(expected)
 
 
 @pytest.mark.covers(
@@ -235,7 +237,7 @@ async def test_the_failures_of_a_source_are_counted_by_its_name() -> None:
         }
 
 
-def _say(said: Said, event: ReasonEvent, priority: int = 0) -> None:
+def _say(said: Said, event: Any, priority: int = 0) -> None:
     assert said.enqueue is not None
     said.enqueue(Request("default/a"), Reason("said", event, "default/a"), priority=priority)
 
@@ -255,7 +257,7 @@ async def test_the_time_from_an_event_begins_with_the_first_of_them() -> None:
 
 
 @pytest.mark.parametrize("event", ["initial", "resync", "timer", "enqueued", "requeue"])
-async def test_what_is_no_event_has_no_time_to_its_reconcile(event: ReasonEvent) -> None:
+async def test_what_is_no_event_has_no_time_to_its_reconcile(event: str) -> None:
     calls = Calls()
     async with measured(calls) as (registry, said, _):
         _say(said, event, LOW_PRIORITY)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer._logging import get_logger
-from pyinformer.controller import Outcome
-from pyinformer.controller._log_text import level_of, outlook_of, text_of
 from pyinformer.errors import (
     ApplyConflictError,
     ConflictError,
@@ -24,17 +23,65 @@ from pyinformer.errors import (
     TerminalError,
     TransportError,
 )
-from pyinformer.sources import Request
-from tests.hostile import HOSTILE, assert_shown_safely
+from tests.controller.running import Calls, running
+from tests.hostile import FORGED, HOSTILE, assert_shown_safely
+from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.virtual_time
+
+_FORMAT = "controller %s: the reconcile of %s failed: "
+_BEGIN = "controller c: the reconcile of default/a failed: "
+_PLACE = re.compile(r" at \S+running\.py:\d+ in __call__")
 
 _FORBIDDEN = ForbiddenError(
     status=403, reason="Forbidden", message="secret", request="PATCH /api/v1/pods/a"
 )
 _MISMATCH = ModelMismatchError("Database 'a'", "no int", key="a", path="spec.replicas")
 _NONSENSE = InvalidTypeError("result", "rec returned bool; it must be None or a Result")
+
+
+@dataclass
+class Line:
+    """What the log says of one failed reconcile."""
+
+    text: str
+    """What failed, without the place."""
+    outlook: str
+    """What happens next."""
+    level: int
+    trace: list[str]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> Log:
+    """The log of a controller."""
+    caplog.set_level(logging.DEBUG, "pyinformer.controller")
+    return Log(caplog)
+
+
+class Log:
+    """The log of controllers of which each fails once."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+
+    async def line(self, error: BaseException, shown: str = "classes") -> Line:
+        """Let a reconcile fail, and return its line in the log."""
+        self._caplog.clear()
+        async with running(Calls(error), log_exceptions=shown) as (_, said):
+            said.say("default/a")
+            await elapse(0.0001)
+        (record,) = [one for one in self._caplog.records if one.msg.startswith(_FORMAT)]
+        line, *trace = record.getMessage().split("\n")
+        assert_shown_safely(line)
+        assert line.startswith(_BEGIN)
+        line, _, reasons = line.removeprefix(_BEGIN).rpartition("; reasons: ")
+        assert reasons.startswith("said updated")
+        text, _, outlook = line.rpartition("; ")
+        return Line(_PLACE.sub("", text), outlook, record.levelno, trace)
 
 
 @pytest.mark.parametrize(
@@ -60,20 +107,22 @@ _NONSENSE = InvalidTypeError("result", "rec returned bool; it must be None or a 
         ),
     ],
 )
-def test_an_error_is_described_without_object_content(error: Exception, words: str) -> None:
-    assert text_of(error) == words
+async def test_an_error_is_described_without_object_content(
+    log: Log, error: Exception, words: str
+) -> None:
+    assert (await log.line(error)).text == words
 
 
-def test_the_cause_of_an_error_of_ours_is_shown() -> None:
+async def test_the_cause_of_an_error_of_ours_is_shown(log: Log) -> None:
     error = ReconcileTimeoutError(request="default/a", timeout_seconds=5.0)
     error.__cause__ = InvalidArgumentError("path", "is empty")
-    assert text_of(error) == (
+    assert (await log.line(error)).text == (
         "the reconcile of default/a took longer than 5 s; caused by InvalidArgumentError (path: is"
         " empty)"
     )
 
 
-def test_members_of_a_group_and_the_missing_rule_are_shown() -> None:
+async def test_members_of_a_group_and_the_missing_rule_are_shown(log: Log) -> None:
     forbidden = ForbiddenError(
         status=403,
         reason="Forbidden",
@@ -82,18 +131,18 @@ def test_members_of_a_group_and_the_missing_rule_are_shown() -> None:
         needed="it needs list on pods",
     )
     group = ExceptionGroup("secret", [forbidden, ValueError("secret")])
-    assert text_of(group) == (
+    assert (await log.line(group)).text == (
         "ExceptionGroup of 2 [ForbiddenError (list pods: 403 Forbidden; it needs list on pods);"
         " ValueError]"
     )
-    assert "ValueError (secret)" in text_of(group, "full")
+    assert "ValueError (secret)" in (await log.line(group, "full")).text
 
 
-def test_a_group_of_one_is_described_as_its_member() -> None:
+async def test_a_group_of_one_is_described_as_its_member(log: Log) -> None:
     group = ExceptionGroup("secret", [ExceptionGroup("secret", [TerminalError("no quota")])])
-    assert text_of(group) == "no quota"
+    assert (await log.line(group)).text == "no quota"
     conflict = ConflictError(status=409, reason="Conflict", request="PUT a")
-    assert level_of(ExceptionGroup("secret", [conflict])) == logging.INFO
+    assert (await log.line(ExceptionGroup("secret", [conflict]))).level == logging.INFO
 
 
 def _apply_conflict(*conflicts: FieldConflict) -> ApplyConflictError:
@@ -106,24 +155,25 @@ def _apply_conflict(*conflicts: FieldConflict) -> ApplyConflictError:
     )
 
 
-def test_a_conflict_of_an_apply_names_the_fields_their_managers_and_the_cure() -> None:
+async def test_a_conflict_of_an_apply_names_the_fields_their_managers_and_the_cure(
+    log: Log,
+) -> None:
     error = _apply_conflict(
         FieldConflict(".spec.replicas", "kubectl"), FieldConflict(".spec.paused", "")
     )
 
-    assert text_of(ExceptionGroup("secret", [error])) == (
+    assert (await log.line(ExceptionGroup("secret", [error]))).text == (
         "ApplyConflictError (PATCH /apis/apps/v1/statefulsets/a: 409 Conflict; kubectl owns"
         " .spec.replicas, another manager owns .spec.paused: apply with force=True, or leave these"
         " fields out)"
     )
 
 
-def test_conflicts_without_end_keep_the_cure_in_the_line() -> None:
+async def test_conflicts_without_end_keep_the_cure_in_the_line(log: Log) -> None:
     conflicts = [FieldConflict(f".spec.\n{'x' * 5_000}", "\u202e" * 5_000)] * 2_000
 
-    text = text_of(_apply_conflict(*conflicts))
+    text = (await log.line(_apply_conflict(*conflicts))).text
 
-    assert_shown_safely(text)
     assert text.endswith(
         ", and 1997 more fields: apply with force=True, or leave these fields out)"
     )
@@ -140,43 +190,40 @@ def test_conflicts_without_end_keep_the_cure_in_the_line() -> None:
         pytest.param(RetryAfter(3), logging.INFO, id="retry-after"),
     ],
 )
-def test_what_does_not_end_by_itself_is_louder_than_what_does(error: Exception, level: int) -> None:
-    assert level_of(error) == level
+async def test_what_does_not_end_by_itself_is_louder_than_what_does(
+    log: Log, error: Exception, level: int
+) -> None:
+    assert (await log.line(error)).level == level
 
 
-def test_a_write_refused_after_a_term_is_not_logged_as_an_error() -> None:
+async def test_a_write_refused_after_a_term_is_not_logged_as_an_error(log: Log) -> None:
     fenced = FencedError(lease="ops/db", reason="b has taken the Lease")
-    outcome = Outcome(request=Request("a"), kind="terminal", error=fenced)
-    assert level_of(fenced) == logging.INFO
-    assert text_of(fenced) == "no valid term of the Lease ops/db: b has taken the Lease"
-    assert outlook_of(outcome) == "the next leader reconciles it"
+    line = await log.line(fenced)
+    assert line.level == logging.INFO
+    assert line.text == "no valid term of the Lease ops/db: b has taken the Lease"
+    assert line.outlook == "the next leader reconciles it"
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 @pytest.mark.parametrize("make", [TerminalError, ValueError, lambda text: RetryAfter(1, text)])
-def test_an_error_text_is_one_printable_line_in_the_log(
-    make: Callable[[str], Exception], text: str, caplog: pytest.LogCaptureFixture
+async def test_an_error_text_is_one_printable_line_in_the_log(
+    make: Callable[[str], Exception], text: str, log: Log
 ) -> None:
-    for shown in ("classes", "full"):
-        caplog.clear()
-        assert_shown_safely(text_of(make(text), shown))
-        get_logger("pyinformer.controller").error("%s", text_of(make(text), shown))
-        assert_shown_safely(caplog.messages[0])
+    await log.line(make(text))
+    for trace in (await log.line(make(text), "full")).trace:
+        assert trace.isprintable()
+        assert not trace.startswith(FORGED)
 
 
 @pytest.mark.parametrize(
-    ("after_seconds", "failures", "words"),
+    ("error", "words"),
     [
-        pytest.param(0.005, 1, "failure 1, retry in 0.005 s", id="retried"),
-        pytest.param(3.0, 0, "retry in 3.000 s", id="retry-after"),
-        pytest.param(None, 0, "not retried until something changes", id="terminal"),
+        pytest.param(ValueError(), "failure 1, retry in 0.005 s", id="retried"),
+        pytest.param(RetryAfter(3.0), "retry in 3.000 s", id="retry-after"),
+        pytest.param(
+            TerminalError("no such image"), "not retried until something changes", id="terminal"
+        ),
     ],
 )
-def test_the_log_line_names_the_next_attempt(
-    after_seconds: float | None, failures: int, words: str
-) -> None:
-    outcome = Outcome(
-        request=Request("a"), kind="error", after_seconds=after_seconds, failures=failures
-    )
-
-    assert outlook_of(outcome) == words
+async def test_the_log_line_names_the_next_attempt(error: Exception, words: str, log: Log) -> None:
+    assert (await log.line(error)).outlook == words

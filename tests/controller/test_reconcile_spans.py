@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer import Controller, Request, Result
+from pyinformer import Controller, Request, Result, TerminalError
 from tests.adapters.tracing import Traces, attributes
 from tests.controller.running import Calls, Said, options
+from tests.hostile import STORABLE, assert_shown_safely
 from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
@@ -106,3 +107,20 @@ async def test_a_reconcile_beyond_its_deadline_is_an_error_of_its_span() -> None
     found = attributes(span)
     assert found["error.type"] == "pyinformer.errors.ReconcileTimeoutError"
     assert found["pyinformer.reconcile.outcome"] == "error"
+
+
+@pytest.mark.parametrize("text", STORABLE, ids=ascii)
+async def test_the_error_of_a_span_is_one_printable_line(text: str) -> None:
+    traces = Traces()
+    controller: Controller[None] = Controller(
+        "c", Calls(TerminalError(text)), tracing=traces.tracing
+    )
+    controller.enqueue("default/a")
+    async with controller:
+        await elapse(0.5)
+    (span,) = traces.named(_NAME)
+    (event,) = span.events
+    shown = dict(event.attributes or {})["exception.message"]
+    assert isinstance(shown, str)
+    assert shown.startswith("a")
+    assert_shown_safely(shown)
