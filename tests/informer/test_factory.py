@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -183,12 +184,30 @@ async def test_different_options_for_a_shared_informer_conflict(
         assert error.first_call_site.startswith(f"{__file__}:")
         places = [error.first_call_site, error.second_call_site]
         assert all(int(place.rpartition(":")[2]) > line for place in places)
-        assert all(place in str(error) for place in places)
         assert len(set(places)) == 2
+        assert str(error) == (
+            f"{option}: the informer for pods.v1 exists with another {option} (created at"
+            f" {places[0]}, requested again at {places[1]}); use the same options in both places,"
+            " or private=True for a separate informer"
+        )
 
         private = factory.informer("v1", "pods", private=True, **options)
         assert private is not first
         assert factory.informer("v1", "pods") is first
+
+
+async def test_a_folder_whose_name_begins_like_the_package_is_outside_of_it(
+    apiserver: APIServer,
+) -> None:
+    """A user's `pyinformer_app/main.py` is a call site, though it may lie beside the package."""
+    beside = f"{Path(pyinformer.__file__).parent}_app/main.py"
+    code = compile("factory.informer('v1', 'pods', memory='raw')", beside, "exec")
+    async with factory_of(apiserver, start=False) as factory:
+        factory.informer("v1", "pods")
+        with pytest.raises(InformerConflictError) as raised:
+            exec(code, {"factory": factory})  # noqa: S102 - names a file
+
+    assert raised.value.second_call_site == f"{beside}:1"
 
 
 async def test_private_informers_are_not_shared(apiserver: APIServer) -> None:

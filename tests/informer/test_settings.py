@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from pyinformer._call_site import call_site
 from pyinformer.errors import (
-    InformerConflictError,
     InformerError,
     InvalidArgumentError,
     InvalidSelectorError,
 )
 from pyinformer.informer import InformerSettings, Scope
-from pyinformer.informer._settings import check_same_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def scope(**options: Any) -> Scope:
@@ -146,37 +139,3 @@ def test_settings_outside_of_the_choices_are_refused(options: Any, words: str) -
         InformerSettings(**options)
 
     assert words in str(raised.value)
-
-
-def test_a_conflict_names_the_setting_and_both_places() -> None:
-    first, second = InformerSettings(), InformerSettings(memory="raw")
-
-    with pytest.raises(InformerConflictError) as raised:
-        check_same_settings(scope(), (first, "a.py:1"), (second, "b.py:2"))
-
-    assert str(raised.value) == (
-        "memory: the informer for pods.v1 exists with another memory (created at a.py:1, requested"
-        " again at b.py:2); use the same options in both places, or private=True for a separate"
-        " informer"
-    )
-
-
-def test_equal_settings_are_not_a_conflict() -> None:
-    check_same_settings(scope(), (InformerSettings(), "a.py:1"), (InformerSettings(), "b.py:2"))
-
-
-def test_the_call_site_is_the_first_outside_of_the_package() -> None:
-    assert call_site().startswith(f"{__file__}:")
-
-
-def test_a_folder_whose_name_begins_like_the_package_is_outside_of_it(tmp_path: Path) -> None:
-    """A user's `pyinformer_app/main.py` is a call site, though it may lie beside the package."""
-    spec = importlib.util.find_spec("pyinformer")
-    assert spec is not None
-    assert spec.origin is not None
-    beside = spec.origin.replace("/__init__.py", "_app/main.py")
-    namespace: dict[str, Any] = {"call_site": call_site}
-
-    exec(compile("site = call_site()", beside, "exec"), namespace)  # noqa: S102 - names a file
-
-    assert namespace["site"] == f"{beside}:1"
