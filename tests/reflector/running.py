@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from pyinformer.testing import APIServer, RequestRecord
+    from pyinformer.transport import ConnectionProtocol
 
 
 class Hurry(random.Random):
@@ -71,9 +72,10 @@ async def reflecting(
     with_options: ReflectorOptions | Callable[[], ReflectorOptions] | None = None,
     label_selector: str | None = None,
     url: str | None = None,
+    through: Callable[[ConnectionProtocol], ConnectionProtocol] = lambda connection: connection,
     **more: Any,
 ) -> AsyncIterator[Running]:
-    """Run a reflector, and stop it; a URL leads to the server by another way."""
+    """Run a reflector, and stop it; a URL or `through` leads to the server by another way."""
     config = ClusterConfig(server=url or server.url, credentials=credentials or NoCredentials())
     connection = Connection(config)
     sink = DictSink()
@@ -84,7 +86,7 @@ async def reflecting(
             states.append(reflector.state)
 
     reflector: Reflector[None] = Reflector(
-        ListWatch(connection, resource, label_selector=label_selector),
+        ListWatch(through(connection), resource, label_selector=label_selector),
         sink,
         options=with_options or options(),
         watch_list_memory=memory,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import gc
 import json
+from contextlib import asynccontextmanager
+from itertools import product
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
-from pyinformer._known_tokens import remember_tokens, without_tokens
-from pyinformer.errors import APIStatusError, InformerError
+from pyinformer.errors import APIStatusError, InformerError, TransportError
 from pyinformer.transport import (
     ClusterConfig,
     Connection,
@@ -23,7 +24,7 @@ from tests.transport.serving import response, serving
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from tests.transport.serving import Request
 
@@ -31,8 +32,46 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl-_x"
 PASSWORD = "correct/horse+battery"
 
 
-class Owner:
-    """An object that sends credentials."""
+class Logins:
+    """Credentials that are others for each request."""
+
+    def __init__(self, *logins: Mapping[str, str]) -> None:
+        self._logins = list(logins)
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers of the next login.
+
+        Cancellation:
+            Safe; it never waits.
+        """
+        return self._logins.pop(0)
+
+    def invalidate(self) -> None:
+        """Do nothing."""
+
+
+@asynccontextmanager
+async def sending(*logins: Mapping[str, str]) -> AsyncIterator[None]:
+    """Have a connection that sent the headers of these logins, one after the other."""
+    config = ClusterConfig(server="http://127.0.0.1:1", credentials=Logins(*logins))
+    connection = Connection(config)
+    try:
+        for _ in logins:
+            with pytest.raises(TransportError):  # no server listens there
+                await connection.request("GET", "/api")
+        yield
+    finally:
+        await connection.aclose()
+
+
+def bearer(token: str) -> Mapping[str, str]:
+    """Return the headers of a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+def shown(text: str) -> str:
+    """Return how an error shows a text."""
+    return str(InformerError(text))
 
 
 def status_of(words: str) -> bytes:
@@ -95,76 +134,67 @@ async def test_a_server_that_quotes_the_header_puts_no_credential_into_an_error(
     assert not [one for one in seen for secret in secrets if secret in one]
 
 
-def test_an_error_event_of_a_watch_shows_no_credential() -> None:
-    owner = Owner()
-    remember_tokens(owner, {"Authorization": f"Bearer {TOKEN}"})
-    found = status_error_from_object({"code": 500, "message": f"bad {TOKEN}", "reason": TOKEN})
+async def test_an_error_event_of_a_watch_shows_no_credential() -> None:
+    async with sending(bearer(TOKEN)):
+        found = status_error_from_object({"code": 500, "message": f"bad {TOKEN}", "reason": TOKEN})
     assert (found.message, found.reason) == ("bad (redacted)", "(redacted)")
 
 
-def test_a_renewed_credential_is_known_for_one_login_more() -> None:
-    owner = Owner()
-    for number in range(4):
-        remember_tokens(owner, {"Authorization": f"Bearer token-{number}"})
-    assert without_tokens("token-0 token-2 token-3") == "token-0 (redacted) (redacted)"
-    del owner
+async def test_a_renewed_credential_is_known_for_one_login_more() -> None:
+    async with sending(*(bearer(f"token-{number}") for number in range(4))):
+        assert shown("token-1 token-2 token-3") == "token-1 (redacted) (redacted)"
     gc.collect()
-    assert without_tokens("token-3") == "token-3"
+    assert shown("token-3") == "token-3"
 
 
 @pytest.mark.parametrize("secret", [TOKEN, PASSWORD, "geheim/\u00fc?\u00ff\u00fe>>>"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-@pytest.mark.parametrize("before", ["", "B", "Be", "Bearer ", '{"token":"'])
-@pytest.mark.parametrize("after", ["", "}", '"}', "and more"])
-def test_a_credential_in_base64_is_replaced_wherever_it_begins(
-    secret: str, encode: Callable[[bytes], bytes], before: str, after: str
+async def test_a_credential_in_base64_is_replaced_wherever_it_begins(
+    secret: str, encode: Callable[[bytes], bytes]
 ) -> None:
-    owner = Owner()
-    remember_tokens(owner, {"Authorization": f"Bearer {secret}"})
-    text = encode(f"{before}{secret}{after}".encode()).decode()
-    found = without_tokens(f"got {text}!")
-    left, _, right = found.removeprefix("got ").removesuffix("!").partition("(redacted)")
-    assert found != f"got {text}!"
-    # At each end one character may have bits of the credential beside those of its neighbour.
-    assert len(left) <= len(before) * 8 // 6 + 1
-    assert len(right.rstrip("=")) <= len(after) * 8 // 6 + 2
+    async with sending(bearer(secret)):
+        for before, after in product(
+            ("", "B", "Be", "Bearer ", '{"token":"'), ("", "}", '"}', "and more")
+        ):
+            text = encode(f"{before}{secret}{after}".encode()).decode()
+            found = shown(f"got {text}!")
+            left, _, right = found.removeprefix("got ").removesuffix("!").partition("(redacted)")
+            assert found != f"got {text}!"
+            # At each end one character may have bits of the credential beside its neighbour's.
+            assert len(left) <= len(before) * 8 // 6 + 1
+            assert len(right.rstrip("=")) <= len(after) * 8 // 6 + 2
 
 
 @pytest.mark.parametrize("change", [str.lower, str.upper, str.swapcase])
-def test_a_percent_encoded_credential_is_replaced_in_any_case(change: Callable[[str], str]) -> None:
-    owner = Owner()
-    remember_tokens(owner, {"Authorization": f"Bearer {PASSWORD}"})
-    escapes = {name: change(name) for name in ("%2F", "%2B")}
+async def test_a_percent_encoded_credential_is_replaced_in_any_case(
+    change: Callable[[str], str],
+) -> None:
     text = quote(PASSWORD, safe="")
-    for name, changed in escapes.items():
-        text = text.replace(name, changed)
-    assert without_tokens(f"a {text} of 100%2f") in {
-        "a (redacted) of 100%2f",
-        "a (redacted) of 100%2F",
-    }
+    for escape in ("%2F", "%2B"):
+        text = text.replace(escape, change(escape))
+    async with sending(bearer(PASSWORD)):
+        found = shown(f"a {text} of 100%2f")
+    assert found in {"a (redacted) of 100%2f", "a (redacted) of 100%2F"}
 
 
-def test_texts_without_a_credential_stay_as_they_are() -> None:
-    owner = Owner()
-    remember_tokens(owner, {"Authorization": f"Bearer {TOKEN}"})
-    for text in (
-        "a path/%2f%2e",
-        "100 %",
-        base64.b64encode(b"another text of some length").decode(),
-    ):
-        assert without_tokens(text) == text
+async def test_texts_without_a_credential_stay_as_they_are() -> None:
+    async with sending(bearer(TOKEN)):
+        for text in (
+            "a path/%2f%2e",
+            "100 %",
+            base64.b64encode(b"another text of some length").decode(),
+        ):
+            assert shown(text) == text
 
 
-def test_short_words_are_left_alone() -> None:
-    owner = Owner()
-    remember_tokens(owner, {"Authorization": "Bearer a", "X-Remote-User": "jane"})
-    assert without_tokens("a list of jane") == "a list of jane"
+async def test_short_words_are_left_alone() -> None:
+    async with sending({"Authorization": "Bearer a", "X-Remote-User": "jane"}):
+        assert shown("a list of jane") == "a list of jane"
 
 
-def test_a_forbidden_error_keeps_its_rule_and_loses_the_token() -> None:
-    owner = Owner()
-    remember_tokens(owner, {"Authorization": f"Bearer {TOKEN}"})
-    error = APIStatusError(status=403, reason="Forbidden", message=f"no {TOKEN}")
+async def test_a_forbidden_error_keeps_its_rule_and_loses_the_token() -> None:
+    async with sending(bearer(TOKEN)):
+        error = APIStatusError(status=403, reason="Forbidden", message=f"no {TOKEN}")
     assert TOKEN not in str(error)
 
 

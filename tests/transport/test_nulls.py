@@ -6,6 +6,7 @@ is the same. A field of another type is named by the error.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -17,8 +18,13 @@ from hypothesis import strategies as st
 from msgspec import json
 
 from pyinformer.apimachinery import GroupVersionResource, KubeObject, ObjectCodec, View
-from pyinformer.cluster._catalogue import read_root
-from pyinformer.errors import APIStatusError, InvalidObjectError, ProtocolError
+from pyinformer.cluster import Discovery
+from pyinformer.errors import (
+    APIStatusError,
+    InvalidObjectError,
+    ProtocolError,
+    UnknownResourceError,
+)
 from pyinformer.transport import (
     ListSplitter,
     decode_groups,
@@ -322,12 +328,27 @@ def test_groups_with_nulls_are_the_groups_without_these_fields(ways: tuple[bytes
     assert decode_groups(with_nulls) == decode_groups(without)
 
 
+async def found(name: str, apis: bytes) -> object:
+    """Return what a name means on a server that answers this at `/apis`, or what is wrong."""
+
+    async def read(path: str, _accept: str) -> bytes:
+        return apis if path == "/apis" else b'{"kind":"APIVersions","versions":[]}'
+
+    try:
+        return await Discovery(read).find(name)
+    except UnknownResourceError as error:
+        return str(error)
+    except ProtocolError as error:
+        return type(error)
+
+
 @given(two_ways(AGGREGATED))
 def test_all_resources_with_nulls_are_those_without_these_fields(
     ways: tuple[bytes, bytes],
 ) -> None:
     with_nulls, without = ways
-    assert told(lambda: read_root(with_nulls)) == told(lambda: read_root(without))
+    for name in ("deployments", "deployment", "deploy", "Deployment", "deployments.v1.apps", "x"):
+        assert asyncio.run(found(name, with_nulls)) == asyncio.run(found(name, without))
 
 
 @pytest.mark.parametrize(

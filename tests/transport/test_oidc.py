@@ -7,6 +7,7 @@ import base64
 import json
 import logging
 import ssl
+import time
 import traceback
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ import pytest
 import trustme
 import yaml
 
-from pyinformer._clock import wall_time
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport import find_config
 from tests.transport.serving import response, serving
@@ -281,7 +281,7 @@ async def test_a_valid_token_is_used_without_a_request(tmp_path: Path, exp: floa
 
 
 async def test_a_token_that_ends_in_a_moment_is_renewed(tmp_path: Path) -> None:
-    soon = token("soon", exp=wall_time() + 5)
+    soon = token("soon", exp=time.time() + 5)
     async with providing() as provider:
         config = await find_config(write(tmp_path / "config", provider.server.url, id_token=soon))
         assert await config.credentials.headers() == bearer(token("new2"))
