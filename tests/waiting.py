@@ -7,9 +7,9 @@ is only a safety wall, which a busy machine does not reach.
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from typing import TYPE_CHECKING
-
-from pyinformer.testing._polling import poll  # for threads: the one door to it for all tests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,29 @@ if TYPE_CHECKING:
 __all__ = ["now", "pause", "poll", "settle", "until"]
 
 _INTERVAL_SECONDS = 0.005
+
+
+def poll(
+    condition: Callable[[], object], *, timeout_seconds: float, interval_seconds: float = 0.05
+) -> bool:
+    """Call a condition in a thread until it returns true or the time is up.
+
+    Args:
+        condition: called at once, then at intervals, and a last time at the deadline.
+        timeout_seconds: the time after which to stop.
+        interval_seconds: the pause between two calls.
+
+    Returns:
+        Whether the condition was true in the end.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    pause_of_thread = threading.Event()
+    while not condition():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        pause_of_thread.wait(min(interval_seconds, left))
+    return True
 
 
 async def until(

@@ -1,14 +1,12 @@
-"""Texts of objects never put control characters on a terminal."""
+"""Texts of objects never put control characters on a terminal: errors show them, escaped."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer._printable import printable, printable_json
+from pyinformer.errors import InformerError
 
 
 @pytest.mark.parametrize(
@@ -24,17 +22,9 @@ from pyinformer._printable import printable, printable_json
     ],
 )
 def test_non_printable_characters_are_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert str(InformerError(text)) == shown
 
 
 @given(st.text())
 def test_no_non_printable_character_remains(text: str) -> None:
-    assert printable(text).isprintable()
-    assert printable_json(json.dumps(text, ensure_ascii=False)).isprintable()
-
-
-@given(st.text())
-def test_escaping_does_not_change_the_meaning_of_json(text: str) -> None:
-    written = json.dumps({text: [text]}, ensure_ascii=False, separators=(",", ":"))
-
-    assert json.loads(printable_json(written)) == {text: [text]}
+    assert str(InformerError(text)).isprintable()

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
 _ROLES = "rbac.authorization.k8s.io/v1/roles"
+_SOON = ("--timeout-seconds", "1.0")
+# The basic plane without surrogates, and some of each later plane.
+_CODE_POINTS = (*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 0x101))
 
 
 def _role(text: str) -> JSONObject:
@@ -61,12 +64,27 @@ def test_names_and_messages_of_tenants_do_not_break_their_lines(
                 assert {one["metadata"]["name"] for one in items} == set(STORABLE)
 
 
+def test_json_is_printable_and_means_the_same_for_every_character(apiserver: APIServer) -> None:
+    text = "".join(one for one in map(chr, _CODE_POINTS) if not one.isprintable())
+    metadata = {"name": "all", "namespace": "default"}
+    body: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    apiserver.create({**body, "data": {"text": text}})
+    one = here("get", "v1/configmaps", "all", "-o", "json", "--server", apiserver.url)
+    several = here("get", "v1/configmaps", "-o", "json", "--server", apiserver.url)
+    watched = here("watch", "v1/configmaps", "-o", "json", "--server", apiserver.url, *_SOON)
+    for done in (one, several, watched):
+        assert all(line.isprintable() for line in done.stdout.splitlines())
+    assert json.loads(one.stdout)["data"] == {"text": text}
+    assert json.loads(several.stdout)["items"][0]["data"] == {"text": text}
+    assert json.loads(watched.stdout.splitlines()[0])["object"]["data"] == {"text": text}
+
+
 @pytest.mark.parametrize("form", ["text", "wide", "json"])
 def test_texts_shown_by_watch_do_not_break_their_lines(apiserver: APIServer, form: str) -> None:
     for text in STORABLE:
         apiserver.create(_role(text))
     chosen = () if form == "text" else ("-o", form)
-    at = ("--server", apiserver.url, "--timeout-seconds", "1.0")
+    at = ("--server", apiserver.url, *_SOON)
     done = here("watch", _ROLES, *at, *chosen)
     shown = [line for line in done.output.splitlines() if line]
     assert len(shown) >= len(STORABLE)

@@ -26,7 +26,6 @@ import msgspec
 
 import pyinformer
 from pyinformer.config import ClusterConfig
-from pyinformer.testing._tls import write_private
 from pyinformer.testing.histories import History, Recorder, read_history
 from pyinformer.transport import TokenFileCredentials
 from tests.integration.chaos.controllers import Copies, Groups, Statuses
@@ -44,6 +43,13 @@ ROOT = Path(__file__).parents[3]
 REST_SECONDS = 180.0  # stale ages and backoff of up to half a minute, on a busy machine
 _LONGEST_LINE_BYTES = 1 << 20  # the uids of all objects
 _STANDARD = 3  # input, output and errors stay open, so that no lower number is ever free
+
+
+def put_file(path: Path, text: str) -> Path:
+    """Replace a file at once, so that its reader never sees half of it, and return its path."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    return beside.replace(path)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,11 +282,11 @@ class Program:
 
     def renew_token(self, token: str) -> None:
         """Write the file that the connection reads when a token is refused."""
-        write_private(Path(self._settings.token_file), token)
+        put_file(Path(self._settings.token_file), token)
 
     def renew_trust(self, ca_pem: bytes) -> None:
         """Write the file that the connection reads again when a certificate is refused."""
-        write_private(Path(self._settings.ca_file), ca_pem.decode("ascii"))
+        put_file(Path(self._settings.ca_file), ca_pem.decode("ascii"))
 
     def freeze(self, seconds: float) -> None:
         """Stop its process, and continue it after so long."""

@@ -26,7 +26,6 @@ from pyinformer.testing import (
     FaultSchedule,
     ServerAddress,
 )
-from pyinformer.testing._tls import write_private
 from pyinformer.testing.histories import (
     EtcdTruth,
     History,
@@ -38,7 +37,7 @@ from pyinformer.testing.histories import (
 )
 from tests.integration.chaos.account import token_of_account
 from tests.integration.chaos.controllers import WIDGETS, differences
-from tests.integration.chaos.program import REST_SECONDS, Program, Settings
+from tests.integration.chaos.program import REST_SECONDS, Program, Settings, put_file
 from tests.integration.chaos.script import Script
 from tests.integration.chaos.writers import (
     Definitions,
@@ -241,8 +240,8 @@ class Storm:
         ca = b"" if site.proxy.ca_file is None else site.proxy.ca_file.read_bytes()
         return Settings(
             server=site.proxy.url,
-            ca_file=str(write_private(self._part(".ca.pem"), ca.decode("ascii"))),
-            token_file=str(write_private(self._part(".token"), site.proxy.token or "")),
+            ca_file=str(put_file(self._part(".ca.pem"), ca.decode("ascii"))),
+            token_file=str(put_file(self._part(".token"), site.proxy.token or "")),
             namespace=self._namespace,
             seed=self._script.seed,
             history=str(self._part(".program.jsonl")),
