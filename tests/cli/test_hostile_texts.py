@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from pyinformer.cli._app import _PrintableFormatter
-from tests.cli.command_line import here
+from tests.cli.command_line import environment, here
 from tests.hostile import FORGED, HOSTILE, STORABLE, assert_shown_safely
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyinformer.testing import APIServer
 
 _ROLES = "rbac.authorization.k8s.io/v1/roles"
+_LIBRARIES = ("pyinformer.informer", "aiohttp.client", "asyncio")
 _SOON = ("--timeout-seconds", "1.0")
 # The basic plane without surrogates, and some of each later plane.
 _CODE_POINTS = (*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 0x101))
@@ -92,18 +93,30 @@ def test_texts_shown_by_watch_do_not_break_their_lines(apiserver: APIServer, for
         assert_shown_safely(line)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("name", ["pyinformer.informer", "aiohttp.client", "asyncio"])
-def test_log_lines_of_every_library_are_printable_on_a_terminal(name: str, text: str) -> None:
-    formatter = _PrintableFormatter("%(levelname)s %(name)s: %(message)s")
-    record = logging.LogRecord(name, logging.ERROR, "a.py", 1, "it is %s", (text,), None)
-    first, *more = formatter.format(record).split("\n")
-    assert first.startswith(f"ERROR {name}: it is a")
-    for line in (first, *more):
-        assert_shown_safely(line) if line == first else assert_indented(line)
+def test_log_lines_of_every_library_are_printable_on_a_terminal() -> None:
+    """In a process of its own: in tests pytest has the handler of the root logger."""
+    program = f"""
+import logging, sys
+from pyinformer.cli import main
 
-
-def assert_indented(line: str) -> None:
-    """Check that a line which follows another begins as no log line does."""
-    assert line.startswith("    ")
-    assert line.isprintable()
+sys.argv = ["pyinformer", "top", "http://127.0.0.1:1", "--verbose"]
+try:
+    main()
+except SystemExit:
+    pass
+print("begin", file=sys.stderr)
+for name in {_LIBRARIES!r}:
+    for text in {HOSTILE!r}:
+        logging.getLogger(name).error("it is %s", text)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, env=environment(), timeout=100)
+    _, _, shown = done.stderr.decode().partition("begin\n")
+    lines = shown.removesuffix("\n").split("\n")
+    firsts = [line for line in lines if not line.startswith("    ")]
+    names = [name for name in _LIBRARIES for _ in HOSTILE]
+    for name, line in zip(names, firsts, strict=True):
+        assert line.startswith(f"ERROR {name}: it is a")
+        assert_shown_safely(line)
+    for line in lines:
+        assert line.isprintable()

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyinformer import SharedInformer, connect
-from pyinformer.cli._exit_status import FAILED, OK
-from pyinformer.cli.objects import RecordCommand
-from pyinformer.cli.objects._session import CommandError
+from pyinformer.cli.objects import CommandError, RecordCommand
 from pyinformer.cli.output import Output
 from pyinformer.testing import replay
 from tests.cli.cluster_objects import pod
@@ -57,7 +55,7 @@ def test_a_recording_ends_after_its_time(apiserver: APIServer, tmp_path: Path) -
     at = ("--server", apiserver.url, "-A")
     done = here("record", "v1/pods", *at, "-o", str(path), "--for-seconds", "1.5")
 
-    assert done.exit_code == OK
+    assert done.exit_code == 0
     assert _replayed(path) == []
 
 
@@ -69,7 +67,7 @@ def test_what_cannot_be_recorded_is_one_line(
     path.write_text("mine")
     done = here("record", "v1/pods", "--server", apiserver.url, "-o", str(path), *more)
 
-    assert done.exit_code == FAILED
+    assert done.exit_code == 1
     assert done.stderr.startswith("pyinformer record: ")
     assert done.stderr.count("\n") == 1
     assert path.read_text() == "mine"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyinformer.apimachinery import JSONObject
-from pyinformer.cli.output import Layout, table_of
-from pyinformer.cli.output._table import age_text, facts_of
+from pyinformer.apimachinery import Added, JSONObject
+from pyinformer.cli.output import Layout, TextRendering, table_of
 from tests.cli.cluster_objects import hold
 
 _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
@@ -150,11 +149,28 @@ def test_without_objects_no_table_is_printed() -> None:
     assert _rows() == []
 
 
-def test_each_fact_has_its_name() -> None:
-    expected = "ready=1/2 status=BackOff restarts=3 node=node-1"
+@pytest.mark.parametrize(
+    ("is_wide", "more"),
+    [pytest.param(False, "", id="usual"), pytest.param(True, " ip=10.0.0.1", id="wide")],
+)
+def test_each_fact_has_its_name(is_wide: bool, more: str) -> None:
+    rendering = TextRendering(
+        layout=Layout(is_wide=is_wide),
+        what="pods",
+        shows_secrets=False,
+        styled=lambda text, _: text,
+        now=lambda: _NOW,
+    )
 
-    assert facts_of(hold(_POD), Layout()) == expected
-    assert facts_of(hold(_POD), Layout(is_wide=True)) == f"{expected} ip=10.0.0.1"
+    (line,) = rendering.event(Added(hold(_POD))).splitlines()
+
+    assert line.endswith(f"default/web-1  ready=1/2 status=BackOff restarts=3 node=node-1{more}")
+
+
+def _age(created: str | None) -> str:
+    """Return the last column of an object that was created then."""
+    heading, row = _rows(_object("v1", "Thing", metadata={"creationTimestamp": created}))
+    return row[heading.index("AGE") :]
 
 
 @pytest.mark.parametrize(
@@ -165,10 +181,8 @@ def test_each_fact_has_its_name() -> None:
     ],
 )
 def test_ages_are_short(seconds: int, age: str) -> None:
-    created = datetime.fromtimestamp(_NOW - seconds, UTC).isoformat()
-
-    assert age_text(created, _NOW) == age
+    assert _age(datetime.fromtimestamp(_NOW - seconds, UTC).isoformat()) == age
 
 
 def test_an_unknown_age_is_shown_as_unknown() -> None:
-    assert age_text(None, _NOW) == age_text("yesterday", _NOW) == ""
+    assert _age(None) == _age("yesterday") == "<none>"

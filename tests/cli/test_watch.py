@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from pyinformer.cli._completion import complete_context
 from pyinformer.testing import Token
 from tests.cli.cluster_objects import pod
 from tests.cli.command_line import (
@@ -467,9 +466,7 @@ def test_a_forbidden_namespace_is_reported_while_the_others_are_followed(
     assert errors[0].startswith("waiting for pods.v1 in b: forbidden")
 
 
-def test_the_shell_completes_contexts_and_resources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_shell_completes_contexts_and_resources(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     contexts = [{"name": "prod"}, {"name": "preview"}, {"name": "test"}]
     kubeconfig.write_text(json.dumps({"contexts": contexts}))
@@ -488,10 +485,10 @@ def test_the_shell_completes_contexts_and_resources(
 
     assert completed("pyinformer", "watch", "pods", "--context", "pr") == ["preview", "prod"]
     assert completed("pyinformer", "get", "depl") == ["deployments"]
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    assert complete_context("p") == []
-    (tmp_path / "none").write_text("[" * 5_000)  # deeper than the loader can follow
-    assert complete_context("p") == []
+    kubeconfig.write_text("[" * 5_000)  # deeper than the loader can follow
+    assert completed("pyinformer", "watch", "pods", "--context", "p") == []
+    kubeconfig.unlink()
+    assert completed("pyinformer", "watch", "pods", "--context", "p") == []
 
 
 def test_the_completion_works_in_bash(tmp_path: Path) -> None:
