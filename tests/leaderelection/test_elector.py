@@ -23,8 +23,8 @@ from pyinformer.leaderelection import (
     LeaderElectionStatus,
     LeaderElector,
     Term,
+    WrittenVersions,
 )
-from pyinformer.leaderelection._lease import read_lease, written_in
 from pyinformer.testing import World
 from tests.leaderelection.electing import Replica
 from tests.waiting import now, pause
@@ -323,9 +323,17 @@ def _held_by(body: dict[str, Any], holder: str) -> dict[str, Any]:
     return {**body, "spec": {**body["spec"], "holderIdentity": holder, "renewTime": None}}
 
 
+async def _inherited(successor: Replica) -> WrittenVersions | None:
+    """Let a replica lead, and return what it knows of the writes before it."""
+    successor.start()
+    await successor.leads.wait()
+    await successor.stop()
+    return successor.terms[0].predecessor
+
+
 def test_a_release_names_what_was_written_in_the_term(world: World) -> None:
     async def scenario() -> None:
-        one, two = Replica(world, "one"), Replica(world, "two")
+        one, two, three = (Replica(world, name) for name in ("one", "two", "three"))
         made: list[str] = []
 
         async def lead(term: Term) -> None:
@@ -338,18 +346,11 @@ def test_a_release_names_what_was_written_in_the_term(world: World) -> None:
         await one.leads.wait()
         task.cancel()
         await asyncio.wait([task])
-        lease = read_lease(await _body(world))
-        assert lease.holder == ""
-        written = written_in(lease)
-        assert written is not None
-        assert written.versions == {"*": "", "configmaps.v1": made[1]}
-        two.start()
-        await two.leads.wait()
-        assert two.terms[0].predecessor == written
-        await two.stop()
-        inherited = written_in(read_lease(await _body(world)))
-        assert inherited is not None
-        assert inherited.versions == written.versions
+        assert (await _body(world))["spec"]["holderIdentity"] == ""
+        for successor in (two, three):
+            written = await _inherited(successor)
+            assert written is not None
+            assert written.versions == {"*": "", "configmaps.v1": made[1]}
 
     world.run(scenario)
 
@@ -368,7 +369,7 @@ def test_a_deletion_has_no_version_to_wait_for(world: World) -> None:
         await one.leads.wait()
         task.cancel()
         await asyncio.wait([task])
-        written = written_in(read_lease(await _body(world)))
+        written = await _inherited(Replica(world, "successor"))
         assert written is not None
         assert written.versions == {"*": "", "configmaps.v1": ""}
 
@@ -387,7 +388,7 @@ def test_writes_prove_nothing_about_an_unknown_predecessor(world: World) -> None
         await one.leads.wait()
         task.cancel()
         await asyncio.wait([task])
-        written = written_in(read_lease(await _body(world)))
+        written = await _inherited(Replica(world, "successor"))
         assert written is not None
         assert written.version_of("configmaps.v1") == ""
         assert written.version_of("secrets.v1") == ""

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.errors import FencedError
-from pyinformer.leaderelection import Term
-from pyinformer.leaderelection._election import Tenure
-from pyinformer.leaderelection._lease import LeaseRecord, read_lease, written_in
+from pyinformer.leaderelection import Term, WrittenVersions
 from pyinformer.metrics import MetricsRegistry
 from pyinformer.testing import World
 from tests.leaderelection.electing import Replica
@@ -85,9 +83,18 @@ class Nested:
                 await self._drain(self)
 
 
-async def _lease(world: World, name: str) -> LeaseRecord:
+async def _holder(world: World, name: str) -> str:
     found = await world.cluster.get("coordination.k8s.io/v1", "leases", f"default/{name}")
-    return read_lease(found.to_dict())
+    return str(found.to_dict()["spec"]["holderIdentity"])
+
+
+async def _inherited(world: World, name: str) -> WrittenVersions | None:
+    """Return what the next leader knows of the writes before it."""
+    successor = Replica(world, "successor", name=name)
+    successor.start()
+    await successor.leads.wait()
+    await successor.stop()
+    return successor.terms[0].predecessor
 
 
 async def _take_over(world: World, name: str) -> None:
@@ -136,11 +143,11 @@ def test_the_lease_of_an_inner_term_is_released_when_the_outer_term_has_ended(
         await _take_over(world, "outer")
         began_at = now()
         await pause(9.0)
-        assert (await _lease(world, "inner")).holder == "one"
-        while (await _lease(world, "inner")).holder:
+        assert await _holder(world, "inner") == "one"
+        while await _holder(world, "inner"):
             await pause(0.5)
         assert now() - began_at <= 11.0
-        assert written_in(await _lease(world, "inner")) is not None
+        assert await _inherited(world, "inner") is not None
         assert nested.inner.elector.status().last_error == ""
         await nested.stop()
 
@@ -178,7 +185,7 @@ def test_what_an_inner_term_writes_is_named_by_the_release_of_both(world: World)
         await nested.start()
         await nested.stop()
         for name in ("outer", "inner"):
-            written = written_in(await _lease(world, name))
+            written = await _inherited(world, name)
             assert written is not None
             assert written.version_of("configmaps.v1") == versions[0]
 
@@ -207,38 +214,48 @@ def test_a_refused_write_is_counted_for_the_lease_whose_term_refuses_it(world: W
     world.run(scenario)
 
 
-def _terms() -> tuple[Term, Tenure, Term, Tenure]:
-    found: list[tuple[Term, Tenure]] = []
-    for lease in ("ops/outer", "ops/inner"):
-        tenure = Tenure(0, None)
-        tenure.renew(sent_at=0.0, wall_offset_seconds=0.0, until=10.0)
-        outer = found[0][0] if found else None
-        term = Term(lease, tenure, clock=lambda: 1.0, wall_clock=lambda: 1.0, outer=outer)
-        found.append((term, tenure))
-    return (*found[0], *found[1])
+async def _drain_for_long(_nested: Nested) -> None:
+    await pause(3.0)
 
 
-def test_a_write_is_cut_off_once_by_the_end_of_either_term() -> None:
-    outer, outer_tenure, inner, inner_tenure = _terms()
-    called: list[str] = []
-    inner.on_end(lambda: called.append("cut off"))
-    inner.on_end(lambda: called.append("taken back"))()
-    outer_tenure.ended = "the test has ended it"
-    outer.cut_off_writes()
-    assert called == ["cut off"]
-    inner.on_end(lambda: called.append("at once"))
-    inner_tenure.ended = "the test has ended it, too"
-    inner.cut_off_writes()
-    assert called == ["cut off", "at once"]
+def test_a_write_is_cut_off_once_by_the_end_of_either_term(world: World) -> None:
+    async def scenario() -> None:
+        nested = Nested(world, _drain_for_long)
+        await nested.start()
+        inner = nested.inner_terms[0]
+        called: list[str] = []
+        inner.on_end(lambda: called.append("cut off"))
+        inner.on_end(lambda: called.append("taken back"))()
+        await _take_over(world, "outer")
+        await pause(1.0)
+        assert not inner.has_ended
+        assert called == ["cut off"]
+        inner.on_end(lambda: called.append("at once"))
+        assert called == ["cut off", "at once"]
+        await _take_over(world, "inner")
+        await pause(1.0)
+        assert inner.has_ended
+        assert called == ["cut off", "at once"]
+        await nested.stop()
+
+    world.run(scenario)
 
 
-def test_a_write_that_the_inner_term_has_cut_off_is_not_kept_by_the_outer() -> None:
-    outer, outer_tenure, inner, inner_tenure = _terms()
-    called: list[str] = []
-    take_back = inner.on_end(lambda: called.append("cut off"))
-    inner_tenure.ended = "the test has ended it"
-    inner.cut_off_writes()
-    take_back()
-    outer_tenure.ended = "the test has ended it, too"
-    outer.cut_off_writes()
-    assert called == ["cut off"]
+def test_a_write_that_the_inner_term_has_cut_off_is_not_kept_by_the_outer(world: World) -> None:
+    async def scenario() -> None:
+        nested = Nested(world, _drain_for_long)
+        await nested.start()
+        called: list[str] = []
+        take_back = nested.inner_terms[0].on_end(lambda: called.append("cut off"))
+        await _take_over(world, "inner")
+        await pause(1.0)
+        assert nested.inner_terms[0].has_ended
+        assert called == ["cut off"]
+        take_back()
+        await _take_over(world, "outer")
+        await pause(1.0)
+        assert nested.outer_terms[0].has_ended
+        assert called == ["cut off"]
+        await nested.stop()
+
+    world.run(scenario)
