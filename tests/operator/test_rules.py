@@ -11,7 +11,7 @@ import pytest
 
 from pyinformer.errors import InvalidArgumentError, InvalidModelError
 from pyinformer.operator import Rule
-from pyinformer.operator._schema import structural_schema
+from tests.operator.schemas import structural_schema
 
 T = TypeVar("T")
 _SMALL = Rule("self < 10", message="too much")

@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 from pyinformer.errors import InvalidModelError
-from pyinformer.operator._schema import structural_schema
+from tests.operator.schemas import structural_schema
 
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -184,10 +184,10 @@ def test_a_tagged_union_is_refused() -> None:
         structural_schema(msgspec.defstruct("Model", [("spec", _First | _Second)]))
 
 
-@pytest.mark.parametrize("model", [int, list[int], dict[str, int], object, 5])
-def test_a_type_without_fields_is_not_a_model(model: Any) -> None:
+@pytest.mark.parametrize("base", [int, list, dict, object])
+def test_a_type_without_fields_is_not_a_model(base: type) -> None:
     with pytest.raises(InvalidModelError):
-        structural_schema(model)
+        structural_schema(type("Model", (base,), {}))
 
 
 class _Status(msgspec.Struct, frozen=True):
