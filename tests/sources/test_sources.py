@@ -23,7 +23,6 @@ from pyinformer.sources import (
     generation_changed,
     matches,
 )
-from pyinformer.sources._informer_source import InformerSource
 from tests.sources.feeding import FedInformer, Noted, made
 from tests.store.objects import pod
 from tests.virtual_time import elapse
@@ -404,7 +403,7 @@ def test_a_detached_source_enqueues_nothing() -> None:
 def test_a_mapping_may_detach_its_own_source() -> None:
     informer, noted = FedInformer(), Noted()
     informer.load()
-    sources: list[InformerSource[None]] = []
+    sources: list[WatchedSource[None]] = []
 
     def mapping(obj: KubeObject) -> str:
         sources[0].detach()
