@@ -9,8 +9,9 @@ import pytest
 
 from pyinformer.errors import ListInconsistentError, RequestTimeoutError
 from pyinformer.reflector import Paging
-from pyinformer.reflector._paging import MAX_EMPTY_PAGES
 from pyinformer.reflector.machine.steps import PagesEmptyError
+
+_MOST_EMPTY_PAGES = 64  # in a row
 
 
 def test_pages_with_objects_follow_at_once() -> None:
@@ -38,7 +39,7 @@ def test_empty_pages_are_requested_at_growing_intervals_and_then_abandoned() -> 
     paging = Paging("list pods", 300.0, 0.0)
     at = 0.0
     with pytest.raises(ListInconsistentError, match="64 pages brought nothing"):
-        for _ in range(MAX_EMPTY_PAGES):
+        for _ in range(_MOST_EMPTY_PAGES):
             at += paging.pause_seconds(0, at)
 
     assert 30.0 < at < 60.0
@@ -67,7 +68,7 @@ def test_a_list_that_is_late_for_its_empty_pages_is_not_one_whose_pages_are_slow
 def test_the_error_names_the_cure_where_pages_were_requested(limit: int, is_named: bool) -> None:
     paging = Paging("list pods", 300.0, 0.0, limit=limit)
     with pytest.raises(ListInconsistentError) as caught:
-        for _ in range(MAX_EMPTY_PAGES):
+        for _ in range(_MOST_EMPTY_PAGES):
             paging.pause_seconds(0, 0.0)
 
     assert ("page_size=0" in str(caught.value)) == is_named
@@ -75,7 +76,7 @@ def test_the_error_names_the_cure_where_pages_were_requested(limit: int, is_name
 
 def test_an_object_that_is_new_ends_the_pauses() -> None:
     paging = Paging("list pods", 300.0, 0.0)
-    for _ in range(MAX_EMPTY_PAGES - 1):
+    for _ in range(_MOST_EMPTY_PAGES - 1):
         assert paging.pause_seconds(0, 0.0) > 0.0
 
     assert paging.pause_seconds(1, 0.0) == 0.0

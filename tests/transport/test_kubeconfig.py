@@ -15,16 +15,16 @@ import pytest
 import trustme
 
 from pyinformer.apimachinery import dump_yaml
-from pyinformer.errors import ConfigurationError, InformerError
+from pyinformer.errors import ConfigurationError, InformerError, TransportError
 from pyinformer.transport import (
     ClusterConfig,
+    Connection,
     NoCredentials,
     StaticCredentials,
     TokenFileCredentials,
     find_config,
 )
 from pyinformer.transport.config import RenewingCredentials
-from pyinformer.transport.http._authenticator import Authenticator
 from tests.transport.serving import always, connected, response, serving
 
 if TYPE_CHECKING:
@@ -479,11 +479,15 @@ def plugin_that_says(token: str) -> dict[str, Any]:
 
 async def test_a_certificate_as_data_goes_with_a_token_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
-    config = await find_config(
-        whole(tmp_path / "config", {"tokenFile": "token", **pair_of("jane")})
-    )
-    identity = Authenticator(config)
-    assert await identity.headers() == {"Authorization": "Bearer t"}
+    user = {"tokenFile": "token", **pair_of("jane")}
+    config = await find_config(whole(tmp_path / "config", user, server="https://127.0.0.1:1"))
+    connection = Connection(config)
+    try:
+        with pytest.raises(TransportError, match="refused"):  # with the certificate loaded
+            await connection.request("GET", "/api")
+    finally:
+        await connection.aclose()
+    assert await config.credentials.headers() == {"Authorization": "Bearer t"}
     assert isinstance(config.credentials, TokenFileCredentials)
     assert config.credentials.certificate is not None
 
