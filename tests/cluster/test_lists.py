@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 import pyinformer
-from pyinformer.cluster._targets import resource_of
 from pyinformer.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -22,11 +21,13 @@ from pyinformer.errors import (
     ResourceExpiredError,
     WriteAnswerError,
 )
+from pyinformer.transport import CURRENT_GUARD
+from tests.cluster.answering import Answering
 from tests.reflector.scripted import ScriptedBody, ScriptedConnection
 from tests.transport.serving import Request, always, response, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from pyinformer.testing import APIServer
     from pyinformer.transport import Body, ConnectionProtocol
@@ -281,10 +282,37 @@ async def test_a_namespace_that_would_change_the_path_is_refused(namespace: str)
         ("/api/v1/namespaces/a/finalize", "namespaces.v1"),
         ("/apis/apps/v1/deployments", "deployments.v1.apps"),
         ("/apis/apps/v1/namespaces/a/deployments/b/scale", "deployments.v1.apps"),
-        ("/apis/apps/v1", "None"),
-        ("/api/v1", "None"),
-        ("/version", "None"),
+        ("/apis/apps/v1", None),
+        ("/api/v1", None),
+        ("/version", None),
     ],
 )
-def test_the_resource_of_a_request_is_in_its_path(path: str, resource: str) -> None:
-    assert str(resource_of(path)) == resource
+async def test_the_resource_of_a_request_is_in_its_path(path: str, resource: str | None) -> None:
+    guard = _Guard()
+    token = CURRENT_GUARD.set(guard)
+    try:
+        await Answering().cluster().request("POST", path, body=b"{}")
+    finally:
+        CURRENT_GUARD.reset(token)
+    assert guard.written == ([] if resource is None else [resource])
+
+
+class _Guard:
+    """Lets every write leave, and notes of which resource it was."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def check(self) -> None:
+        """Let it leave."""
+
+    def on_end(self, cut_off: Callable[[], None]) -> Callable[[], None]:
+        """Never end."""
+        return lambda: None
+
+    def record_write(self, resource: str, resource_version: str) -> None:
+        """Note it."""
+        self.written.append(resource)
+
+    def record_refusal(self, lease: str) -> None:
+        """Refuse nothing."""

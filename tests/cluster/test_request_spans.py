@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyinformer.cluster._request_spans import RequestSpans
+from pyinformer.errors import ConfigurationError
 from tests.adapters.tracing import Traces, attributes
+from tests.cluster.answering import Answering
 
 _PODS = "/api/v1/namespaces/a/pods"
 
@@ -38,41 +39,38 @@ _PODS = "/api/v1/namespaces/a/pods"
         pytest.param("GET", "/apis/apps/v1", "GET", None, id="discovery"),
     ],
 )
-def test_a_span_is_named_by_method_and_resource_alone(
+async def test_a_span_is_named_by_method_and_resource_alone(
     method: str, path: str, name: str, verb: str | None
 ) -> None:
-    found = _span_of(method, path)
+    found = await _span_of(method, path)
     assert found["name"] == name
     assert found.get("pyinformer.request.verb") == verb
     assert found["url.full"] == f"http://h:80{path}"
 
 
-def test_a_name_of_an_object_is_shown_unquoted() -> None:
-    found = _span_of("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode")
+async def test_a_name_of_an_object_is_shown_unquoted() -> None:
+    found = await _span_of("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode")
     assert found["pyinformer.request.name"] == "system:node"
     assert "k8s.namespace.name" not in found
 
 
-@pytest.mark.parametrize(
-    ("server", "shown", "address", "port"),
-    [
-        pytest.param("https://u:hunter2@h", "https://h:443", "h", 443, id="login"),
-        pytest.param("https://[::1]:6443/base/", "https://[::1]:6443/base", "::1", 6443, id="v6"),
-    ],
-)
-def test_the_servers_url_is_shown_without_a_login(
-    server: str, shown: str, address: str, port: int
-) -> None:
-    found = _span_of("GET", "/version", server)
-    assert found["url.full"] == f"{shown}/version"
-    assert (found["server.address"], found["server.port"]) == (address, port)
+async def test_the_servers_url_has_no_login() -> None:
+    with pytest.raises(ConfigurationError, match="a name or a password") as caught:
+        Answering("https://u:hunter2@h")
+    assert "hunter2" not in str(caught.value)
 
 
-def _span_of(method: str, path: str, server: str = "http://h") -> dict[str, object]:
+async def test_the_servers_url_is_shown_with_its_port_and_path() -> None:
+    found = await _span_of("GET", "/version", "https://[::1]:6443/base/")
+    assert found["url.full"] == "https://[::1]:6443/base/version"
+    assert (found["server.address"], found["server.port"]) == ("::1", 6443)
+
+
+async def _span_of(method: str, path: str, server: str = "http://h") -> dict[str, object]:
     """Return the attributes of a request's span, and its name."""
     traces = Traces()
-    spans = RequestSpans("", server, traces.tracing)
-    with traces.user.start_as_current_span("part"), spans.of(method, path) as span:
-        assert span is not None
+    cluster = Answering(server).cluster(tracing=traces.tracing)
+    with traces.user.start_as_current_span("part"):
+        await cluster.request(method, path)
     request, _ = traces.ended
     return {"name": request.name, **attributes(request)}

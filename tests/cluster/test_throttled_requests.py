@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pyinformer.cluster import WriteOptions
-from pyinformer.cluster._request_spans import RequestSpans
-from pyinformer.cluster._throttled_requests import ThrottledRequests
-from tests.waiting import now, settle
-
-if TYPE_CHECKING:
-    from pyinformer.transport import ConnectionProtocol
+from tests.cluster.answering import Answering
+from tests.waiting import settle
 
 pytestmark = pytest.mark.virtual_time
 
 
-class Recorder:
-    """The other end of a connection that records when requests are sent."""
-
-    def __init__(self) -> None:
-        self.left: list[tuple[float, str]] = []
-
-    async def request(self, method: str, path: str, **_: object) -> bytes:
-        """Record it, and answer."""
-        self.left.append((now(), path))
-        return method.encode()
-
-
 async def test_cancellations_do_not_raise_the_rate_of_writes() -> None:
     """Cancelled waits must not let the remaining writes leave together."""
-    recorder = Recorder()
-    requests = ThrottledRequests(
-        cast("ConnectionProtocol", recorder),
-        WriteOptions(writes_per_second=1.0, burst=1),
-        spans=RequestSpans("", "http://localhost", None),
-    )
+    recorder = Answering()
+    cluster = recorder.cluster(write_options=WriteOptions(writes_per_second=1.0, burst=1))
 
     async def write(number: int) -> bytes:
-        return await requests.write("PUT", f"{number:03}", query=(), body=b"", content_type="")
+        return await cluster.request("PUT", f"/{number:03}", body=b"")
 
     kept: list[asyncio.Task[bytes]] = []
     for round_ in range(5):
@@ -57,4 +36,4 @@ async def test_cancellations_do_not_raise_the_rate_of_writes() -> None:
     paths = [path for _, path in recorder.left]
     assert paths == sorted(paths)
     assert all(task.done() for task in kept)
-    assert requests.waiting == 0
+    assert cluster.write_statistics().waiting == 0
