@@ -11,8 +11,7 @@ import pytest
 
 import pyinformer
 from pyinformer import ClusterPool
-from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, core_of
-from pyinformer.informer._metrics import scope_label
+from pyinformer.informer import SharedInformer, SharedInformerFactory, core_of
 from pyinformer.metrics import CATALOGUE, HistogramValue, MetricsRegistry
 from pyinformer.testing import Fault
 from pyinformer.testing.world import World
@@ -458,8 +457,15 @@ async def test_informers_of_one_resource_differ_in_scope_and_share_client_gos_se
 
 def test_the_label_of_a_scope_has_only_options_and_is_bounded() -> None:
     def label(**options: Any) -> str:
-        given = {"namespaces": None, "label_selector": None, "field_selector": None} | options
-        return scope_label(Scope.of("v1", "pods", **given))
+        registry = MetricsRegistry()
+
+        async def follow() -> set[str]:
+            async with SharedInformer(world.cluster, "v1", "pods", metrics=registry, **options):
+                return {labels[4] for labels in series(registry, "informer_synced")}
+
+        with World() as world:
+            (found,) = world.run(follow)
+        return found
 
     assert label() == ""
     assert label(namespaces="shop") == "shop"
