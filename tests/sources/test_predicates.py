@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.sources import (
     Predicate,
     PredicateFunction,
+    PrimarySource,
     all_of,
     annotations_changed,
     any_of,
@@ -22,8 +21,7 @@ from pyinformer.sources import (
     negate,
     resource_version_changed,
 )
-from pyinformer.sources._predicates import verdict
-from tests.sources.feeding import made
+from tests.sources.feeding import FedInformer, Noted, made
 
 _Object = KubeObject[View | None]
 
@@ -262,14 +260,27 @@ def test_a_combination_without_predicates_is_refused() -> None:
 def test_the_truth_value_of_a_predicate_result_counts(answer: object, *, expected: bool) -> None:
     untyped: PredicateFunction[None] = lambda old, new: answer  # type: ignore[assignment,return-value]  # noqa: E731
 
-    assert verdict(untyped, None, made("a")) is expected
+    assert _passed(untyped) == (expected, None)
+
+
+def _passed(predicate: PredicateFunction[None]) -> tuple[bool, str | None]:
+    """Return whether a source with a predicate requests an object, and its failure."""
+    informer, noted = FedInformer(), Noted()
+    informer.load()
+    source = PrimarySource(informer, predicate=predicate)
+    source.attach(noted)
+    informer.add(made("a"))
+    return bool(noted.lines), source.status().last_failure
 
 
 def test_an_answer_that_would_have_to_be_awaited_is_refused() -> None:
-    hidden: PredicateFunction[None] = partial(_asynchronous)  # type: ignore[assignment]
+    def hidden(old: object, new: object) -> object:
+        return _asynchronous(old, new)
 
-    with pytest.raises(InvalidTypeError, match="asynchronous"):
-        verdict(hidden, None, made("a"))
+    has_passed, failure = _passed(hidden)  # type: ignore[arg-type]
+
+    assert has_passed
+    assert "InvalidTypeError" in (failure or "")
 
 
 def test_the_name_of_a_combination_says_what_is_combined() -> None:
