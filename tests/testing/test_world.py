@@ -888,11 +888,14 @@ def test_a_pod_is_being_deleted_during_its_grace_period() -> None:
     assert found["deletionGracePeriodSeconds"] == 30
 
 
-def test_the_uid_and_the_age_of_an_object_are_those_that_a_test_gives() -> None:
-    """A test needs old objects, and the uid of an owner beforehand."""
+@pytest.mark.parametrize("version", [{}, {"resourceVersion": "4711"}])
+def test_the_uid_and_the_age_of_an_object_are_those_that_a_test_gives(
+    version: dict[str, str],
+) -> None:
+    """A test needs old objects, and the uid of an owner beforehand; what kubectl prints has all."""
     born = "2020-01-02T03:04:05Z"
     meta = {"name": "owner", "namespace": "default", "uid": "u-1", "creationTimestamp": born}
-    with World([{**_pod("owner"), "metadata": meta}]) as world:
+    with World([{**_pod("owner"), "metadata": {**meta, **version}}]) as world:
         made = world.create({**_pod("new"), "metadata": {"name": "new", "uid": "u-2"}})
 
         async def read() -> KubeObject:

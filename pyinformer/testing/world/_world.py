@@ -159,7 +159,7 @@ class World(ObjectTestAPI):
                 reason = f"must be a list of objects, as in World([{{...}}]), not of {found}"
                 raise InvalidArgumentError("objects", reason)
             self._register_kind_of(obj)
-            super().create(obj)
+            super().create(_without_version(obj))
             self._begin_deletion(obj)
 
     def _begin_deletion(self, obj: JSONObject) -> None:
@@ -576,6 +576,15 @@ class World(ObjectTestAPI):
 _TAKEN: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
+
+
+def _without_version(obj: JSONObject) -> JSONObject:
+    """Return an object without its version, which a World makes, so that all else is kept."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or "resourceVersion" not in metadata:
+        return obj
+    kept = {name: value for name, value in metadata.items() if name != "resourceVersion"}
+    return {**obj, "metadata": kept}
 
 
 async def _close(factory: SharedInformerFactory, cluster: Cluster) -> None:
