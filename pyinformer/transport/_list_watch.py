@@ -170,7 +170,8 @@ class ListWatch:
         """
         wanted = ObjectKey(key)
         selectors = dict(self._selectors)
-        fields = (selectors.get("fieldSelector"), f"{_NAME}={wanted.name}")
+        named = str(FieldRequirement(_NAME, "=", wanted.name))  # a role's name may have a comma
+        fields = (selectors.get("fieldSelector"), named)
         one = ListWatch(
             self.connection,
             self.resource,

@@ -17,7 +17,7 @@ from pyinformer.errors import (
     ModelMismatchError,
     NotFoundError,
 )
-from tests.integration.objects import CONFIG_MAPS, NODES
+from tests.integration.objects import CONFIG_MAPS, NODES, unique
 from tests.integration.servers import WIDGETS
 
 if TYPE_CHECKING:
@@ -317,3 +317,21 @@ async def test_a_list_of_nothing_under_a_role_of_one_name_suits_every_resource(
                 answer += piece
         assert not json.loads(answer)["items"]
         assert FieldSelector.parse(dict(one.nothing().selectors)["fieldSelector"]).name == "a"
+
+
+async def test_one_object_is_selected_whatever_its_name_has(server: Server) -> None:
+    """Those of roles may have what has a meaning in selectors."""
+    name = unique("a,b=c\\d")
+    roles = ("rbac.authorization.k8s.io/v1", "clusterroles")
+    role = {"apiVersion": roles[0], "kind": "ClusterRole", "metadata": {"name": name}, "rules": []}
+    async with server.connect() as cluster:
+        await cluster.create(role)
+        try:
+            one = cluster.list_watch(GroupVersionResource.of(*roles)).only(name)
+            answer = b""
+            async with one.list() as body:
+                while piece := await body.read():
+                    answer += piece
+        finally:
+            await cluster.delete(*roles, name)
+    assert [found["metadata"]["name"] for found in json.loads(answer)["items"]] == [name]
