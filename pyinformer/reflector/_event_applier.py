@@ -57,7 +57,7 @@ class StreamBroken(Exception):  # noqa: N818 - control flow between our own modu
         self.breach = breach
         self.error = error
         self.verify = verify
-        self.digest = hashlib.blake2b(line).digest() if line else b""
+        self.digest: bytes = hashlib.blake2b(line).digest() if line else b""
 
 
 @final
@@ -115,9 +115,11 @@ class EventApplier(Generic[V]):
         self._decode_object = codec.decode
         self._get, self._apply = sink.get, sink.apply_nowait
         self._apply_newer = guard.apply_newer
-        self.added = self.modified = self.deleted = 0
-        self.bookmarks = 0
-        self.skipped = 0
+        self.added: int = 0
+        self.modified: int = 0
+        self.deleted: int = 0
+        self.bookmarks: int = 0
+        self.skipped: int = 0
         """Whole events and bookmarks that changed nothing: repeated, or not identifiable."""
 
     @property

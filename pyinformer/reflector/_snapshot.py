@@ -96,15 +96,15 @@ class Snapshot(Generic[V]):
         self.objects: dict[str, KubeObject[V]] = {}
         self.resource_version: str | None = None
         """The list's version once it is complete."""
-        self.skipped = 0
+        self.skipped: int = 0
         """How many items could not be identified."""
-        self.nameless = 0
+        self.nameless: int = 0
         """How many of them had no readable name."""
-        self.lacks_kind = False
+        self.lacks_kind: bool = False
         """Whether an item could not be read while the kind of the objects was not known."""
-        self.is_live = False
+        self.is_live: bool = False
         """Whether a watch-list brought a change: there are no more initial events."""
-        self.present = ""
+        self.present: str = ""
         """A version that the server had after the watch-list began; empty if it is not known."""
         self.rest: list[bytes] = []
         """Lines behind the end bookmark; they belong to the watch that follows."""
