@@ -152,14 +152,17 @@ async def test_writes_that_wait_leave_connections_for_reads() -> None:
 
     async with (
         serving(answer) as server,
-        connected(server.url, max_request_connections=4) as connection,
+        connected(
+            server.url, max_request_connections=4, acquire_timeout_seconds=0.05
+        ) as connection,
         asyncio.TaskGroup() as writes,
     ):
-        for _ in range(4):
+        for _ in range(3):
             writes.create_task(connection.request("POST", "/api/v1/pods", body=b"{}"))
         await server.wait_until(lambda: server.open_connections == 3)
         assert await connection.request("GET", "/api/v1/pods/a") == b'{"kind":"Pod"}'
-        assert connection.waiting == 1
+        with pytest.raises(RequestTimeoutError, match="all of the 3 connections that writes may"):
+            await connection.request("POST", "/api/v1/pods", body=b"{}")
         release.set()
 
 

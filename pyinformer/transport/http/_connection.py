@@ -154,7 +154,8 @@ class Connection:
         self._tls_name = name_for_tls(config.tls_server_name or urlsplit(self._server).hostname)
         places = self._options.max_request_connections
         self._requests = asyncio.Semaphore(places)
-        self._writes = asyncio.Semaphore(max(1, places - places // 4))
+        self._write_places = max(1, places - places // 4)
+        self._writes = asyncio.Semaphore(self._write_places)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._watches: dict[WatchResponse, ssl.SSLContext | None] = {}  # and lists
         self._has_no_watch: asyncio.Event | None = None  # while aclose() waits for the last one
@@ -453,7 +454,8 @@ class Connection:
                         await places.enter_async_context(self._writes)
                     await places.enter_async_context(self._requests)
             except TimeoutError as error:
-                limit = self._options.max_request_connections
+                most = self._options.max_request_connections
+                limit = self._write_places if writes else most
                 what = "writes" if writes else "requests and lists"
                 reason = (
                     f"the pool is exhausted: all of the {limit} connections that {what} may use"
