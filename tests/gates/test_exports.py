@@ -126,6 +126,7 @@ PUBLIC: dict[str, list[str]] = {
         "DeltaType",
         "Deltas",
         "EventStream",
+        "FieldRequirement",
         "FieldSelector",
         "IndexFunction",
         "Indexer",

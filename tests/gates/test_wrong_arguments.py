@@ -211,6 +211,7 @@ _NOT_CHECKED: Final[dict[str, str]] = {
 _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "BucketRateLimiter()": {"items_per_second": 1.0, "burst": 1},
     "BytesTransform()": {"function": bytes.strip},
+    "FieldRequirement()": {"path": "a", "operator": "=", "value": "b"},
     "LabelRequirement()": {"key": "a", "operator": "=", "values": ("b",)},
     "ClusterConfig()": {"server": _URL},
     "Cluster.apply_if_changed": {"current": None},
