@@ -14,7 +14,7 @@ from msgspec import Struct, ValidationError
 
 from pyinformer.apimachinery import Identity, decoder_of, identity_in, object_key
 from pyinformer.errors import InvalidObjectError, ProtocolError
-from pyinformer.reflector import Paging
+from pyinformer.reflector import LIST_TOTAL_SECONDS, Paging
 from pyinformer.tasks import TimeBudget, loop_time, spread
 from pyinformer.transport import ListMetadata, ListSplitter
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyinformer.reflector import ListingSlot
     from pyinformer.transport import ListWatch
 
-_TOTAL_SECONDS: Final = 300.0  # plus time for each byte that arrives, as for any list
 _PAUSE_SECONDS: Final = 0.02  # between two pages: an audit is in no hurry, other tasks are
 
 _MAX_ITEM_BYTES: Final = 1 << 20  # of a larger item the metadata is read as it arrives
@@ -82,7 +81,7 @@ class Identities:
             Safe; the request is dropped.
         """
         token = ""
-        paging = Paging(self._what, _TOTAL_SECONDS, loop_time())
+        paging = Paging(self._what, LIST_TOTAL_SECONDS, loop_time())
         while True:
             page = await self._page(position, token, paging)
             position = position or page.resource_version

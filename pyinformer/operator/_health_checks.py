@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias, final
 from pyinformer.apimachinery import check_seconds
 from pyinformer.controller import ControllerGroupStatus, ControllerStatus
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer import FactoryStatus, InformerStatus
+from pyinformer.informer import FactoryStatus, InformerStatus, NamespaceStatus
 from pyinformer.leaderelection import LeaderElectionStatus
 from pyinformer.operator._debounce import Finding
 from pyinformer.reflector import ReflectorState
@@ -222,20 +222,24 @@ def _dead_informer(informer: InformerStatus, options: HealthOptions) -> Iterator
         yield Finding(f"wedged {name}", text, recovery_seconds=options.recovery_seconds)
 
 
+def _older_than(limit: float, informer: InformerStatus) -> list[NamespaceStatus]:
+    return [one for one in informer.namespaces if (one.age_seconds or 0.0) > limit]
+
+
 def _shows_no_age(informer: InformerStatus, limit: float) -> bool:
     """Return whether nothing can prove what is that old, and its watches are open.
 
     The last event of a quiet resource may be from yesterday. A watch that is silent for long is
     opened again, so its state shows whether the server still answers.
     """
-    old = [one for one in informer.namespaces if (one.age_seconds or 0.0) > limit]
+    old = _older_than(limit, informer)
     is_open = all(one.state is ReflectorState.WATCHING for one in old)
     return bool(old) and is_open and not any(one.is_provable for one in old)
 
 
 def _refuses_proof(informer: InformerStatus, limit: float) -> bool:
     """Return whether errors of the server have kept from being confirmed what is that old."""
-    old = [one for one in informer.namespaces if (one.age_seconds or 0.0) > limit]
+    old = _older_than(limit, informer)
     refused = [one.proof_refused_seconds for one in old]
     return bool(old) and all(seconds is not None and seconds <= limit for seconds in refused)
 

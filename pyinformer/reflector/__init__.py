@@ -4,7 +4,7 @@ from pyinformer.reflector._availability import AbsencePolicy
 from pyinformer.reflector._event_applier import EventApplier, StreamBroken
 from pyinformer.reflector._mass_delete import MassDeletePolicy
 from pyinformer.reflector._options import ReflectorOptions
-from pyinformer.reflector._paging import Paging
+from pyinformer.reflector._paging import LIST_TOTAL_SECONDS, Paging
 from pyinformer.reflector._quarantine import StaleObject
 from pyinformer.reflector._reflector import Reflector, ReflectorStatus
 from pyinformer.reflector._reporting import RelistRecord
@@ -23,6 +23,7 @@ from pyinformer.reflector.history import Lineage, LineageStatus, LiveIdentity, r
 from pyinformer.reflector.machine import LoadCause, ReflectorState, WatchListMemory
 
 __all__ = [
+    "LIST_TOTAL_SECONDS",
     "AbsencePolicy",
     "Counts",
     "EventApplier",

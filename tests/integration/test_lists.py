@@ -21,8 +21,11 @@ from tests.integration.objects import CONFIG_MAPS, NODES, unique
 from tests.integration.servers import WIDGETS
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from pyinformer import Cluster, KubeObject
     from pyinformer.apimachinery import JSONObject
+    from pyinformer.transport import Body
     from tests.integration.servers import Server
 
 _COUNT = 7
@@ -293,6 +296,16 @@ _BY_NAMESPACE = {
 """Resources, and whether their objects can be selected by `metadata.namespace`."""
 
 
+async def _items_of(listing: AbstractAsyncContextManager[Body]) -> list[JSONObject]:
+    """Read a response of a ListWatch to its end; return the objects of the list."""
+    answer = b""
+    async with listing as body:
+        while piece := await body.read():
+            answer += piece
+    items: list[JSONObject] = json.loads(answer)["items"]
+    return items
+
+
 @pytest.mark.parametrize("resource", _BY_NAMESPACE)
 async def test_a_list_of_nothing_under_a_role_of_one_name_suits_every_resource(
     server: Server, resource: str
@@ -311,11 +324,7 @@ async def test_a_list_of_nothing_under_a_role_of_one_name_suits_every_resource(
         selector = FieldSelector.parse("metadata.name=a")
         gvr = GroupVersionResource.of(api_version, plural)
         one = cluster.list_watch(gvr, field_selector=selector)
-        async with one.nothing().list(resource_version="0") as body:
-            answer = b""
-            while piece := await body.read():
-                answer += piece
-        assert not json.loads(answer)["items"]
+        assert not await _items_of(one.nothing().list(resource_version="0"))
         assert FieldSelector.parse(dict(one.nothing().selectors)["fieldSelector"]).name == "a"
 
 
@@ -328,10 +337,7 @@ async def test_one_object_is_selected_whatever_its_name_has(server: Server) -> N
         await cluster.create(role)
         try:
             one = cluster.list_watch(GroupVersionResource.of(*roles)).only(name)
-            answer = b""
-            async with one.list() as body:
-                while piece := await body.read():
-                    answer += piece
+            items = await _items_of(one.list())
         finally:
             await cluster.delete(*roles, name)
-    assert [found["metadata"]["name"] for found in json.loads(answer)["items"]] == [name]
+    assert [found["metadata"]["name"] for found in items] == [name]

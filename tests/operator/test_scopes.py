@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -172,6 +172,26 @@ async def test_the_scope_of_an_added_reconcile_is_waited_for_too(
         await until(lambda: "earth" in one.keys)
 
 
+async def _cancel_start(run: OperatorRun, by: str, *, when: Callable[[], object]) -> None:
+    """Start an operator, and cancel that by anyio or by asyncio once a condition holds."""
+    scope = anyio.CancelScope()
+
+    async def start() -> None:
+        with scope:
+            await run.start()
+
+    starting = asyncio.create_task(start())
+    await until(when)
+    await settle()
+    if by == "anyio":
+        scope.cancel()
+        await starting
+    else:
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+
 @pytest.mark.parametrize("by", ["anyio", "asyncio"])
 async def test_an_operator_can_be_cancelled_while_it_asks_for_a_scope(
     api: APIServer, caplog: pytest.LogCaptureFixture, by: str
@@ -180,21 +200,7 @@ async def test_an_operator_can_be_cancelled_while_it_asks_for_a_scope(
     one.add("acme.io/v1", "planets")
     async with pyinformer.connect(server=api.url) as cluster:
         run = one.app.running(cluster, namespaces="default")
-        scope = anyio.CancelScope()
-
-        async def start() -> None:
-            with scope:
-                await run.start()
-
-        starting = asyncio.create_task(start())
-        await until(lambda: _ASKS in caplog.text)
-        if by == "anyio":
-            scope.cancel()
-            await starting
-        else:
-            starting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await starting
+        await _cancel_start(run, by, when=lambda: _ASKS in caplog.text)
         await run.aclose()
 
 
@@ -317,23 +323,8 @@ def test_an_operator_can_be_cancelled_while_discovery_is_silent(world: World, by
         line, cluster = _silent_line(world)
         one = _Reconciled()
         one.add("silent.io/v1", "gadgets")
-        run = one.app.running(cluster)
-        scope = anyio.CancelScope()
-
-        async def start() -> None:
-            with scope:
-                await run.start()
-
-        starting, began = asyncio.create_task(start()), now()
-        await until(lambda: _SILENT[0] in line.discovery)
-        await settle()
-        if by == "anyio":
-            scope.cancel()
-            await starting
-        else:
-            starting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await starting
+        run, began = one.app.running(cluster), now()
+        await _cancel_start(run, by, when=lambda: _SILENT[0] in line.discovery)
         assert now() - began < 1
         await run.aclose()
 
