@@ -62,7 +62,7 @@ class Freshness(Generic[V]):
         self.get: Callable[[str], KubeObject[V] | None] = indexer.get
         self.overlay: Overlay[V] = Overlay(
             indexer.get,
-            self._overlay_position,
+            lambda: self.shown_position,
             order=self._order,
             was_deleted=self._was_deleted,
             on_missed_state=self._on_missed_state,
@@ -96,6 +96,16 @@ class Freshness(Generic[V]):
         self._report_missed_state(was, now)
 
     @property
+    def _is_ahead(self) -> bool:
+        """Whether the list of a new epoch is in the cache, and the reflector yet to report it."""
+        return self._has_begun_epoch and self._reflector.is_resetting
+
+    @property
+    def epoch(self) -> int:
+        """How often the cache turned from one history of the server to another."""
+        return self._reflector.epoch + self._is_ahead
+
+    @property
     def position(self) -> str:
         """The resource version up to which the cache holds every change."""
         reflector, listed = self._reflector, self._indexer.resource_version
@@ -107,14 +117,14 @@ class Freshness(Generic[V]):
         return listed if is_further else followed
 
     @property
+    def shown_position(self) -> str:
+        """The position in the history that readers see; it belongs to `epoch`."""
+        return self._indexer.resource_version if self._is_ahead else self.position
+
+    @property
     def version_order(self) -> VersionOrder:
         """Which of the resource's versions compare."""
         return self._reflector.version_order
-
-    def _overlay_position(self) -> str:
-        # Once the list of a new epoch is in the cache, writes belong to that history.
-        is_new = self._has_begun_epoch and self._reflector.is_resetting
-        return self._indexer.resource_version if is_new else self.position
 
     def close_nowait(self, reason: str = "") -> None:
         """Wake all waiters with an error, now and later.

@@ -60,7 +60,7 @@ class Introspection(Generic[V]):
     @property
     def observed_resource_version(self) -> str:
         """The position of the namespace that is furthest behind; empty before the first list."""
-        positions = [cache.reflector.position for cache in self.caches.all]
+        positions = [cache.freshness.shown_position for cache in self.caches.all]
         return "" if not all(positions) else reduce(_older, positions, "")
 
     @property

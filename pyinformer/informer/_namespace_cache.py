@@ -211,14 +211,14 @@ class NamespaceCache(Generic[V]):
             namespace=self.scope.namespace,
             has_synced=self.has_synced,
             objects=len(self.indexer),
-            position=self.reflector.position,
+            position=self.freshness.shown_position,
             state=facts.state,
             age_seconds=self.age_seconds(),
             reason=facts.reason,
             attempts=facts.attempts,
             last_error=facts.last_error,
             loads=facts.loads,
-            epoch=facts.guard.epoch,
+            epoch=self.freshness.epoch,
             proof_refused_seconds=None
             if refused_at is None
             else self._context.lifecycle.now() - refused_at,

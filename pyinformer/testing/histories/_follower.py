@@ -98,9 +98,8 @@ class Follower:
         match event:
             case Added(new):
                 self._handled("add", new)
-            case Updated(old, new, is_resync, may_go_back=may_go_back):
-                what = "update"
-                self._handled(what, new, old=old, is_resync=is_resync, may_go_back=may_go_back)
+            case Updated(old, new, is_resync):
+                self._handled("update", new, old=old, is_resync=is_resync)
             case Deleted(last_known):
                 self._handled("delete", last_known)
 
@@ -111,14 +110,13 @@ class Follower:
         *,
         old: KubeObject[Any] | None = None,
         is_resync: bool = False,
-        may_go_back: bool = False,
     ) -> None:
         key, version = str(obj.key), version_of(obj)
         epoch, newest = self._handler_epochs.get(key, 0), self._newest.get(key, 0)
-        if version.number < newest and (self.epoch > epoch or may_go_back):
+        if version.number < newest and self.epoch > epoch:
             # Events of this key before this one, such as the deletion of what a restored server
-            # never had, were of the epoch before. Events arrive before the epoch is reported.
-            epoch = self._handler_epochs[key] = max(self.epoch, epoch + 1)
+            # never had, were of the epoch before.
+            epoch = self._handler_epochs[key] = self.epoch
             newest = 0
         self._newest[key] = max(version.number, newest)
         if what == "delete":
