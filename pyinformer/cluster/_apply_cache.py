@@ -8,6 +8,8 @@ An object in the version of the response is unchanged, whatever a transform has 
 things cannot be compared: fields that were cut, an object of which only the metadata is known, and
 a path that the server does not return (a write-only field, for example). Such an object counts as
 changed whenever its resource version is another one.
+What the server altered or did not return may be the work of a policy or of a webhook, which ends
+without a change of the object: it is applied again after five minutes.
 Digests are kept and not the objects; what was dropped for lack of room is applied once more.
 So is what was applied before a term of leader election began: another leader may have added fields
 under the same field manager meanwhile, which no comparison of these paths shows.
@@ -18,9 +20,10 @@ under the same field manager meanwhile, which no comparison of these paths shows
 from __future__ import annotations
 
 import hashlib
+import math
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple, TypeAlias, final
 
@@ -39,6 +42,7 @@ from pyinformer.cluster._patches import identity_field, same
 from pyinformer.errors import InvalidObjectError
 
 _MAX_REMEMBERED = 65_536  # about 30 MB; the least recently used are dropped first
+_ALTERED_KEPT_SECONDS: Final = 300.0
 _SERVERS_OWN = frozenset({"managedFields", "resourceVersion", "uid"})
 _SECRETS: Final = GroupVersionResource("", "v1", "secrets")
 _EACH: Final = "[]"  # in a path: the elements of a list
@@ -81,6 +85,8 @@ class _Applied(NamedTuple):
     """Whether the server returned all that was applied."""
     term: object
     """The term of leader election that applied it; None outside of any."""
+    until: float
+    """When it is applied again, whatever the object is then."""
 
 
 @final
@@ -88,10 +94,12 @@ class ApplyCache:
     """Digests of the last responses to what one process applied.
 
     Args:
+        clock: returns the seconds of a clock.
         limit: how many are kept.
     """
 
-    def __init__(self, *, limit: int = _MAX_REMEMBERED) -> None:
+    def __init__(self, *, clock: Callable[[], float], limit: int = _MAX_REMEMBERED) -> None:
+        self._clock = clock
         self._limit = limit
         self._applied: dict[ApplyKey, _Applied] = {}  # in the order of their last use
         self._under_way: Counter[ApplyKey] = Counter()
@@ -152,11 +160,13 @@ class ApplyCache:
             image = _image(response.to_dict(), own, whole, ())
             owned = wanted if same(image, own) else _digest(image)
             meta = response.metadata
-            shown = _shows(image, own)
+            shown = _matches(image, own, _are_shown)
+            is_altered = owned != wanted and not _matches(image, own, same)
+            until = self._clock() + _ALTERED_KEPT_SECONDS if is_altered else math.inf
             while len(self._applied) >= self._limit:
                 del self._applied[next(iter(self._applied))]
             self._applied[identity] = _Applied(
-                meta.uid, wanted, owned, whole, meta.resource_version, shown, term
+                meta.uid, wanted, owned, whole, meta.resource_version, shown, term, until
             )
 
     def is_due(self, identity: ApplyKey) -> bool:
@@ -165,7 +175,9 @@ class ApplyCache:
         What is unknown for lack of room is applied again each time, and is not due.
         """
         last = self._applied.get(identity)
-        return len(self._applied) < self._limit if last is None else not last.is_shown
+        if last is None:
+            return len(self._applied) < self._limit
+        return not last.is_shown or self._clock() >= last.until
 
     def is_applied(
         self,
@@ -190,6 +202,8 @@ class ApplyCache:
         self._applied[identity] = last
         own = _own(desired, identity.resource)
         if last.uid != current.metadata.uid or last.desired != _digest(own):
+            return False
+        if self._clock() >= last.until:
             return False
         if last.version == current.metadata.resource_version:
             return True
@@ -248,29 +262,43 @@ def _image(found: JSONValue, desired: JSONValue, whole: frozenset[_Path], path: 
     return found
 
 
-def _shows(image: JSONValue, desired: JSONValue) -> bool:
-    """Return whether an image has a value at every path, so that a change would be seen in it.
+def _matches(
+    image: JSONValue, desired: JSONValue, agree: Callable[[JSONValue, JSONValue], bool]
+) -> bool:
+    """Return whether an image has a value at every path, and each agrees with what was applied.
 
     Servers leave out the false, the zero and the empty of many fields, and return any other value
     that they store there.
+
+    Args:
+        image: what an object has at the paths of `desired`.
+        desired: what was applied.
+        agree: whether two values agree that are there.
     """
     if image == desired:
-        return True
+        return agree(image, desired)
     if image is None:
         if isinstance(desired, dict):
-            return all(_shows(None, value) for value in desired.values())
+            return all(_matches(None, value, agree) for value in desired.values())
         return not desired
     if isinstance(desired, dict) and isinstance(image, dict):
-        return all(_shows(image.get(name), value) for name, value in desired.items())
+        return all(_matches(image.get(name), value, agree) for name, value in desired.items())
     if not (isinstance(desired, list) and isinstance(image, list)):
-        return True
+        return agree(image, desired)
     if not any(isinstance(element, dict) for element in desired):
-        return True
+        return agree(image, desired)
     field = identity_field(desired, image)
     if field is not None:
         elements = {element[field]: element for element in image}
-        return all(_shows(elements.get(element[field]), element) for element in desired)
-    return len(image) == len(desired) and all(map(_shows, image, desired))
+        return all(_matches(elements.get(one[field]), one, agree) for one in desired)
+    if len(image) != len(desired):
+        return False
+    return all(_matches(one, other, agree) for one, other in zip(image, desired, strict=True))
+
+
+def _are_shown(_image: JSONValue, _desired: JSONValue) -> bool:
+    """Agree with whatever the server made of a value: a change would be seen in it."""
+    return True
 
 
 def _lists(desired: JSONObject) -> Iterator[_Path]:

@@ -85,7 +85,7 @@ from pyinformer.errors import (
 )
 from pyinformer.metrics import NO_METRICS, Metrics, UniqueLabel, fenced
 from pyinformer.reflector import Lineage, RequestBudget, RequestBudgetOptions, WatchListMemory
-from pyinformer.tasks import Closable
+from pyinformer.tasks import Closable, loop_time
 from pyinformer.transport import (
     CURRENT_GUARD,
     APIResource,
@@ -226,7 +226,7 @@ class Cluster(Closable):
         self.lineage: Lineage = Lineage(attempt=self.request_budget.attempt)
         """Whether the server's history is still the one that was followed."""
         self._writes = WritePath(self._requests, self.discovery)
-        self._applied = ApplyCache()
+        self._applied = ApplyCache(clock=loop_time)
         self._ineffective = IneffectivePatches()
         self._state = ClusterState(spans, request_metrics=counted)
         if counted is not None:
@@ -952,7 +952,9 @@ class Cluster(Closable):
         Secret is compared with its `data`. Other fields that the server does not return cannot be
         compared, as well as fields that an informer's transform has cut, and nothing but the
         version of an object from a cache with `memory="metadata"`: such an object is applied again
-        after any change of it, and not while it has the version of the last response.
+        after any change of it, and not while it has the version of the last response. What the
+        server altered or does not return is applied again after five minutes, too: a policy that
+        altered it may have ended.
 
         Args:
             desired: as for `apply`.

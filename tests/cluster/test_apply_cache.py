@@ -12,6 +12,8 @@ from pyinformer.apimachinery import GroupVersionKind, GroupVersionResource, Kube
 from pyinformer.cluster._apply_cache import ApplyCache, ApplyKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinformer.apimachinery import JSONObject
 
 IDENTITY = ApplyKey(GroupVersionResource.of("apps/v1", "deployments"), "default/a", "me")
@@ -65,9 +67,44 @@ def remember(
 
 @pytest.fixture
 def cache() -> ApplyCache:
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     remember(cache)
     return cache
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(lambda: changed("spec.replicas", 1), id="altered"),
+        pytest.param(lambda: changed("spec.template.containers.0.cpu", "500m"), id="spelled"),
+        pytest.param(lambda: changed("spec.replicas", None), id="not returned"),
+    ],
+)
+def test_what_the_server_made_something_else_of_is_applied_again_after_five_minutes(
+    answer: Callable[[], JSONObject],
+) -> None:
+    """A policy that altered it can end without a change of the object."""
+    clock = [1_000.0]
+    cache = ApplyCache(clock=lambda: clock[0])
+    remember(cache, answer=answer())
+    found = now(answer(), "10")
+    assert cache.is_applied(IDENTITY, DESIRED, found)
+    clock[0] += 299.0
+    assert cache.is_applied(IDENTITY, DESIRED, found)
+    clock[0] += 1.0
+    assert not cache.is_applied(IDENTITY, DESIRED, found)
+    assert cache.is_due(IDENTITY), "that write does not count as one that changes nothing"
+
+
+def test_what_the_server_stored_is_never_applied_again() -> None:
+    clock = [1_000.0]
+    cache = ApplyCache(clock=lambda: clock[0])
+    stored = changed("spec.template.containers.0.cpu", "0.5")
+    remember(cache, answer=stored)
+    clock[0] += 1e9
+    assert cache.is_applied(IDENTITY, DESIRED, now(stored, "10"))
+    assert cache.is_applied(IDENTITY, DESIRED, now(stored, "11"))
+    assert not cache.is_due(IDENTITY)
 
 
 def changed(where: str, value: Any, of: JSONObject = ANSWER) -> JSONObject:
@@ -197,7 +234,7 @@ def _managed(fields: JSONObject, manager: str = "me") -> list[JSONObject]:
     ],
 )
 def test_the_server_decides_who_owns_the_elements_of_a_list(where: str, is_applied: bool) -> None:
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     remember(cache, _SUBJECTS, _SUBJECTS, managed=_managed(_ATOMIC))
     current = changed(where, {"name": "other", "kind": "User"}, _SUBJECTS)
 
@@ -227,7 +264,7 @@ def test_a_field_that_the_server_does_not_return_is_applied_again_after_any_chan
     desired: JSONObject, answer: JSONObject
 ) -> None:
     """No response shows whether it was changed; an equal version shows that nothing was."""
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     remember(cache, desired, answer)
 
     assert cache.is_applied(IDENTITY, desired, now(answer, "10"))
@@ -253,7 +290,7 @@ def test_an_object_of_which_only_metadata_is_known_is_applied_again_after_any_ch
 @pytest.mark.parametrize("empty", [None, False, 0, 0.0, "", [], {}, {"inner": {"flag": False}}])
 def test_an_empty_value_that_the_server_leaves_out_counts_as_applied(empty: Any) -> None:
     """Servers leave out the false and the zero of many fields; all other values they return."""
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     desired = changed("spec.template.containers.0.flag", empty, DESIRED)
     remember(cache, desired)
 
@@ -285,7 +322,7 @@ _OF_SECRET = IDENTITY._replace(resource=GroupVersionResource.of("v1", "secrets")
 def test_the_plain_text_of_a_secret_is_compared_as_the_server_stores_it(
     data: JSONObject | None, is_applied: bool
 ) -> None:
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     identity = {"apiVersion": "v1", "kind": "Secret"}
     remember(cache, _SECRET, {**identity, **_STORED}, identity=_OF_SECRET)
     current = now({**identity, "data": data})
@@ -296,7 +333,7 @@ def test_the_plain_text_of_a_secret_is_compared_as_the_server_stores_it(
 @pytest.mark.parametrize("wrong", [{"password": None}, {"password": 5}, "good"])
 def test_texts_of_a_secret_that_are_none_are_applied_again_after_any_change(wrong: Any) -> None:
     """What a server makes of them is unknown here."""
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     desired: JSONObject = {**_SECRET, "stringData": wrong, "type": "Opaque"}
     remember(cache, desired, {**_SECRET, "stringData": None}, identity=_OF_SECRET)
 
@@ -304,7 +341,7 @@ def test_texts_of_a_secret_that_are_none_are_applied_again_after_any_change(wron
 
 
 def test_a_list_of_texts_to_which_others_add_is_compared_as_it_was_returned() -> None:
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     finalizers: JSONObject = {"metadata": {"finalizers": ["ours"]}}
     both: JSONObject = {"metadata": {"finalizers": ["theirs", "ours"]}}
     remember(cache, finalizers, both)
@@ -314,7 +351,7 @@ def test_a_list_of_texts_to_which_others_add_is_compared_as_it_was_returned() ->
 
 
 def test_two_concurrent_applies_are_not_cached() -> None:
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     with cache.applying(IDENTITY):
         with cache.applying(IDENTITY):
             remember(cache)
@@ -336,7 +373,7 @@ def test_an_evicted_entry_is_applied_again(cache: ApplyCache) -> None:
 
 
 def test_the_apply_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
-    cache = ApplyCache(limit=2)
+    cache = ApplyCache(clock=lambda: 0.0, limit=2)
     first, second, third = (IDENTITY._replace(key=key) for key in "abc")
     remember(cache, identity=first)
     remember(cache, identity=second)
@@ -349,7 +386,7 @@ def test_the_apply_cache_is_bounded_and_evicts_the_least_recently_used() -> None
 
 
 def test_the_apply_cache_keeps_no_content() -> None:
-    cache = ApplyCache()
+    cache = ApplyCache(clock=lambda: 0.0)
     secret: JSONObject = {"data": {"password": "hunter2"}}
     remember(cache, secret, secret)
 
