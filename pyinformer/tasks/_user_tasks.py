@@ -21,6 +21,7 @@ from pyinformer.tasks._failures import error_text
 _log = get_logger(__name__)
 
 _T = TypeVar("_T")
+_LOOK_SECONDS = 0.02  # until the next look at whether the user's own cancellation is taken back
 _AGAIN_SECONDS = 0.1  # between cancellations of what did not end in its grace period
 DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s for everything
 
@@ -55,11 +56,22 @@ class UserTask:
         self.is_detached = True
 
     def cancel_once(self) -> None:
-        """Cancel it; a second call does nothing, nor one after `asyncio.run` has cancelled all."""
-        if not (self._was_cancelled or self._task.done()):
+        """Cancel it; a second call does nothing.
+
+        What is being cancelled already is left alone until that has ended: the end of `asyncio.run`
+        cancels all tasks, and the user's own `asyncio.timeout` is taken back when its block ends.
+        """
+        if not self._was_cancelled:
             self._was_cancelled = True
-            if not self._task.cancelling():
-                self._task.cancel()
+            self._cancel_unless_cancelled()
+
+    def _cancel_unless_cancelled(self) -> None:
+        if self._task.done():
+            return
+        if self._task.cancelling():  # nothing announces that it is taken back
+            self._task.get_loop().call_later(_LOOK_SECONDS, self._cancel_unless_cancelled)
+        else:
+            self._task.cancel()
 
     async def join(self) -> None:
         """Wait for its end.

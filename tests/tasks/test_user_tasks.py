@@ -67,6 +67,34 @@ async def test_a_task_that_the_end_of_the_program_has_cancelled_is_not_cancelled
     assert steps == ["rollback"]
 
 
+@pytest.mark.parametrize("ends_after_seconds", [0.0, 0.5, 3.0])
+async def test_a_task_is_cancelled_once_its_own_timeout_has_been_taken_back(
+    ends_after_seconds: float,
+) -> None:
+    """The rollback of a transaction that timed out is not cut, and the next try does not begin."""
+    steps: list[str] = []
+
+    async def run() -> None:
+        try:
+            async with asyncio.timeout(1):
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await elapse(ends_after_seconds)
+                    steps.append("rollback")
+        except TimeoutError:
+            await elapse(1)
+            steps.append("again")
+
+    task = UserTasks().spawn("worker", run())
+    await settle()
+    await elapse(1)
+
+    assert await task.stop(5.0)
+    assert steps == ["rollback"]
+    assert now() < 1 + ends_after_seconds + 0.2
+
+
 async def test_the_finally_block_of_a_task_is_awaited() -> None:
     steps: list[str] = []
 
