@@ -723,17 +723,19 @@ class Operator:
                 metrics=NO_METRICS if self._metrics is None else self._metrics,
             )
             # Before and after the run, too: what lifespan opens is closed in any case.
-            with _stops_at_signal() as signalled, writing_as(self.name):
+            with _stopping_at_signal() as stop, writing_as(self.name):
                 async with where as cluster, lifespan(cluster) if lifespan else nullcontext():
-                    if signalled():
+                    if stop.signals:
                         return  # lifespan has ignored its cancellation
-                    await self._run_on(
+                    run = self._run_on(
                         cluster,
                         namespaces=namespaces,
                         health_host=health_host,
                         health_port=health_port,
                         is_program=True,
-                    ).run()
+                    )
+                    with stop.keeping_failure():
+                        await run.run()
 
         try:
             run_main(main, may_use_uvloop=self.leader_election is None)
@@ -748,30 +750,50 @@ class Operator:
         return f"<Operator {self.name} with {names}>"
 
 
-@contextmanager
-def _stops_at_signal() -> Iterator[Callable[[], bool]]:
-    """Cancel the current task at a signal, and end the block without an error.
+@final
+class _Stop:
+    """What a signal does to the main task: it is cancelled, once for each signal.
 
-    Once for each signal, unlike a scope of anyio, which would cancel each await of a clean-up.
-
-    Returns:
-        Whether there was a signal.
+    A scope of anyio would cancel each await of a clean-up.
     """
-    task = asyncio.current_task()
-    signals: list[str] = []
 
-    def stop(name: str) -> None:
-        """Cancel the task."""
-        signals.append(name)
-        if task is not None:
-            task.cancel()
+    def __init__(self) -> None:
+        self.signals: list[str] = []
+        self.cancellations: int = 0
+        self.failure: Exception | None = None
+        self.task: asyncio.Task[object] | None = asyncio.current_task()
 
-    with on_stop_signal(stop):
+    @contextmanager
+    def keeping_failure(self) -> Iterator[None]:
+        """Remember what the operator failed with: it ends already, and reports that."""
         try:
-            yield lambda: bool(signals)
+            yield
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def signalled(self, name: str) -> None:
+        """Cancel the task; the clean-up after a failure is cut by a second signal only."""
+        self.signals.append(name)
+        if self.failure is not None and len(self.signals) == 1:
+            _log.warning("%s: the operator has failed, and closes what it has opened", name)
+        elif self.task is not None:
+            self.task.cancel()
+            self.cancellations += 1
+
+
+@contextmanager
+def _stopping_at_signal() -> Iterator[_Stop]:
+    """Cancel the current task at a signal, and end the block without an error of that."""
+    stop = _Stop()
+    with on_stop_signal(stop.signalled):
+        try:
+            yield stop
         except asyncio.CancelledError:
-            if not signals:
+            if not stop.signals:
                 raise
-    if task is not None:
-        for _ in signals:
-            task.uncancel()
+            if stop.failure is not None:
+                raise stop.failure from None
+    if stop.task is not None:
+        for _ in range(stop.cancellations):
+            stop.task.uncancel()

@@ -255,6 +255,53 @@ def test_a_lifespan_must_take_the_cluster() -> None:
         app.run(lifespan=lambda: None)  # type: ignore[arg-type, misc]
 
 
+_FAILS_AND_CLEANS_UP = """
+import contextlib, os, signal, sys
+import anyio
+import pyinformer
+
+app = pyinformer.Operator("db-operator")
+options = pyinformer.ControllerOptions(sync_timeout_seconds=0.2)
+
+
+@app.reconcile("acme.io/v1", "missing", options=options)
+async def reconcile(request, obj, cluster):
+    pass
+
+
+@contextlib.asynccontextmanager
+async def lifespan(cluster):
+    try:
+        yield
+    finally:
+        try:
+            for _ in range(int(sys.argv[2])):
+                os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+                await anyio.sleep(0.01)  # as a rollback over the network
+            print("closed", flush=True)
+        except BaseException:
+            print("cut", flush=True)
+            raise
+
+
+app.run(server=sys.argv[3], health_port=None, lifespan=lifespan)
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(("signals", "end"), [(1, "closed"), (2, "cut")])
+def test_a_signal_does_not_hide_that_the_operator_has_failed(
+    api: APIServer, signals: int, end: str, name: str
+) -> None:
+    program = [sys.executable, "-c", _FAILS_AND_CLEANS_UP, name, str(signals), api.url]
+    ended = subprocess.run(
+        program, check=False, capture_output=True, text=True, timeout=_WAIT_SECONDS
+    )
+    assert (ended.returncode, ended.stdout) == (1, f"{end}\n"), ended.stderr
+    assert "missing" in ended.stderr.splitlines()[-1]
+
+
 _SIGNALLED_LIFESPAN = """
 import contextlib, os, signal, sys
 import anyio
