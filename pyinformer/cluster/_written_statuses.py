@@ -34,6 +34,8 @@ _MAX_FIELD_BYTES: Final = 65_536  # names in maps, which may be others each time
 _Fields: TypeAlias = "dict[str, _Fields] | None"
 """Which fields were written: by name, with those in them; None for a value as a whole.
 
+An empty map that was written owns none of the fields that others put into it.
+
 Those in a list of conditions are its types.
 """
 
@@ -195,7 +197,7 @@ def _is_older(version: str, than: str) -> bool:
 
 
 def _fields_of(patch: JSONValue) -> _Fields:
-    if not isinstance(patch, dict) or not patch:  # {} is a value: it may replace a text
+    if not isinstance(patch, dict):
         return None
     return {
         name: dict.fromkeys(types)
@@ -221,7 +223,8 @@ def _overlaid(before: JSONValue, stored: JSONValue, fields: _Fields) -> JSONValu
         old, new = found.get(name), stored.get(name)
         types = by_type(new) if name == CONDITIONS and by_type(old) is not None else None
         if types is not None and inner is not None:
-            value = with_changed(old, {one: types.get(one) for one in inner}) or new
+            kept = with_changed(old, {one: types.get(one) for one in inner})
+            value: JSONValue = None if new is None and not kept else kept
         else:
             value = _overlaid(old, new, inner)
         if value is None:

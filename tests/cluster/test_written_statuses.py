@@ -174,6 +174,23 @@ def test_only_the_conditions_that_were_written_are_seen_in_an_older_object() -> 
     assert written.newest(widget({}, "11")) == ("11", {})
 
 
+def test_an_emptied_list_of_conditions_does_not_own_what_others_add_to_it() -> None:
+    written = WrittenStatuses()
+    written.patched(widget(conditions(), "10"), {"conditions": {"A": None}}, "mine")
+    written.patched(widget(conditions(B="Theirs"), "11"), {"conditions": {"B": None}}, "theirs")
+
+    assert written.seen_in(widget(conditions(A="Old"), "9"), "mine") == conditions()
+
+
+@pytest.mark.parametrize("old", [{}, {"map": {}}, {"map": "a text"}])
+def test_an_emptied_map_does_not_own_what_others_add_to_it(old: JSONObject) -> None:
+    written = WrittenStatuses()
+    written.patched(widget({"map": {}}, "10"), {"map": {}}, "mine")
+    written.patched(widget({"map": {"b": 1}}, "11"), {"map": {"b": 1}}, "theirs")
+
+    assert written.seen_in(widget(old, "9"), "mine") == {"map": {}}
+
+
 def test_a_list_of_conditions_that_was_written_whole_is_known_by_its_types() -> None:
     """An apply has those of its manager alone."""
     written = WrittenStatuses()
