@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pyinformer.errors import APIStatusError
 from pyinformer.reflector import ReflectorOptions, ReflectorState
 from tests.reflector.samples import bookmark, line, pod_bytes, status_bytes
 from tests.reflector.scripted import Pieces, ScriptedBody, ScriptedServer, following, silence
@@ -156,6 +157,7 @@ class Unlimited(Stalling):
     """A healthy server whose lists are complete, whatever limit is asked for."""
 
     ignores_selectors: bool = False
+    refuses_selectors: bool = False
     complete: int = 0
     """How many complete lists were sent."""
 
@@ -166,6 +168,8 @@ class Unlimited(Stalling):
             pieces = _bookmarks(int(query["timeoutSeconds"]))
         else:
             is_empty = "fieldSelector" in query and not self.ignores_selectors
+            if is_empty and self.refuses_selectors:
+                raise APIStatusError(status=400, reason="BadRequest", request="list pods.v1")
             self.complete += not is_empty
             kept = {name: value for name, value in query.items() if name != "limit"}
             pieces = self._list(path, {**kept, "limit": "-3"} if is_empty else kept)
@@ -197,3 +201,16 @@ async def test_a_server_without_limits_is_not_asked_for_everything_again_and_aga
             reflector.want_age(100.0)
             await elapse(15.0)
         assert server.complete <= (6 if ignores_selectors else 2)
+
+
+async def test_where_lists_are_whole_or_refused_what_arrives_is_the_age() -> None:
+    """Else a quiet resource would count as stale for ever."""
+    pods = [json.loads(pod_bytes(name, "100")) for name in ("a", "b", "c")]
+    server = Unlimited(silence, pods=pods, refuses_selectors=True)
+    async with following(server, options=OPTIONS) as (reflector, _):
+        await until(lambda: reflector.state is ReflectorState.WATCHING)
+        for _ in range(40):
+            reflector.want_age(100.0)
+            await elapse(15.0)
+        assert not reflector.is_provable
+        assert server.complete <= 2

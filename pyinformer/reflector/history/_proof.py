@@ -65,7 +65,7 @@ _decode_namespace = null_as_absent(_Namespace)
 
 @final
 class SelectorIgnoredError(ProtocolError):
-    """A server ignores field selectors: its lists are complete, whatever is asked for."""
+    """A server ignores or refuses field selectors: its lists are complete, or none."""
 
 
 @final

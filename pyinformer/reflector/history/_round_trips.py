@@ -15,10 +15,10 @@ import anyio
 from msgspec import Struct
 
 from pyinformer.apimachinery import resource_version_is_well_formed
-from pyinformer.errors import ProtocolError
+from pyinformer.errors import APIStatusError, ProtocolError
 from pyinformer.reflector.history._groups import storage_of
 from pyinformer.reflector.history._look_turns import LookTurns
-from pyinformer.reflector.history._proof import read_live
+from pyinformer.reflector.history._proof import SelectorIgnoredError, read_live
 from pyinformer.tasks import loop_time
 from pyinformer.transport import ListWatch
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STILL_SECONDS: Final = 60.0  # what stood still for one reflector may do so for others
+_SELECTOR_REFUSED: Final = (400, 422)
 _SPACING_SECONDS: Final = 2.0  # between the lists of several storages
 _ROUND_SECONDS: Final = 80.0  # in which each of many storages has its list
 
@@ -172,9 +173,14 @@ class RoundTrips:
         since = self._waiting.get(storage, float("-inf")), storage
         self._waiting = {one: at for one, at in self._waiting.items() if (at, one) > since}
         least = _least_of(list_watch)
-        if least.path in self._without_limit:
-            least = list_watch.nothing()
-        found = await read_live(least, metadata_only=True)
+        is_whole = least.path in self._without_limit
+        try:
+            found = await read_live(list_watch.nothing() if is_whole else least, metadata_only=True)
+        except APIStatusError as error:
+            if is_whole and error.status in _SELECTOR_REFUSED:
+                what, reason = f"list {list_watch.resource}", "it has no list of less than all"
+                raise SelectorIgnoredError(what, reason) from error
+            raise
         if found.is_whole:
             self._without_limit.add(least.path)
         version = found.resource_version
