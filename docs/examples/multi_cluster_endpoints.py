@@ -71,7 +71,8 @@ class ClusterSync:
     ) -> dict[str, pyinformer.JSONObject]:
         """One slice for each subset, since a slice has one list of ports."""
         subsets = endpoints.at("subsets", list[pyinformer.JSONObject], default=[])
-        names = [f"{request.name}-{self.name}-{number}" for number in range(len(subsets))]
+        # With dots, which neither has: "shop" of "west-eu" is another one than "shop-west" of "eu".
+        names = [f"{request.name}.{self.name}.{number}" for number in range(len(subsets))]
         return {
             name: {
                 "apiVersion": "discovery.k8s.io/v1",
