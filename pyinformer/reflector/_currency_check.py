@@ -69,6 +69,7 @@ class _Doubt(enum.Enum):
     NONE = "nothing"
     REMIND = "have the cache that feeds watches brought up to date; the next bookmark shows it"
     LOOK = "compare the watch with a list"
+    LIST = "list everything: its turn to be compared has not come within three minutes"
 
 
 @final
@@ -177,7 +178,10 @@ class CurrencyCheck:
             return SilenceFinding.NOTHING
         if doubt is _Doubt.REMIND:
             self._reminded_at = self._now()
-            await _has_cached(self._list_watch, trip.version)
+            if await _has_cached(self._list_watch, trip.version):
+                self._trips.followed()
+        elif doubt is _Doubt.LIST:
+            return SilenceFinding.STILL
         elif doubt is _Doubt.LOOK:
             return await self._compare(trip, tries=1 if is_suspect else _TRIES)
         return SilenceFinding.NOTHING
@@ -307,7 +311,6 @@ class CurrencyCheck:
             return _Doubt.NONE
         doubt_seconds, age_seconds = currency.doubt_seconds(now), now - self._as_of
         is_free = doubt_seconds < DOUBT_SECONDS or currency.has_stalled
-        is_free = is_free or now >= self._list_due_at(now)
         if is_free or self._trips.is_suspect(self._looked_at, now):
             return _Doubt.LOOK
         if self._lags():
@@ -315,10 +318,14 @@ class CurrencyCheck:
         self._has_turn = turns.take(self, now, per_minute=self._looks_per_minute(now))
         if self._has_turn:
             return _Doubt.LOOK
+        if now >= self._list_due_at(now):  # lists have slots; so many comparisons fill the pool
+            return _Doubt.LIST
         is_overdue = age_seconds >= _OVERDUE_SECONDS and currency.is_read(now)
         if not is_overdue or now - self._reminded_at < _OVERDUE_SECONDS:
             return _Doubt.NONE
-        is_allowed = self._trips.reminders.take(self, now, per_minute=_REMINDERS)
+        # Of a server whose caches learn nothing by it each takes a connection for three seconds.
+        per_minute = _REMINDERS if self._trips.knows_followed() else _LOOKS
+        is_allowed = self._trips.reminders.take(self, now, per_minute=per_minute)
         return _Doubt.REMIND if is_allowed else _Doubt.NONE
 
     def _lags(self) -> bool:

@@ -43,6 +43,8 @@ class QuietServer(ScriptedConnection):
 
     notifies: bool = True
     """Whether its etcd notifies of progress every five seconds, as kubeadm starts it."""
+    progresses: bool = True
+    """Whether a list brings the cache of its resource up to date; else it comes from etcd."""
     has_bookmarks: bool = True
     """Whether watches have bookmarks, which some gateways drop."""
     cuts_after_seconds: float = 1000.0
@@ -55,6 +57,9 @@ class QuietServer(ScriptedConnection):
     """The version that the cache of a resource has because of a request."""
     requests: list[str] = field(default_factory=list)
     """What was requested beside long watches."""
+    waiting: int = 0
+    """How many lists wait for a version that the cache of their resource does not have."""
+    most_waiting: int = 0
 
     @property
     def revision(self) -> int:
@@ -80,9 +85,10 @@ class QuietServer(ScriptedConnection):
 
     def _progress(self, resource: str) -> bool:
         """Bring the cache of a resource up to date, if it does not stand still."""
-        if resource not in self.held:
+        does = self.progresses and resource not in self.held
+        if does:
             self.cached[resource] = self.revision
-        return resource not in self.held
+        return does
 
     async def probe(self, timeout_seconds: float) -> bool:
         """Return that the server answers."""
@@ -116,10 +122,14 @@ class QuietServer(ScriptedConnection):
 
     async def _list(self, resource: str, query: dict[str, str]) -> Pieces:
         wanted = int(query.get("resourceVersion") or 0)
-        if not self._progress(resource) and self.cache_version(resource) < (
-            wanted or self.revision
-        ):
-            await elapse(3.0)
+        least = wanted or (self.revision if self.progresses else 0)
+        if not self._progress(resource) and self.cache_version(resource) < least:
+            self.waiting += 1
+            self.most_waiting = max(self.most_waiting, self.waiting)
+            try:
+                await elapse(3.0)
+            finally:
+                self.waiting -= 1
             if wanted:
                 raise ResourceVersionTooLargeError(status=504)
         one = query.get("fieldSelector", "").removeprefix("metadata.name=")
@@ -280,6 +290,14 @@ async def test_where_no_bookmark_comes_each_is_listed_when_its_age_has_reached_t
     async with quiet(server, count) as made:
         assert await made.pass_time(15 * MINUTE, reads=True) < 240.0
         assert {one.status().loads for one in made.reflectors.values()} <= {4, 5, 6}
+
+
+async def test_watches_whose_lists_are_due_together_do_not_all_wait_for_the_server() -> None:
+    """Each comparison with a cache that learns nothing takes a connection for three seconds."""
+    server = QuietServer(has_bookmarks=False, progresses=False, notifies=False)
+    async with quiet(server, 100) as made:
+        assert await made.pass_time(7 * MINUTE, reads=True) < 300.0
+        assert 0 < server.most_waiting <= 16, "half of the connections of a pool are left"
 
 
 @pytest.mark.parametrize("reads", [False, True])

@@ -204,7 +204,7 @@ async def test_a_server_without_limits_is_not_asked_for_everything_again_and_aga
 
 
 async def test_where_lists_are_whole_or_refused_what_arrives_is_the_age() -> None:
-    """Else a quiet resource would count as stale for ever."""
+    """Else a quiet resource would count as stale for as long as it is quiet."""
     pods = [json.loads(pod_bytes(name, "100")) for name in ("a", "b", "c")]
     server = Unlimited(silence, pods=pods, refuses_selectors=True)
     async with following(server, options=OPTIONS) as (reflector, _):
