@@ -12,6 +12,7 @@ from pyinformer.reflector import ReflectorState
 from pyinformer.reflector.history import HistoryVerdict
 from pyinformer.reflector.machine.steps import (
     Breach,
+    Command,
     Discover,
     Discovered,
     DiscoveryFailed,
@@ -383,6 +384,55 @@ def test_a_history_check_obeys_retry_after(code: int) -> None:
         bench.now += command.seconds
         assert bench.step(Woke()) == Prove()
     assert bench.step(ProofFailed(status(code, 40.0))) == Watch(), "it may still be watched"
+    bench.machine.connected()
+    assert len(bench.suspicions) == 1
+
+
+def test_an_overloaded_server_is_asked_again_as_soon_as_it_says() -> None:
+    """Of all requests it refuses a share: success may need more than one attempt, but soon."""
+    bench = Bench().watching()
+    bench.after_delay(WatchFailed(LOST, established=True))
+    for _ in range(10):
+        assert 1.0 <= pause_of(bench, WatchFailed(status(429, 1.0), established=False)) <= 1.5
+    assert pause_of(bench, WatchFailed(status(429, 1.0), established=False)) >= 1.0
+    bench.machine.progressed()
+    assert pause_of(bench, WatchFailed(LOST, established=False)) <= 0.8, "no failure was counted"
+
+
+def pause_of(bench: Bench, failed: WatchFailed) -> float:
+    """Return the delay after a failure, and perform what follows up to the next watch."""
+    began_at = bench.now
+    bench.after_delay(failed)
+    return bench.now - began_at
+
+
+def woken_after(bench: Bench, failed: WatchFailed | ProofFailed) -> Command:
+    """Return what follows the delay after a failure."""
+    command = bench.step(failed)
+    assert isinstance(command, Sleep)
+    bench.now += command.seconds
+    return bench.step(Woke())
+
+
+def test_a_watch_that_an_overloaded_server_refuses_needs_no_second_proof() -> None:
+    bench = Bench().watching()
+    assert woken_after(bench, WatchFailed(LOST, established=True)) == Prove()
+    assert bench.step(Proved(HistoryVerdict.INTACT)) == Watch()
+    for _ in range(5):
+        assert woken_after(bench, WatchFailed(status(429, 1.0), established=False)) == Watch()
+    bench.now += 60.0
+    assert woken_after(bench, WatchFailed(status(429, 1.0), established=False)) == Prove()
+
+
+def test_proofs_that_an_overloaded_server_refuses_delay_only_the_first_watch() -> None:
+    bench = Bench().watching()
+    assert woken_after(bench, WatchFailed(LOST, established=True)) == Prove()
+    for _ in range(3):
+        assert woken_after(bench, ProofFailed(status(429, 1.0))) == Prove()
+    for _ in range(5):
+        assert bench.step(ProofFailed(status(429, 1.0))) == Watch()
+        assert woken_after(bench, WatchFailed(status(429, 1.0), established=False)) == Prove()
+    assert bench.step(ProofFailed(status(429, 1.0))) == Watch()
     bench.machine.connected()
     assert len(bench.suspicions) == 1
 

@@ -33,7 +33,7 @@ from pyinformer.reflector.machine._anomalies import (
     UnreadableFrames,
 )
 from pyinformer.reflector.machine._load_modes import LoadModes
-from pyinformer.reflector.machine._retry_delay import RetryDelay, requested_seconds
+from pyinformer.reflector.machine._retry_delay import RetryDelay, is_throttled, requested_seconds
 from pyinformer.reflector.machine.steps import ReflectorState
 
 if TYPE_CHECKING:
@@ -382,7 +382,9 @@ class ReflectorMachine:
                 self.delays_relist = True
                 return self._pause(now, self._load(now), "the server's history is another again")
             case HistoryVerdict.UNDECIDED:
+                failed = self._failed_proofs
                 self._touch(now)
+                self._failed_proofs = failed  # one refusal is enough before the next watch
                 self.lost_at = now  # it is proven again before the next watch
                 planned = self._instead_of_refused(planned, now) if lists_work else planned
                 return self._begin(self._due(planned))
@@ -515,6 +517,8 @@ class ReflectorMachine:
         """
         if self._refusals.refused():
             return self._poll(error, now)
+        if is_throttled(error) and self.lost_at is None:  # proven lately: the next watch is, too
+            return self._wait(error, now, steps.Watch())
         self.lost_at, self.proves_alone = now, isinstance(error, APIStatusError)
         return self._wait(error, now, steps.Watch())
 

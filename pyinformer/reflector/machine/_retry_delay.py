@@ -6,7 +6,12 @@ import math
 from typing import TYPE_CHECKING, final
 
 from pyinformer.apimachinery import ExponentialBackoff
-from pyinformer.errors import APIStatusError, ForbiddenError, TransportError
+from pyinformer.errors import (
+    APIStatusError,
+    ForbiddenError,
+    TooManyRequestsError,
+    TransportError,
+)
 from pyinformer.reflector.machine.steps import WakeCause
 from pyinformer.transport import NO_SERVER_BEHIND
 
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
 
 _FORBIDDEN_GRACE_SECONDS = 30.0  # rights are often granted a moment after a program's start
 _FORBIDDEN_SECONDS = 60.0  # then attempts are this rare, but for those in turn, see `Rights`
+_THROTTLED_ATTEMPTS = 10
+_SOON_SECONDS = 5.0  # priority and fairness asks for one second, and at most for a few
 _WORTHWHILE_SECONDS = 30.0  # a load that served for the longest delay was worth its cost
 
 
@@ -31,7 +38,9 @@ class RetryDelay:
     relists grow until a load has served for 30 s: a list of everything is expensive, and neither
     its own success nor an event after it shows that the next one will last longer. They start over
     after a server that could not be reached: it has restarted and has no history, so the last load
-    could not serve for long.
+    could not serve for long. A server with too much to do refuses a share of all requests, and
+    names a delay of a second or so: the first ten attempts follow that, as those of client-go, and
+    do not make later delays longer.
 
     Args:
         rng: the source of chance.
@@ -43,6 +52,8 @@ class RetryDelay:
         self._failures = ExponentialBackoff(rng=rng)
         self._relists = ExponentialBackoff(rng=rng, reset_after_seconds=math.inf)
         self._polls = ExponentialBackoff(rng=rng, reset_after_seconds=math.inf)
+        self._rng = rng
+        self._throttled = 0
         self._was_woken = False
         self._forbidden_since: float | None = None
         self._loaded_at: float | None = None
@@ -51,6 +62,7 @@ class RetryDelay:
         """Record that the server delivered something: the delays after failures start over."""
         self._forbidden_since = None
         self._failures.reset()
+        self._throttled = 0
         self._was_woken = False
 
     def watched(self) -> None:
@@ -119,6 +131,10 @@ class RetryDelay:
             loads: everything is loaded next.
             was_useful: the attempt delivered something before it failed, so delays do not grow.
         """
+        if is_throttled(error) and self._throttled < _THROTTLED_ATTEMPTS:
+            self._throttled += 1
+            requested = requested_seconds(error)
+            return requested + self._rng.uniform(0.0, requested / 2)
         if isinstance(error, TransportError) and error.is_unreachable:
             self._relists.reset()
         if loads and self._loaded_at is not None:
@@ -143,6 +159,16 @@ class RetryDelay:
             self._forbidden_since = now
         is_fresh = now - self._forbidden_since < _FORBIDDEN_GRACE_SECONDS
         return 0.0 if is_fresh else _FORBIDDEN_SECONDS
+
+
+def is_throttled(error: InformerError | None) -> bool:
+    """Return whether the server had too much to do, and asks to be asked again soon.
+
+    Source:
+        client-go rest/with_retry.go, which repeats a request ten times then.
+    """
+    is_refused = isinstance(error, TooManyRequestsError)
+    return is_refused and 0.0 < requested_seconds(error) <= _SOON_SECONDS
 
 
 def requested_seconds(error: InformerError | None) -> float:
