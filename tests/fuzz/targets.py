@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,21 @@ def whole(text: bytes) -> Any:
 
 def _refuse(constant: str) -> None:
     raise ValueError(constant)
+
+
+def _with_whole_characters(value: Any) -> Any:
+    """Return a value with U+FFFD for each half of a character, as Go reads it, and our reader."""
+    match value:
+        case str():
+            return re.sub("[\ud800-\udfff]", "\ufffd", value)
+        case list():
+            return [_with_whole_characters(one) for one in value]
+        case dict():
+            return {
+                _with_whole_characters(name): _with_whole_characters(one)
+                for name, one in value.items()
+            }
+    return value
 
 
 def _chunks(data: bytes) -> Iterator[bytes]:
@@ -125,7 +141,7 @@ def frame_of_event(data: bytes) -> None:
 
 def decode_object(data: bytes) -> None:
     """A decoded object says what its JSON says, without its managedFields."""
-    body = whole(data)
+    body = _with_whole_characters(whole(data))
     for size in (None, len(data) // 2):  # in an immutable and in a mutable buffer
         buffer = data if size is None else bytearray(data)
         codec: ObjectCodec[None] = ObjectCodec(_PODS)
