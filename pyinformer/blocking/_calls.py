@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, final
 
 from pyinformer._clock import monotonic, pause
 from pyinformer.apimachinery import check_seconds
+from pyinformer.cluster import begin_call
 from pyinformer.errors import LifecycleError
 from pyinformer.tasks import UserTask
 
@@ -56,6 +57,7 @@ class Call:
             self.refuse(asyncio.CancelledError())
             return
         self._has_begun = True
+        begin_call()
         try:
             outcome = self._work()
             self._result = await outcome if inspect.isawaitable(outcome) else outcome

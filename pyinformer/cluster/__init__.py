@@ -19,7 +19,12 @@ from pyinformer.cluster._upserts import (
     pause_after_conflict,
     retry_on_conflict,
 )
-from pyinformer.cluster._write_context import CURRENT_CALLER, CURRENT_WRITER, context_without_writer
+from pyinformer.cluster._write_context import (
+    CURRENT_CALLER,
+    CURRENT_WRITER,
+    begin_call,
+    context_without_writer,
+)
 from pyinformer.cluster._write_observer import WriteObserver
 from pyinformer.cluster._write_path import FieldValidation
 from pyinformer.transport import APIResource
@@ -44,6 +49,7 @@ __all__ = [
     "WriteObserver",
     "WriteOptions",
     "WriteStatistics",
+    "begin_call",
     "check_attempt",
     "check_cluster",
     "claim_loop",

@@ -790,7 +790,8 @@ class Cluster(Closable):
         outside of reconciles in the same task, is compared with what the first has written, too,
         unless more than 1,024 other objects' statuses, or 8 MiB of them, were written in between.
         What other reconciles and tasks have written since `obj` is kept, as that of other clients
-        is. Each call of the blocking API has a task of its own.
+        is. Of the blocking API the thread counts, and not the task that each call has: read
+        the object again in each job of a pool, whose threads serve all jobs.
 
         Fields that the server does not store beside others are named in the log, once for each
         resource, and in `write_statistics().unstored_fields`.

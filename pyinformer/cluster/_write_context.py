@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -50,6 +50,9 @@ CURRENT_WRITER: Final = ContextVar[Writer | None]("pyinformer writer", default=N
 CURRENT_CALLER: Final = ContextVar[object | None]("pyinformer caller", default=None)
 """Who makes a call of the blocking API, each of which has a task of its own: a thread."""
 
+_CALL: Final = ContextVar[ReferenceType[asyncio.Task[Any]] | None]("pyinformer call", default=None)
+"""The task of that call: tasks that the called function starts write for themselves."""
+
 _tokens: Final[WeakKeyDictionary[asyncio.Task[Any], object]] = WeakKeyDictionary()
 """The identity of each task that has written; the task itself would be kept by what it wrote."""
 
@@ -62,11 +65,18 @@ def current_identity() -> Hashable:
     writer = CURRENT_WRITER.get()
     if writer is not None:
         return writer.identity
-    caller = CURRENT_CALLER.get()
+    task, caller = asyncio.current_task(), CURRENT_CALLER.get()
     if caller is not None:
-        return caller
-    task = asyncio.current_task()
+        call = _CALL.get()
+        if call is None or call() is task:
+            return caller
     return None if task is None else _tokens.setdefault(task, object())
+
+
+def begin_call() -> None:
+    """Let this task write for CURRENT_CALLER, and the tasks that it starts for themselves."""
+    task = asyncio.current_task()
+    _CALL.set(None if task is None else ref(task))
 
 
 def context_without_writer() -> Context:

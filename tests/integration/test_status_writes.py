@@ -372,6 +372,25 @@ async def test_create_or_update_says_that_a_status_was_not_stored(server: Server
                 await create_or_update(cluster, body, mutate)
 
 
+async def test_tasks_of_a_function_that_a_thread_calls_write_for_themselves(server: Server) -> None:
+    """As those of a program that `asyncio.run` begins."""
+    async with server.connect() as cluster:
+        made = await served(server, cluster, schema(spec=_SPEC, status=_STATUS), has_status=True)
+
+    async def program() -> JSONObject:
+        """Write two fields from one state, each in a task of its own."""
+        async with server.connect() as cluster:
+            await asyncio.create_task(cluster.status(made, {"note": "seen"}))
+            written = await asyncio.create_task(cluster.status(made, {"ready": True}))
+            return written.at("status", dict)
+
+    def run() -> JSONObject:
+        with pyinformer.run_in_thread() as runner:
+            return runner.call(program)
+
+    assert await asyncio.to_thread(run) == {"ready": True, "note": "seen"}
+
+
 async def test_a_thread_takes_back_what_it_has_written_and_nothing_of_others(
     server: Server,
 ) -> None:
