@@ -7,7 +7,8 @@ A fault strikes for five seconds, while objects change; kube-apiserver and etcd 
 between. How long a cache takes counts from the end of the fault until it has what the server has;
 after SIGKILL from the first write that is answered again.
 The proxies of faults of the network pass TLS on, so that client-go speaks HTTP/2; those of requests
-end TLS. No figure fails anything.
+end TLS, and count the requests from the beginning of the fault until the cache is right. No figure
+fails anything.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from benchmarks.recovery.following import (
     NAMESPACE,
@@ -65,6 +66,17 @@ _ARGUMENTS: Mapping[str, dict[str, str]] = {
     "delay-ranges": {"prefix": "/registry/configmaps/", "seconds": "2"},
 }
 Followed: TypeAlias = Client[FaultProxy]
+
+
+class Figure(NamedTuple):
+    """What one client did with one fault."""
+
+    seconds: float
+    """How long it took until it had what the server had."""
+    invented: int
+    """How many deletions were not true."""
+    requests: int
+    """How many it sent since the fault began; 0 of faults of the network."""
 
 
 def fault_of(name: str) -> TimedFault:
@@ -122,11 +134,12 @@ async def kill(fault: TimedFault, server: Server, lab: FaultLab) -> tuple[float,
 
 async def play(
     fault: TimedFault, server: Server, clients: list[Followed], lab: FaultLab
-) -> dict[str, tuple[float, int]]:
-    """Play a fault; return how long each client took, and how many deletions it invented."""
+) -> dict[str, Figure]:
+    """Play a fault; return what each client did."""
     await check_equal(server, clients, _PATIENCE_SECONDS)
     await server.write_for(1.0)
     before = {client.name: client.deletions - server.deletions for client in clients}
+    sent = {client.name: len(client.proxy.requests) for client in clients}
     part = CATALOGUE[fault.name].part
     of_clients = [FaultLab(proxy=client.proxy) for client in clients]
     labs = of_clients if part in {"network", "requests"} else [lab]
@@ -147,24 +160,26 @@ async def play(
     if killing is not None:
         await killing
     return {
-        client.name: (
+        client.name: Figure(
             took[client.name],
             client.deletions - server.deletions - before[client.name],
+            len(client.proxy.requests) - sent[client.name],
         )
         for client in clients
     }
 
 
-def row(name: str, figures: Mapping[str, list[tuple[float, int]]]) -> str:
+def row(name: str, figures: Mapping[str, list[Figure]]) -> str:
     """Return a row of the table in Markdown."""
     cells = []
     for runs in figures.values():
-        seconds = [one for one, _ in runs]
+        seconds = [one.seconds for one in runs]
         never = sum(one > _PATIENCE_SECONDS for one in seconds)
-        invented = max(0, *(one for _, one in runs))
+        invented = max(0, *(one.invented for one in runs))
+        requests = statistics.median(one.requests for one in runs)
         middle = "-" if never == len(seconds) else f"{statistics.median(seconds):.1f}"
         most = f"> {_PATIENCE_SECONDS:.0f}" if never else f"{max(seconds):.1f}"
-        cells += [f"{middle} / {most}", str(invented) if invented else ""]
+        cells += [f"{middle} / {most}", f"{requests:g}", str(invented) if invented else ""]
     lie = " (a lie)" if CATALOGUE[name].is_lie else ""
     return f"| {name}{lie} | {' | '.join(cells)} |"
 
@@ -181,10 +196,11 @@ async def main(arguments: argparse.Namespace) -> None:
         server, lab = Server(api, rng), FaultLab(server=api, relays=[relay])
         await server.write()
         kinds = commands("", Path(folder), audits_seconds=_AUDITS_SECONDS)
-        heads = "".join(f" {name}: median / longest, s | deletions invented |" for name in kinds)
-        table = [f"| fault |{heads}", "|---|" + "---|---|" * len(kinds)]
+        columns = ("median / longest, s", "requests", "deletions invented")
+        heads = "".join(f" {name}: {column} |" for name in kinds for column in columns)
+        table = [f"| fault |{heads}", "|---|" + "---|" * len(columns) * len(kinds)]
         for name in arguments.faults or played():
-            figures: dict[str, list[tuple[float, int]]] = {one: [] for one in kinds}
+            figures: dict[str, list[Figure]] = {one: [] for one in kinds}
             for _ in range(arguments.runs):
                 reads_requests = CATALOGUE[name].part == "requests"
                 async with following(api, kinds, reads_requests=reads_requests) as clients:
