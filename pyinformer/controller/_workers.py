@@ -18,7 +18,7 @@ from pyinformer.controller._result import Result
 from pyinformer.controller._status import WorkerStatus
 from pyinformer.errors import QueueClosedError, ReconcileTimeoutError
 from pyinformer.sources import request_for
-from pyinformer.tasks import ends_task
+from pyinformer.tasks import UserCodeTask, ends_task
 from pyinformer.transport import CURRENT_GUARD
 
 if TYPE_CHECKING:
@@ -412,6 +412,8 @@ class WorkerPool:
         worker.request = request
         task.set_name(f"reconcile of {request} by controller {self._controller}")
         self._deadlines.started(now)
+        if isinstance(task, UserCodeTask):  # as begin_user_code does, without another call
+            task.cancelled_before = task.cancelling()
         try:
             guard = CURRENT_GUARD.get()  # not check_guard(): a call less for each reconcile
             if guard is not None:  # its request may have waited beyond the end of the term
@@ -427,7 +429,7 @@ class WorkerPool:
             task.set_name(worker.name)
         if worker.cancelled_at is not None:
             return self._timed_out(worker, task, request, ended)
-        if isinstance(ended, asyncio.CancelledError) and task.cancelling():
+        if isinstance(ended, asyncio.CancelledError) and ends_task(ended, task):
             self._cancelled(worker, request, ended)
         return ended
 

@@ -37,7 +37,14 @@ from pyinformer.operator._scopes import (
     learn_scopes,
     shown_unknown,
 )
-from pyinformer.tasks import Closable, close_on_exit, on_sigusr1, program_runner, run_shielded
+from pyinformer.tasks import (
+    Closable,
+    cancel_for_good,
+    close_on_exit,
+    on_sigusr1,
+    program_runner,
+    run_shielded,
+)
 
 _log = get_logger(__name__)
 
@@ -103,7 +110,7 @@ def _times_in_unconfigured_logs() -> Iterator[None]:
 async def _others_have_ended() -> bool:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
-        task.cancel()
+        cancel_for_good(task)
     if not others:
         return True
     _, stubborn = await asyncio.wait(others, timeout=_END_SECONDS)

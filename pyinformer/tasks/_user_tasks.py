@@ -21,20 +21,54 @@ from pyinformer.tasks._failures import error_text
 _log = get_logger(__name__)
 
 _T = TypeVar("_T")
-_LOOK_SECONDS = 0.02  # until the next look at whether the user's own cancellation is taken back
 _AGAIN_SECONDS = 0.1  # between cancellations of what did not end in its grace period
 DEFAULT_GRACE_SECONDS = 5.0  # a rollback over the network fits; a pod gets 30 s for everything
+
+
+@final
+class UserCodeTask(asyncio.Task[None]):
+    """A task that knows whether it is cancelled for good.
+
+    `cancelling()` does not show it: that is above 0 while a block of the user's `asyncio.timeout`
+    or TaskGroup is left, and in Python 3.11 and 3.12 it stays so for good after a TaskGroup of
+    which a child has failed.
+    """
+
+    is_ending: bool = False
+    """Its owner has cancelled it, or the end of the event loop has."""
+    cancelled_before: int = 0
+    """What `cancelling()` was when the present call of user code began."""
+
+    def cancel(self, msg: object = None) -> bool:
+        """Cancel it; once the loop runs no more, that is the end of the program."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # asyncio.run cancels all tasks when its main task has ended
+            self.is_ending = True
+        return super().cancel(msg)
+
+
+def cancel_for_good(task: asyncio.Task[Any]) -> None:
+    """Cancel a task that has to end; its owner does not cancel it again."""
+    if isinstance(task, UserCodeTask):
+        task.is_ending = True
+    task.cancel()
+
+
+def begin_user_code(task: asyncio.Task[Any] | None) -> None:
+    """Let `ends_task` ignore the cancellations that earlier calls have left."""
+    if isinstance(task, UserCodeTask):
+        task.cancelled_before = task.cancelling()
 
 
 @final
 class UserTask:
     """A task of user code, made by UserTasks.spawn."""
 
-    def __init__(self, name: str, task: asyncio.Task[None], owner: UserTasks) -> None:
+    def __init__(self, name: str, task: UserCodeTask, owner: UserTasks) -> None:
         self.name = name
         self._task = task
         self._owner = owner
-        self._was_cancelled = False
         self.is_detached: bool = False
         """Whether it is neither awaited nor cancelled any more; see detach()."""
 
@@ -56,22 +90,9 @@ class UserTask:
         self.is_detached = True
 
     def cancel_once(self) -> None:
-        """Cancel it; a second call does nothing.
-
-        What is being cancelled already is left alone until that has ended: the end of `asyncio.run`
-        cancels all tasks, and the user's own `asyncio.timeout` is taken back when its block ends.
-        """
-        if not self._was_cancelled:
-            self._was_cancelled = True
-            self._cancel_unless_cancelled()
-
-    def _cancel_unless_cancelled(self) -> None:
-        if self._task.done():
-            return
-        if self._task.cancelling():  # nothing announces that it is taken back
-            self._task.get_loop().call_later(_LOOK_SECONDS, self._cancel_unless_cancelled)
-        else:
-            self._task.cancel()
+        """Cancel it; a second call does nothing, nor one after `asyncio.run` has cancelled all."""
+        if not (self._task.is_ending or self._task.done()):
+            cancel_for_good(self._task)
 
     async def join(self) -> None:
         """Wait for its end.
@@ -181,9 +202,10 @@ class UserTasks:
             coroutine: the coroutine to run; it must catch the user's errors itself.
             context: what it runs in; None for a copy of the caller's.
         """
-        if asyncio.get_running_loop().get_task_factory() is not None:  # it may be an eager one
-            coroutine = _in_the_next_turn(coroutine)
-        task = asyncio.create_task(coroutine, name=name, context=context)
+        # Made without the loop's task factory, which may be an eager one: a handler that is called
+        # before its registration was returned cannot use it.
+        loop = asyncio.get_running_loop()
+        task = UserCodeTask(coroutine, loop=loop, name=name, context=context)
         handle = UserTask(name, task, self)
         self._running[task] = handle
         task.add_done_callback(self._ended)
@@ -250,19 +272,6 @@ class UserTasks:
                 self._on_crash(error)
 
 
-async def _in_the_next_turn(coroutine: Coroutine[object, object, None]) -> None:
-    """Await a coroutine after what runs now.
-
-    A handler that is called before its registration was returned cannot use it.
-    """
-    try:
-        await asyncio.sleep(0)
-    except BaseException:
-        coroutine.close()
-        raise
-    await coroutine
-
-
 def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
     """Return whether an error concerns the task that awaits user code, not that code alone.
 
@@ -274,7 +283,9 @@ def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
         task: the task whose coroutine awaits.
     """
     if isinstance(error, asyncio.CancelledError):
-        return task is None or task.cancelling() > 0
+        if not isinstance(task, UserCodeTask):
+            return task is None or task.cancelling() > 0
+        return task.is_ending or task.cancelling() > task.cancelled_before
     if isinstance(error, GeneratorExit):
         try:
             return asyncio.current_task() is not task

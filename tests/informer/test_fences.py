@@ -6,6 +6,7 @@ Other handlers get every event, the cache is right, and the one watch continues.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -224,3 +225,29 @@ async def test_a_predicate_of_a_wait_is_raised_where_it_was_given(
             await informer.wait_for("default/a", Bad(end), timeout_seconds=100)
         found = await informer.wait_for("default/a", bool, timeout_seconds=100)
         assert isinstance(found, KubeObject)
+
+
+async def test_a_handler_that_has_cancelled_itself_before_gets_every_event(
+    apiserver: APIServer,
+) -> None:
+    """In Python 3.11 and 3.12 a TaskGroup of which a child fails leaves `cancelling()` at 1."""
+    called: list[str] = []
+
+    async def handler(event: pyinformer.Event[None]) -> None:
+        called.append(event.key.rpartition("/")[2])
+        if len(called) > 1:
+            raise asyncio.CancelledError  # as of a request whose session was closed
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    async with (
+        pyinformer.connect(server=apiserver.url) as cluster,
+        pyinformer.SharedInformer(cluster, "v1", "pods") as informer,
+    ):
+        informer.add_event_handler(handler)
+        for name in ("a", "b", "c"):
+            apiserver.create(pod(name, 0))
+            await until(lambda name=name: called[-1:] == [name])  # type: ignore[misc]

@@ -34,6 +34,7 @@ from pyinformer.tasks import (
     Turn,
     UserTask,
     UserTasks,
+    begin_user_code,
     ends_task,
     error_text,
     place_of,
@@ -511,6 +512,7 @@ class Listener(Generic[V]):
     async def _wait_for(self, result: Awaitable[object], loop: asyncio.AbstractEventLoop) -> None:
         self._is_plain = self._is_quick = False
         self._in_flight_since = loop.time()
+        begin_user_code(self._runner)
         try:
             await result
         finally:
