@@ -25,6 +25,7 @@ from pyinformer.reflector._body_reader import read_body
 from pyinformer.reflector._opening import open_unless_mute
 from pyinformer.reflector._silence import IdleTimer
 from pyinformer.reflector.history import read_live
+from pyinformer.reflector.machine import is_throttled, requested_seconds
 from pyinformer.reflector.machine.steps import WatchListUnfinishedError, WatchListUnspokenError
 from pyinformer.transport import LEAST_BYTES_PER_SECOND, is_refusal
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 INITIAL_EVENTS_TOTAL_SECONDS: Final = 150.0
 """A watch-list that takes longer falls back to a list. It is less than a watch's own timeout."""
+_ATTEMPTS: Final = 11  # at a list that an overloaded server refuses, as client-go makes
 _END_SECONDS: Final = 2.0  # after a live event; the first servers sent the bookmark within 1.25 s
 _LONG_LINE_SECONDS: Final = 60.0  # one object of etcd's limit, at 25 KiB/s
 """The refusals of lists to a client that may watch."""
@@ -198,12 +200,16 @@ async def check_is_empty(list_watch: ListWatch, resource_version: str) -> None:
     Cancellation:
         Safe; the request is dropped.
     """
-    try:
-        found = await read_live(list_watch)
-    except APIStatusError as error:
-        if is_refusal(error.status):
-            return
-        raise
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        try:
+            found = await read_live(list_watch)
+            break
+        except APIStatusError as error:
+            if is_refusal(error.status):
+                return
+            if not (attempts_left and is_throttled(error)):
+                raise
+            await anyio.sleep(requested_seconds(error))  # the watch-list stays open
     if not (found.uid or found.version):
         return
     versions = (resource_version, found.version)

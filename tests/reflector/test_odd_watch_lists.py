@@ -260,6 +260,17 @@ async def test_an_empty_watch_list_is_not_believed_while_lists_fail() -> None:
         assert sorted(sink.versions()) == NAMES
 
 
+async def test_an_empty_watch_list_stays_open_while_an_overloaded_server_refuses_its_list() -> None:
+    """Else both have to be admitted in a row, which takes minutes."""
+    throttled = status_error_class(429)(status=429, retry_after_seconds=1.0)
+    server = ScriptedServer(then(END), refused=throttled)
+    async with following(server) as (reflector, _):
+        await until(lambda: server.requests.count("look") == 5)
+        server.refused = None
+        await until(lambda: reflector.status().loads)
+        assert server.requests == ["watch-list", *["look"] * 6]
+
+
 async def test_an_object_that_is_created_meanwhile_does_not_spoil_watch_lists() -> None:
     memory = WatchListMemory()
     new = [json.decode(pod_bytes("new", "101", "new"))]

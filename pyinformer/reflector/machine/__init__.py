@@ -4,6 +4,14 @@
 
 from pyinformer.reflector.machine._load_modes import WatchListMemory
 from pyinformer.reflector.machine._machine import ReflectorMachine
+from pyinformer.reflector.machine._retry_delay import is_throttled, requested_seconds
 from pyinformer.reflector.machine.steps import LoadCause, ReflectorState
 
-__all__ = ["LoadCause", "ReflectorMachine", "ReflectorState", "WatchListMemory"]
+__all__ = [
+    "LoadCause",
+    "ReflectorMachine",
+    "ReflectorState",
+    "WatchListMemory",
+    "is_throttled",
+    "requested_seconds",
+]
