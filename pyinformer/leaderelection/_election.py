@@ -41,6 +41,8 @@ _POLL_JITTER: Final = 1.2  # as client-go: from one retry period to 2.2 of them
 # How far the two clocks may diverge; corrections of a synchronized wall clock are smaller.
 _CLOCK_DRIFT_SECONDS: Final = 1.0
 _LAST_WRITES: Final = 2  # of an ended process: the one that was seen, and one that was late
+_LEAST_RETRY_SECONDS: Final = 0.3  # where the server asks for less, which would be a hot loop
+_RETRY_JITTER_SECONDS: Final = 0.2  # candidates that were refused together do not return together
 _REMEMBERED: Final = 256  # own writes: a restore of the server may bring one back
 
 
@@ -141,7 +143,7 @@ class Election:
         namespace: its namespace.
         identity: the candidate's.
         options: the durations.
-        rng: spreads the requests of candidates that cannot watch.
+        rng: spreads the requests of candidates that cannot watch, and those of refused candidates.
 
     Attributes:
         lease: the Lease as it was seen last; None if it does not exist or was not seen yet.
@@ -287,12 +289,23 @@ class Election:
         self._retry_at = now
         self._on_deletion(now)
 
-    def on_failure(self, now: float) -> None:
-        """Record that a request failed; whether a write was carried out is unknown."""
+    def on_failure(self, now: float, *, retry_after_seconds: float | None = None) -> None:
+        """Record that a request failed; whether a write was carried out is unknown.
+
+        Args:
+            now: the lease clock.
+            retry_after_seconds: after how long the server asks for the next attempt; None if it
+                does not. The next one comes after a retry period at the latest.
+        """
         step, self._under_way = self._under_way, None
         self._check_expiry(now)
         self._is_unsure = self._is_unsure or isinstance(step, Write)
         self._retry_at = max(now, self._next_period())
+        if retry_after_seconds is not None:
+            # An overloaded server refuses a share of all requests: a term has time for few periods.
+            least_seconds = max(retry_after_seconds, _LEAST_RETRY_SECONDS)
+            jitter_seconds = _RETRY_JITTER_SECONDS * self._rng.random()
+            self._retry_at = min(self._retry_at, now + least_seconds + jitter_seconds)
 
     def on_watched(self, lease: LeaseRecord, now: float) -> None:
         """Record a version of the Lease that a watch shows; it may be an older one.

@@ -34,6 +34,8 @@ from pyinformer.errors import (
     InvalidTypeError,
     LifecycleError,
     NotFoundError,
+    ServerError,
+    TooManyRequestsError,
 )
 from pyinformer.leaderelection._announcements import Announcements
 from pyinformer.leaderelection._deadline_thread import MARGIN_SECONDS, DeadlineThread
@@ -155,7 +157,7 @@ class LeaderElector:
             of the cluster if it has one.
         clock: monotonic seconds that suspends do not stop; None for the system's.
         wall_clock: Unix time in seconds.
-        rng: spreads the requests of replicas that cannot watch.
+        rng: spreads the requests of replicas that cannot watch, and those of refused replicas.
 
     Raises:
         InvalidArgumentError: a name or the identity is invalid, or the Lease lasts less than two
@@ -611,7 +613,7 @@ class _Run:
     def _request_failed(self, error: Exception) -> None:
         """Record a request that failed; a replica without the right to send it waits for it."""
         now = self._clock()
-        self.election.on_failure(now)
+        self.election.on_failure(now, retry_after_seconds=_requested_seconds(error))
         is_forbidden = isinstance(error, ForbiddenError) and _TERMINATING not in error.causes
         if isinstance(error, ForbiddenError) and is_forbidden:
             error = error.with_hint(f"leader election needs {_VERBS}")
@@ -777,6 +779,13 @@ class _Run:
     def _uid(self) -> str:
         lease = self.election.lease
         return "" if lease is None else lease.uid
+
+
+def _requested_seconds(error: Exception) -> float | None:
+    """Return after how long an overloaded server asks for the next attempt; None if it does not."""
+    if isinstance(error, TooManyRequestsError | ServerError):
+        return error.retry_after_seconds
+    return None
 
 
 def _is_refusal(error: BaseException, lease: str) -> bool:

@@ -49,7 +49,8 @@ class LeaderElectionOptions:
 
     retry_period_seconds: float = 2.0
     """How often a leader renews, and how often a replica retries what failed: whole seconds, at
-    least one; `renew_deadline_seconds` must be more than 1.2 times as long."""
+    least one; `renew_deadline_seconds` must be more than 1.2 times as long. A replica retries
+    earlier if the server refuses a request with 429 or 5xx and asks for a shorter delay."""
 
     end_timeout_seconds: float = 60.0
     """How long `lead` may take to end after it was cancelled. The Lease is renewed meanwhile,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,8 @@ from pyinformer.errors import (
     InvalidTypeError,
     LifecycleError,
     NotFoundError,
+    ServerError,
+    TooManyRequestsError,
 )
 from pyinformer.leaderelection import (
     LeaderElectionOptions,
@@ -1339,6 +1342,125 @@ def test_a_term_that_a_suspend_has_ended_is_cut_off_at_once(world: World) -> Non
         await pause(0.2)  # the next renewal is due later
         assert len(one.ended_at) == 1
         assert cut_off[0] <= continued_at + 0.1
+        await one.stop()
+
+    world.run(scenario)
+
+
+Refusal = Callable[[], Exception]
+
+
+def _too_many(retry_after_seconds: float | None) -> Refusal:
+    return lambda: TooManyRequestsError(
+        status=429, reason="TooManyRequests", retry_after_seconds=retry_after_seconds
+    )
+
+
+def _unavailable(retry_after_seconds: float | None) -> Refusal:
+    return lambda: ServerError(status=503, retry_after_seconds=retry_after_seconds)
+
+
+def _refuse(replica: Replica, method: str, refusal: Refusal, *, times: int) -> list[float]:
+    """Refuse the next requests of a verb; return the list of the times at which they are sent."""
+    sent_at: list[float] = []
+
+    async def refuse(verb: str) -> None:
+        if verb != method:
+            return
+        sent_at.append(now())
+        if len(sent_at) <= times:
+            raise refusal()
+
+    replica.line.before = refuse
+    return sent_at
+
+
+def _gaps(times: list[float]) -> list[float]:
+    return [after - before for before, after in pairwise(times)]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(_too_many(1.0), id="429"),
+        pytest.param(_unavailable(1.0), id="503"),
+    ],
+)
+def test_a_term_is_kept_where_more_renewals_are_refused_than_it_has_retry_periods(
+    world: World, refusal: Refusal
+) -> None:
+    """The server asks for a second, and a renewal that waits for two has half the attempts."""
+
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        sent_at = _refuse(one, "PUT", refusal, times=5)
+        await pause(30)
+        assert all(1.0 < gap < 1.5 for gap in _gaps(sent_at[:6])), _gaps(sent_at)
+        assert all(gap == pytest.approx(2.0) for gap in _gaps(sent_at[5:]))
+        assert len(one.terms) == 1
+        assert one.ended_at == []
+        await one.stop()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_refused_acquisition_is_repeated_when_the_server_asks_for_it(
+    world: World, method: str
+) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        sent_at = _refuse(one, method, _too_many(1.0), times=3)
+        one.start()
+        await one.leads.wait()
+        assert len(sent_at) == 4
+        assert all(1.0 < gap < 1.5 for gap in _gaps(sent_at)), _gaps(sent_at)
+        await one.stop()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(_too_many(30.0), id="long-delay"),
+        pytest.param(_too_many(1.95), id="delay-near-the-period"),
+        pytest.param(_too_many(None), id="429-without-delay"),
+        pytest.param(_unavailable(None), id="503-without-delay"),
+        pytest.param(
+            lambda: ForbiddenError(status=403, retry_after_seconds=0.5), id="403-with-delay"
+        ),
+    ],
+)
+def test_a_refused_renewal_is_repeated_after_a_retry_period_at_the_latest(
+    world: World, refusal: Refusal
+) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        sent_at = _refuse(one, "PUT", refusal, times=3)
+        await pause(20)
+        assert all(1.95 <= gap < 2.001 for gap in _gaps(sent_at[:4])), _gaps(sent_at)
+        assert len(one.terms) == 1
+        await one.stop()
+
+    world.run(scenario)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 0.2])
+def test_a_server_that_asks_for_no_delay_is_not_asked_in_a_hot_loop(
+    world: World, seconds: float
+) -> None:
+    async def scenario() -> None:
+        one = Replica(world, "one")
+        one.start()
+        await one.leads.wait()
+        sent_at = _refuse(one, "PUT", _too_many(seconds), times=10)
+        await pause(20)
+        assert all(0.3 <= gap < 0.7 for gap in _gaps(sent_at[:11])), _gaps(sent_at)
         await one.stop()
 
     world.run(scenario)
