@@ -51,7 +51,7 @@ class ControllerBuilder:
         namespaces: str | Iterable[str] | None,
         metrics: Metrics,
     ) -> None:
-        self.event_recorder: EventRecorder = EventRecorder(cluster, _reporter(operator))
+        self.event_recorder: EventRecorder = EventRecorder(cluster, event_reporter(operator))
         """Records the operator's Events; its run starts and closes it."""
         self._operator = operator
         self.cluster: Cluster = cluster
@@ -221,7 +221,7 @@ class ControllerBuilder:
         return informer
 
 
-def _reporter(operator: str) -> str:
-    """Return an operator's name as Events can have it."""
-    allowed = re.sub(r"[^-A-Za-z0-9_.]", "-", operator)[:_LONGEST_REPORTER]
+def event_reporter(name: str) -> str:
+    """Return the name of an operator, or of a Lease, as Events can have it."""
+    allowed = re.sub(r"[^-A-Za-z0-9_.]", "-", name)[:_LONGEST_REPORTER]
     return allowed.strip("-_.") or "operator"

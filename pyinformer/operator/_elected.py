@@ -21,6 +21,7 @@ from pyinformer.controllerutil import EventRecorder
 from pyinformer.errors import InformerError, InternalError
 from pyinformer.informer import Scope, SharedInformer, SharedInformerFactory, catch_up
 from pyinformer.leaderelection import LeaderElector
+from pyinformer.operator._builder import event_reporter
 from pyinformer.operator._recent_deletions import UNFINISHED_SECONDS, RecentDeletions
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import Host, Startable, Watchdog, loop_time, run_shielded
@@ -86,7 +87,7 @@ class ElectedControllers(Startable):
         durations = _durations_of(election, options)
         self._barrier_timeout_seconds = durations.barrier_timeout_seconds
         name = election.name or ""
-        self._recorder = EventRecorder(cluster, name)
+        self._recorder = EventRecorder(cluster, event_reporter(name))
         is_asked = election.ends_process
         self.elector: LeaderElector = LeaderElector(
             cluster,

@@ -36,7 +36,9 @@ def _map(name: str, **data: str) -> dict[str, Any]:
 class _Replica:
     """One replica of an operator, on a line of its own."""
 
-    def __init__(self, world: World, identity: str, **settings: Any) -> None:
+    def __init__(
+        self, world: World, identity: str, *, operator: str = "db-operator", **settings: Any
+    ) -> None:
         election = pyinformer.LeaderElection(identity=identity, **settings)
         self.line = Line(world.cluster.connection)
         self.cluster = Cluster(
@@ -45,7 +47,7 @@ class _Replica:
             write_options=WriteOptions(writes_per_second=None, retry_limit=0),
             connection=self.line,
         )
-        self.app = pyinformer.Operator("db-operator", leader_election=election)
+        self.app = pyinformer.Operator(operator, leader_election=election)
         self.reconciled: list[tuple[float, str]] = []
         self.go_on: asyncio.Event | None = None
         self.errors: list[BaseException] = []
@@ -459,6 +461,32 @@ def test_events_report_the_leader(world: World) -> None:
     assert _notes(world) == ["one became leader", "one stopped leading"]
 
 
+@pytest.mark.parametrize(
+    ("name", "lease"),
+    [
+        pytest.param("x" * 64, None, id="operator"),
+        pytest.param("a." * 40 + "b", None, id="cut-at-a-dot"),
+        pytest.param("db-operator", "y" * 64, id="lease"),
+        pytest.param("db-operator", "y" * 253, id="longest-lease"),
+    ],
+)
+def test_names_that_are_longer_than_a_reporter_of_events_do_not_prevent_the_start(
+    world: World, name: str, lease: str | None
+) -> None:
+    """A Lease's name may have 253 characters, and that of what reports an Event 63."""
+
+    async def scenario() -> None:
+        one = _Replica(world, "one", operator=name, name=lease)
+        async with one.run:
+            await until(lambda: one.leads)
+        assert world.get("coordination.k8s.io/v1", "leases", lease or name, "default")
+
+    world.run(scenario)
+    assert _notes(world) == ["one became leader", "one stopped leading"]
+    reporter = (lease or name)[:63].strip("-_.")
+    assert _reporters(world) == {reporter}
+
+
 def test_the_event_of_an_end_is_written_by_a_slow_server_too(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -477,6 +505,11 @@ def test_the_event_of_an_end_is_written_by_a_slow_server_too(
 
 def _notes(world: World) -> list[str]:
     return sorted(event["note"] for event in world.list("events.k8s.io/v1", "events", "default"))
+
+
+def _reporters(world: World) -> set[str]:
+    events = world.list("events.k8s.io/v1", "events", "default")
+    return {event["reportingController"] for event in events}
 
 
 def test_an_error_of_the_election_is_raised_and_is_not_a_crash(
