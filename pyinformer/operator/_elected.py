@@ -252,7 +252,7 @@ class ElectedControllers(Startable):
         finally:
             self._deletions.close()
             try:
-                await self._recorder.aclose()
+                await run_shielded("the last Events of an election", self._recorder.aclose())
             finally:
                 for factory in self._factories:
                     await factory.aclose()

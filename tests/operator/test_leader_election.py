@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import anyio
 import pytest
 import yaml
 
@@ -497,6 +498,43 @@ def test_the_event_of_an_end_is_written_by_a_slow_server_too(
         await pause(5)
         one.line.before = lambda method: pause(2.0 if method == "POST" else 0.0)
         await one.run.aclose()
+
+    world.run(scenario)
+    assert _notes(world) == ["one became leader", "one stopped leading"]
+    assert "dropped" not in caplog.text
+
+
+@pytest.mark.parametrize("by", ["anyio", "asyncio"])
+def test_the_event_of_an_end_is_written_if_the_close_is_cancelled(
+    world: World, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    """A scope of anyio that has ended cancels each wait, a task only the one under way."""
+
+    async def scenario() -> None:
+        one = _Replica(world, "one")
+        written = asyncio.Event()
+
+        async def slow(method: str) -> None:
+            if method == "POST":
+                written.set()
+                await pause(2.0)
+
+        async def operate(scope: anyio.CancelScope) -> None:
+            with scope:
+                async with one.run:
+                    await until(lambda: one.leads)
+                    await pause(5)
+                    one.line.before = slow
+                    if by == "anyio":
+                        scope.cancel()
+
+        operating = asyncio.create_task(operate(anyio.CancelScope()))
+        await written.wait()
+        await pause(1.0)  # the Lease is released by now, and the Event is on its way
+        if by == "asyncio":
+            operating.cancel()
+        await asyncio.wait([operating])
+        assert operating.cancelled() is (by == "asyncio")
 
     world.run(scenario)
     assert _notes(world) == ["one became leader", "one stopped leading"]
