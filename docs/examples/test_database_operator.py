@@ -15,7 +15,7 @@ DATABASE = {
 
 
 def test_a_database_gets_a_stateful_set() -> None:
-    with World([DATABASE]) as world:
+    with World([*app.custom_resource_definitions(), DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
 
         outcome = world.reconcile(databases, "default/orders")
@@ -27,7 +27,7 @@ def test_a_database_gets_a_stateful_set() -> None:
 
 
 def test_a_change_of_the_stateful_set_enqueues_the_database() -> None:
-    with World([DATABASE]) as world:
+    with World([*app.custom_resource_definitions(), DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
         world.reconcile(databases, "default/orders")
         world.enqueued_by(databases)  # its own writes
@@ -40,7 +40,7 @@ def test_a_change_of_the_stateful_set_enqueues_the_database() -> None:
 
 
 def test_a_second_reconcile_writes_nothing() -> None:
-    with World([DATABASE]) as world:
+    with World([*app.custom_resource_definitions(), DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
         world.reconcile(databases, "default/orders")
         world.clear_writes()
@@ -51,7 +51,7 @@ def test_a_second_reconcile_writes_nothing() -> None:
 
 
 def test_a_refused_write_is_retried() -> None:
-    with World([DATABASE]) as world:
+    with World([*app.custom_resource_definitions(), DATABASE]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
         world.fail_on("statefulsets", status=403)
 
@@ -62,7 +62,8 @@ def test_a_refused_write_is_retried() -> None:
 
 
 def test_an_invalid_database_names_the_field() -> None:
-    with World([{**DATABASE, "spec": {"replicas": "many"}}]) as world:
+    odd = {**DATABASE, "spec": {"replicas": "many"}}
+    with World([*app.custom_resource_definitions(), odd]) as world:
         (databases,) = app.controllers(world.cluster, world.factory)
 
         outcome = world.reconcile(databases, "default/orders")

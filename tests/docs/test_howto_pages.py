@@ -98,6 +98,24 @@ def test_the_model_of_the_page_has_a_definition(shown: dict[str, Any]) -> None:
     assert definition["metadata"]["name"] == "buckets.acme.io"
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "howto/finalizers-and-events.md",
+        "howto/gone-or-unreadable.md",
+        "tutorials/operator.md",
+        "examples/test_database_operator.py",
+    ],
+)
+def test_the_worlds_of_a_page_have_the_definition_of_its_model(page: str) -> None:
+    """Without it a World stores what the definition refuses or drops on a server."""
+    text = (_PAGES.parent / page).read_text(encoding="utf-8")
+    worlds = re.findall(r"with World\((.*?)\) as world:", text)
+
+    assert worlds
+    assert all("*app.custom_resource_definitions()" in one for one in worlds), worlds
+
+
 @pytest.mark.parametrize("shown", ["storms-and-health.md"], indirect=True)
 def test_the_test_of_the_page_on_storms_sees_the_bug(shown: dict[str, Any]) -> None:
     shown["test_the_bug_is_seen"]()
