@@ -195,3 +195,35 @@ async def test_the_answers_of_the_page_on_explanations_are_those_that_are_given(
             said = await shown["explain"](cluster, key)
 
     assert without_instants(said) == without_instants(printed)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize("shown", ["finalizers-and-events.md"], indirect=True)
+def test_a_reconcile_that_waits_for_a_deletion_has_to_keep_the_finalizer(
+    shown: dict[str, Any], *, is_kept: bool
+) -> None:
+    """As that page and the map of controller-runtime say."""
+    app = pyinformer.Operator("buckets", writes=[("acme.io/v1", "buckets", "patch")])
+
+    @app.reconcile("acme.io/v1", "buckets")
+    async def reconcile(
+        request: pyinformer.Request, bucket: pyinformer.KubeObject | None, cluster: Any
+    ) -> pyinformer.Result | None:
+        del request
+        name = shown["FINALIZER"]
+        async with pyinformer.controllerutil.finalizer(cluster, bucket, name) as held:
+            if held.phase == "deleting":
+                if is_kept:
+                    held.keep()
+                return pyinformer.Result(requeue_after_seconds=10)
+        return None
+
+    with World([shown["BUCKET"]]) as world:
+        (buckets,) = app.controllers(world.cluster, world.factory)
+        world.reconcile(buckets, "default/photos")
+        world.delete("acme.io/v1", "buckets", "photos")
+        outcome = world.reconcile(buckets, "default/photos")
+
+        assert outcome.error is None
+        assert outcome.after_seconds == 10.0
+        assert len(world.list("acme.io/v1", "buckets")) == is_kept
