@@ -4,38 +4,67 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyinformer.sources import Request
-from pyinformer.sources._left_keys import LeftKeys
+from pyinformer.sources import PrimarySource, Request
+from tests.sources.feeding import FedInformer, Noted
 
 if TYPE_CHECKING:
     import pytest
 
+_MOST_KEYS = 100_000
 
-def _keep(left: LeftKeys, *keys: str) -> None:
+
+def _attached() -> tuple[PrimarySource[None], FedInformer, Noted]:
+    informer, noted = FedInformer(), Noted()
+    informer.load()
+    source = PrimarySource(informer, name="maps")
+    source.attach(noted)
+    return source, informer, noted
+
+
+def _keep(source: PrimarySource[None], *keys: str) -> None:
     for key in keys:
-        left.keep(key, [Request(key)])
+        source.keep(Request(key))
+
+
+def _settle(informer: FedInformer, namespace: str) -> None:
+    """Follow a namespace again, without objects, or show that it is gone."""
+    for callback in informer.settled:
+        callback(namespace)
 
 
 def test_requests_of_a_removed_namespace_are_returned_once() -> None:
-    left = LeftKeys("maps")
-    _keep(left, "a/x", "b/x", "a/y", "a/x")
-    left.keep("a/z", [])
-    assert len(left) == 3
-    assert left.take("a") == {"a/x": [Request("a/x")], "a/y": [Request("a/y")]}
-    assert left.take("a") == {}
-    assert len(left) == 1
+    source, informer, noted = _attached()
+    _keep(source, "a/x", "b/x", "a/y", "a/x")
+    assert noted.take() == []
+
+    _settle(informer, "a")
+    assert noted.take() == ["a/x deleted 0", "a/y deleted 0"]
+    _settle(informer, "a")
+    assert noted.take() == []
+    _settle(informer, "b")
+    assert noted.take() == ["b/x deleted 0"]
 
 
 def test_beyond_the_limit_the_namespace_that_was_left_first_is_forgotten_and_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    left = LeftKeys("maps", limit=3)
-    _keep(left, "a/x", "a/y", "b/x")
+    source, informer, noted = _attached()
+    _keep(source, "z/x", "z/y")
+    _settle(informer, "z")  # what was returned does not count
+    noted.take()
+    _keep(source, "a/x", "a/y")
+    _keep(source, *(f"b/x{number}" for number in range(_MOST_KEYS - 2)))
+    _keep(source, "b/x0")  # kept already
     assert caplog.messages == []
-    _keep(left, "b/y")
-    assert len(left) == 2
-    assert left.take("a") == {}
-    assert list(left.take("b")) == ["b/x", "b/y"]
+
+    _keep(source, "c/x")
+
     (line,) = caplog.messages
-    assert line.startswith("maps: more than 3 keys")
+    assert line.startswith(f"maps: more than {_MOST_KEYS} keys")
     assert "the 2 keys of a are forgotten" in line
+    _settle(informer, "a")
+    assert noted.take() == []
+    _settle(informer, "c")
+    assert noted.take() == ["c/x deleted 0"]
+    _settle(informer, "b")
+    assert len(noted.take()) == _MOST_KEYS - 2

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.apimachinery import ObjectKey
+from pyinformer.apimachinery import Added, ObjectKey
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.sources import Keys, Request
-from pyinformer.sources._mapping import check_mapping, collect, request_of
+from pyinformer.sources import Keys, Request, SourceOptions, TimerSource, WatchedSource
 from tests.hostile import HOSTILE, assert_shown_safely
+from tests.sources.feeding import FedInformer, made
+
+if TYPE_CHECKING:
+    from pyinformer.sources import MappingFunction
 
 
-def _collected(found: Keys, cluster: str = "") -> list[str]:
-    into: dict[Request, None] = {}
-    collect(found, cluster, into)
-    return [str(request) for request in into]
+def _mapped(mapping: MappingFunction[None], cluster: str = "") -> WatchedSource[None]:
+    return WatchedSource(FedInformer(), mapping, options=SourceOptions(cluster=cluster))
+
+
+def _requested(source: WatchedSource[None]) -> list[str]:
+    return [str(request) for request in source.requests_for(Added(made("x")))]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,10 @@ def _collected(found: Keys, cluster: str = "") -> list[str]:
     ],
 )
 def test_keys_become_requests(found: Keys, expected: list[str]) -> None:
-    assert _collected(found, "prod") == expected
+    source = _mapped(lambda _: found, "prod")
+
+    assert _requested(source) == expected
+    assert source.status().failures == 0
 
 
 @pytest.mark.parametrize(
@@ -45,9 +54,13 @@ def test_keys_become_requests(found: Keys, expected: list[str]) -> None:
 )
 def test_a_text_that_is_not_a_key_is_refused(key: str) -> None:
     with pytest.raises(InvalidArgumentError, match="must be 'namespace/name' or 'name'") as caught:
-        request_of(key)
+        TimerSource(1.0, key)
     assert_shown_safely(str(caught.value))
     assert len(str(caught.value)) < 500
+
+    source = _mapped(lambda _: key)
+    assert _requested(source) == []
+    assert "InvalidArgumentError" in (source.status().last_failure or "")
 
 
 @pytest.mark.parametrize(
@@ -61,48 +74,47 @@ def test_a_text_that_is_not_a_key_is_refused(key: str) -> None:
 )
 def test_an_invalid_result_is_refused(found: Keys) -> None:
     with pytest.raises(InvalidTypeError):
-        _collected(found)
+        TimerSource(1.0, found)
+
+    source = _mapped(lambda _: found)
+    assert _requested(source) == []
+    assert "InvalidTypeError" in (source.status().last_failure or "")
 
 
 def test_a_coroutine_is_refused_and_closed() -> None:
-    async def mapping() -> str:
+    """An open coroutine would warn that it was never awaited, and warnings fail a test."""
+
+    async def waiting() -> str:
         return "a"
 
-    untyped: Keys = mapping()  # type: ignore[assignment]
+    untyped: Keys = waiting()  # type: ignore[assignment]
 
     with pytest.raises(InvalidTypeError, match="asynchronous"):
-        _collected(untyped)
+        TimerSource(1.0, untyped)
 
 
-def test_valid_keys_are_used_before_an_invalid_one_is_refused() -> None:
-    into: dict[Request, None] = {}
+def test_valid_keys_are_used_beside_an_invalid_one() -> None:
+    source = _mapped(lambda _: ["a", "x/y/z", "b"])
 
-    with pytest.raises(InvalidArgumentError):
-        collect(["a", "x/y/z", "b"], "", into)
-
-    assert list(into) == [Request("a"), Request("b")]
+    assert _requested(source) == ["a", "b"]
+    assert source.status().failures == 1
+    assert "InvalidArgumentError" in (source.status().last_failure or "")
 
 
 def test_keys_yielded_before_a_generator_raised_are_used() -> None:
-    def failing() -> Iterator[str]:
+    def failing(obj: object) -> Iterator[str]:
         yield "a"
         raise ZeroDivisionError
 
-    into: dict[Request, None] = {}
+    source = _mapped(failing)
 
-    with pytest.raises(ZeroDivisionError):
-        collect(failing(), "", into)
-
-    assert list(into) == [Request("a")]
+    assert _requested(source) == ["a"]
+    assert "ZeroDivisionError" in (source.status().last_failure or "")
 
 
-def test_a_generator_function_is_a_mapping_and_a_coroutine_function_is_none() -> None:
-    def generating(obj: object) -> Iterator[str]:
-        yield "a"
-
+def test_a_coroutine_function_is_not_a_mapping() -> None:
     async def waiting(obj: object) -> str:
         return "a"
 
-    check_mapping(generating)
     with pytest.raises(InvalidTypeError, match="asynchronous"):
-        check_mapping(waiting)
+        _mapped(waiting)  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pyinformer.apimachinery import Added, KubeObject
 from pyinformer.errors import LifecycleError
 from pyinformer.sources import OwnedSource, OwnerKind, Request
-from pyinformer.sources._owned import owner_index
 from tests.hostile import STORABLE, assert_shown_safely
 from tests.sources.feeding import FedInformer, Noted, made, owner
 
@@ -22,10 +21,17 @@ _DEPLOYMENT = OwnerKind("apps", "Deployment", namespaced=True)
 _TENANT = OwnerKind("acme.io", "Tenant", namespaced=False)
 
 
-def _indexed(obj: KubeObject, kind: OwnerKind, *, controller_only: bool = True) -> tuple[str, ...]:
-    """Return the keys under which an index of owners finds an object."""
-    found = owner_index(kind, controller_only=controller_only)(obj)
-    return (found,) if isinstance(found, str) else found or ()
+def _owners(obj: KubeObject, kind: OwnerKind, *, controller_only: bool = True) -> list[str]:
+    """Return the owners that an object requests; these alone have to own it in the index."""
+    informer = FedInformer()
+    informer.load(obj)
+    source = OwnedSource(informer, controller_only=controller_only)
+    source.set_owner(kind)
+    requested = [str(request) for request in source.requests_for(Added(obj))]
+    names = {one.name for one in obj.metadata.owner_references}
+    for key in {""} | names | {f"default/{name}" for name in names}:
+        assert source.owned_by(key) == ([obj] if key in requested else [])
+    return requested
 
 
 @pytest.mark.covers(
@@ -60,7 +66,7 @@ def _indexed(obj: KubeObject, kind: OwnerKind, *, controller_only: bool = True) 
 def test_owners_are_matched_by_group_and_kind_in_any_version(
     owners: list[dict[str, object]], kind: OwnerKind, expected: tuple[str, ...]
 ) -> None:
-    assert _indexed(made("x", owners=owners), kind) == expected
+    assert _owners(made("x", owners=owners), kind) == list(expected)
 
 
 @pytest.mark.covers(
@@ -70,8 +76,8 @@ def test_owners_are_matched_by_group_and_kind_in_any_version(
 def test_every_owner_counts_when_controllers_are_not_required() -> None:
     obj = made("x", owners=[owner("a", controller=False), owner("b"), owner("a")])
 
-    found = _indexed(obj, _DEPLOYMENT, controller_only=False)
-    assert found == ("default/a", "default/b")
+    found = _owners(obj, _DEPLOYMENT, controller_only=False)
+    assert found == ["default/a", "default/b"]
 
 
 def _source(informer: FedInformer, *, controller_only: bool = True) -> OwnedSource[None]:
@@ -262,4 +268,4 @@ def test_a_reference_whose_name_no_object_can_have_makes_no_request(
 
 def test_an_index_of_owners_has_no_bucket_for_a_name_that_cannot_be() -> None:
     obj = made("x", owners=[owner("a\nb"), owner("good")])
-    assert _indexed(obj, _DEPLOYMENT) == ("default/good",)
+    assert _owners(obj, _DEPLOYMENT) == ["default/good"]
