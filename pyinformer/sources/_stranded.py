@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from pyinformer._clock import monotonic
 from pyinformer._logging import get_logger
-from pyinformer.tasks import FailureLog
+from pyinformer.tasks import FailureLog, loop_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,25 +25,15 @@ class StrandedFinalizers:
     Args:
         source: the name of the source, for the log.
         own: returns the finalizers of this process.
-        clock: monotonic seconds.
     """
 
-    def __init__(
-        self,
-        source: str,
-        own: Callable[[], frozenset[str]],
-        *,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, source: str, own: Callable[[], frozenset[str]]) -> None:
         self._source = source
         self._own = own
-        self._clock = clock
         self._log_limit = FailureLog()
-        self.count: int = 0
-        """The number of such objects so far."""
 
     def left(self, obj: KubeObject[View | None]) -> None:
-        """Record that an object left a selector in this state, or was deleted.
+        """Record, on the loop, that an object left a selector in this state, or was deleted.
 
         An object that was being deleted is probably gone: its last state shows the finalizer whose
         removal ended it.
@@ -52,8 +41,7 @@ class StrandedFinalizers:
         names = self._own().intersection(obj.metadata.finalizers)
         if not names or obj.metadata.deletion_timestamp:
             return
-        self.count += 1
-        others = self._log_limit.due_kind("stranded", self._clock())
+        others = self._log_limit.due_kind("stranded", loop_time())
         if others is not None:
             _log.warning(
                 "%s: %s has left the selector with the finalizer %s and cannot be deleted; its"

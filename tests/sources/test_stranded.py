@@ -8,8 +8,8 @@ import pytest
 
 from pyinformer.apimachinery import Deleted
 from pyinformer.sources import PrimarySource
-from pyinformer.sources._stranded import StrandedFinalizers
 from tests.sources.feeding import FedInformer, Noted, made
+from tests.virtual_time import elapse
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import KubeObject
@@ -22,20 +22,32 @@ def _held(name: str, *finalizers: str, ends: bool = False) -> KubeObject:
     return made(name, finalizers=list(finalizers), **more)
 
 
-def test_one_warning_a_minute_counts_the_others(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    now = 0.0
-    stranded = StrandedFinalizers("maps", lambda: frozenset({OURS}), clock=lambda: now)
-    for number in range(5):
-        stranded.left(_held(f"a{number}", OURS, "kubernetes.io/other"))
+def _leave(informer: FedInformer, *objects: KubeObject) -> None:
+    for obj in objects:
+        informer.add(obj)
+        informer.apply(Deleted(obj, may_still_exist=True))
+
+
+def _followed() -> FedInformer:
+    informer = FedInformer()
+    informer.load()
+    PrimarySource(informer, name="maps", own_finalizers=lambda: frozenset({OURS})).attach(Noted())
+    return informer
+
+
+@pytest.mark.virtual_time
+async def test_one_warning_a_minute_counts_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    informer = _followed()
+    _leave(informer, *(_held(f"a{number}", OURS, "kubernetes.io/other") for number in range(5)))
     (first,) = caplog.messages
     assert first.startswith(f"maps: default/a0 has left the selector with the finalizer {OURS} ")
-    now = 60.0
-    stranded.left(_held("b", OURS))
+    await elapse(59.0)
+    _leave(informer, _held("early", OURS))
+    assert len(caplog.messages) == 1
+    await elapse(1.0)
+    _leave(informer, _held("b", OURS))
     assert "default/b" in caplog.messages[1]
-    assert caplog.messages[1].endswith("others since the last warning: 4")
-    assert stranded.count == 6
+    assert caplog.messages[1].endswith("others since the last warning: 5")
 
 
 @pytest.mark.parametrize(
@@ -46,14 +58,16 @@ def test_one_warning_a_minute_counts_the_others(
         pytest.param(_held("a", OURS, ends=True), id="deleted"),
     ],
 )
-def test_a_change_that_leaves_no_finalizer_logs_no_warning(
+async def test_a_change_that_leaves_no_finalizer_logs_no_warning(
     obj: KubeObject, caplog: pytest.LogCaptureFixture
 ) -> None:
-    StrandedFinalizers("maps", lambda: frozenset({OURS})).left(obj)
+    _leave(_followed(), obj)
     assert caplog.messages == []
 
 
-def test_only_objects_that_left_a_selector_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_only_objects_that_left_a_selector_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     informer, noted = FedInformer(), Noted()
     source = PrimarySource(informer, own_finalizers=lambda: frozenset({OURS}))
     source.attach(noted)
