@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,9 @@ import yaml
 
 from pyinformer.errors import ConfigurationError
 from pyinformer.transport import find_config
-from pyinformer.transport.config import ClientCertificate, RenewingCredentials
-from pyinformer.transport.config._exec_plugin import ExecPlugin, last_lines
-from pyinformer.transport.config._exec_process import run_exec_plugin
-from pyinformer.transport.config._renewing_credentials import Login
+from pyinformer.transport.config import ClientCertificate, Login, RenewingCredentials
 from tests.transport.serving import CHUNKED, chunk, connected, response, serving
-from tests.waiting import until
+from tests.waiting import settle, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,13 +43,6 @@ def credential(version: str = V1, **status: str) -> str:
     return json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
 
 
-def plugin(script: str, **more: Any) -> ExecPlugin:
-    """Make a plug-in that is a line of shell."""
-    known: dict[str, Any] = {"source": "/a/config", "where": "context 'c': users 'u'"}
-    known |= {"command": "sh", "args": ("-c", script), "api_version": V1}
-    return ExecPlugin(**{**known, **more})
-
-
 def printing(text: str) -> str:
     """Return a line of shell that prints a text."""
     return f"printf %s {shlex.quote(text)}"
@@ -67,6 +58,18 @@ def kubeconfig(path: Path, spec: dict[str, Any], **cluster: Any) -> str:
     }
     path.write_text(yaml.safe_dump(content))
     return str(path)
+
+
+def plugin(folder: Path, script: str, env: dict[str, str] | None = None, **more: Any) -> str:
+    """Write a kubeconfig whose plug-in is a line of shell, and return its path."""
+    variables = [{"name": name, "value": value} for name, value in (env or {}).items()]
+    spec = {"apiVersion": V1, "command": "sh", "args": ["-c", script], "env": variables}
+    return kubeconfig(folder / "config", {**spec, **more})
+
+
+async def headers_of(path: str) -> dict[str, str]:
+    """Run the plug-in of a kubeconfig, and return the headers of its login."""
+    return dict(await (await find_config(path)).credentials.headers())
 
 
 @pytest.mark.covers(
@@ -139,32 +142,39 @@ async def test_a_plugin_gets_only_its_own_input(tmp_path: Path, version: str) ->
         ),
     ],
 )
-async def test_an_invalid_answer_is_named_and_not_quoted(printed: str, words: str) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"^/a/config: context 'c': users 'u': exec sh: "
-    ) as e:
-        await run_exec_plugin(plugin(printing(printed)))
+async def test_an_invalid_answer_is_named_and_not_quoted(
+    tmp_path: Path, printed: str, words: str
+) -> None:
+    path = plugin(tmp_path, printing(printed))
+    with pytest.raises(ConfigurationError) as e:
+        await find_config(path)
+    assert str(e.value).startswith(f"{path}: context 'prod': users 'jane': exec sh: ")
     assert words in str(e.value)
     assert SECRET not in str(e.value)
 
 
-async def test_empty_fields_of_a_plugin_may_be_null() -> None:
-    status = {"token": "t", "clientKeyData": None, "expirationTimestamp": None}
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"clientKeyData": None, "expirationTimestamp": None}, id="null"),
+        pytest.param({"expirationTimestamp": "0001-01-01T00:00:00Z"}, id="the-zero-time-of-go"),
+    ],
+)
+async def test_a_login_whose_end_is_empty_never_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: dict[str, object]
+) -> None:
+    status = {"token": "t", **status}
     said = {"apiVersion": V1, "kind": "ExecCredential", "spec": {}, "status": status}
-    login = await run_exec_plugin(plugin(printing(json.dumps(said))))
-    assert login.headers == {"Authorization": "Bearer t"}
-    assert login.expires_at is None
-    assert login.certificate is None
-
-
-async def test_the_zero_time_of_go_is_not_an_expiry() -> None:
-    said = credential(token="t", expirationTimestamp="0001-01-01T00:00:00Z")
-    assert (await run_exec_plugin(plugin(printing(said)))).expires_at is None
+    runs, real = tmp_path / "runs", time.time
+    config = await find_config(plugin(tmp_path, f"echo >> {runs}; {printing(json.dumps(said))}"))
+    monkeypatch.setattr(time, "time", lambda: real() + 1e8)
+    assert await config.credentials.headers() == {"Authorization": "Bearer t"}
+    assert runs.read_text() == "\n"
 
 
 async def test_a_command_is_searched_in_the_path_of_this_process(tmp_path: Path) -> None:
-    login = await run_exec_plugin(plugin(printing(credential(token="t")), env={"PATH": "/none"}))
-    assert login.headers == {"Authorization": "Bearer t"}
+    path = plugin(tmp_path, printing(credential(token="t")), env={"PATH": "/none"})
+    assert await headers_of(path) == {"Authorization": "Bearer t"}
 
 
 async def test_a_yaml_date_is_passed_to_a_plugin_as_text(tmp_path: Path) -> None:
@@ -178,7 +188,9 @@ async def test_a_yaml_date_is_passed_to_a_plugin_as_text(tmp_path: Path) -> None
     assert given["spec"]["cluster"]["config"] == "2020-01-02"
 
 
-async def test_a_failure_shows_the_last_output_of_the_plugin_without_secrets() -> None:
+async def test_a_failure_shows_the_last_output_of_the_plugin_without_secrets(
+    tmp_path: Path,
+) -> None:
     script = (
         f"{printing(credential(token='short1'))}; exec >&2;"
         " for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done;"
@@ -186,7 +198,7 @@ async def test_a_failure_shows_the_last_output_of_the_plugin_without_secrets() -
         " echo /usr/lib/a/b/login: expired; exit 3"
     )
     with pytest.raises(ConfigurationError, match="ended with status 3") as raised:
-        await run_exec_plugin(plugin(script, env={"PASS": "hush!!"}))
+        await find_config(plugin(tmp_path, script, env={"PASS": "hush!!"}))
 
     said = str(raised.value)
     assert "line 9" in said
@@ -197,10 +209,17 @@ async def test_a_failure_shows_the_last_output_of_the_plugin_without_secrets() -
     assert raised.value.__cause__ is None
 
 
-def test_long_tokens_in_the_output_are_treated_as_secrets() -> None:
+async def shown_of(folder: Path, said: str) -> str:
+    """Return what the error of a plug-in that fails shows of its error output."""
+    with pytest.raises(ConfigurationError) as raised:
+        await find_config(plugin(folder, f"{printing(said)} >&2; exit 3"))
+    return str(raised.value).partition("; error output: ")[2]
+
+
+async def test_long_tokens_in_the_output_are_treated_as_secrets(tmp_path: Path) -> None:
     key = base64.b64encode(bytes(range(60))).decode()
     said = f"GET https://login.example.com/path?sig={key} Authorization: Bearer abc \x1b[31mred"
-    shown = last_lines(said.encode())
+    shown = await shown_of(tmp_path, said)
     assert key[:10] not in shown
     assert "abc" not in shown.replace("redacted", "")
     assert "\x1b" not in shown
@@ -231,8 +250,10 @@ def test_long_tokens_in_the_output_are_treated_as_secrets() -> None:
         ("the session of jane has expired", "the session (redacted) jane has expired"),
     ],
 )
-def test_labelled_values_in_the_output_are_treated_as_secrets(said: str, shown: str) -> None:
-    assert last_lines(said.encode()) == shown
+async def test_labelled_values_in_the_output_are_treated_as_secrets(
+    tmp_path: Path, said: str, shown: str
+) -> None:
+    assert await shown_of(tmp_path, said) == shown
 
 
 @pytest.mark.covers(
@@ -253,11 +274,20 @@ async def test_a_missing_command_shows_its_install_hint(tmp_path: Path) -> None:
     )
 
 
-async def test_a_plugin_that_hangs_ends_at_its_deadline_with_its_children(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    script = f"sleep 100 & echo $! > {pids}; echo $$ >> {pids}; echo waiting >&2; wait"
-    with pytest.raises(ConfigurationError, match=r"did not end within 1 s; error output: waiting"):
-        await run_exec_plugin(plugin(script), timeout_seconds=1.0)
+async def test_a_plugin_that_hangs_ends_at_its_deadline_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids, begun = tmp_path / "pids", tmp_path / "begun"
+    script = f"sleep 100 & echo $! > {pids}; echo $$ >> {pids}; echo waiting >&2; > {begun}; wait"
+    connecting = asyncio.create_task(find_config(plugin(tmp_path, script)))
+    await until(begun.exists)
+    real = (loop := asyncio.get_running_loop()).time
+    monkeypatch.setattr(loop, "time", lambda: real() + 55.0)
+    await settle()
+    assert not connecting.done()
+    monkeypatch.setattr(loop, "time", lambda: real() + 60.0)
+    with pytest.raises(ConfigurationError, match=r"did not end within 60 s; error output: waiting"):
+        await connecting
     await _all_gone(pids)
 
 
@@ -267,22 +297,20 @@ async def test_a_login_does_not_wait_for_a_process_that_its_plugin_has_left_behi
     (gate := tmp_path / "gate").touch()
     left = f"while [ -e {gate} ]; do sleep 0.05; done; echo late"
     script = f"({left}) & {printing(credential(token='t'))}"
-    login = await run_exec_plugin(plugin(script), timeout_seconds=60.0)
+    headers = await headers_of(plugin(tmp_path, script))
     gate.unlink()
-    assert login.headers == {"Authorization": "Bearer t"}
+    assert headers == {"Authorization": "Bearer t"}
 
 
 async def test_a_cancelled_login_kills_the_plugin_and_the_next_call_begins_again(
     tmp_path: Path,
 ) -> None:
-    pids = tmp_path / "pids"
+    pids, hangs = tmp_path / "pids", tmp_path / "hangs"
     good = printing(credential(token="t"))
-    script = f"if [ -e {pids} ]; then {good}; else echo $$ > {pids}; sleep 100; fi"
-
-    async def log_in() -> Login:
-        return await run_exec_plugin(plugin(script))
-
-    credentials = RenewingCredentials(log_in)
+    script = f"if [ -e {hangs} ]; then rm {hangs}; echo $$ > {pids}; sleep 100; else {good}; fi"
+    credentials = (await find_config(plugin(tmp_path, script))).credentials
+    credentials.invalidate()
+    hangs.touch()
     waiting = asyncio.create_task(credentials.headers())
     other = asyncio.create_task(credentials.headers())
     await until(lambda: pids.exists() and pids.read_text())
@@ -320,9 +348,8 @@ async def _all_gone(pids: Path) -> None:
 async def test_the_loop_continues_while_a_plugin_runs(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    task = asyncio.create_task(
-        run_exec_plugin(plugin(f"read x < {gate}; {printing(credential(token='t'))}"))
-    )
+    path = plugin(tmp_path, f"read x < {gate}; {printing(credential(token='t'))}")
+    task = asyncio.create_task(headers_of(path))
     turns = 0
 
     def is_open() -> bool:
@@ -333,25 +360,12 @@ async def test_the_loop_continues_while_a_plugin_runs(tmp_path: Path) -> None:
     await until(is_open)
     assert not task.done()
     await asyncio.to_thread(gate.write_text, "go\n")
-    assert (await task).headers == {"Authorization": "Bearer t"}
+    assert await task == {"Authorization": "Bearer t"}
 
 
-@pytest.mark.parametrize(
-    ("mode", "terminal", "interactive"),
-    [("Never", True, False), ("IfAvailable", True, True), ("IfAvailable", False, False)],
-)
-def test_an_interactive_plugin_gets_the_terminal(
-    mode: Any, terminal: bool, interactive: bool
-) -> None:
-    one = plugin("", interactive_mode=mode)
-    assert one.is_interactive(has_terminal=terminal) is interactive
-    info = one.environment({}, interactive=interactive)["KUBERNETES_EXEC_INFO"]
-    assert json.loads(info)["spec"] == {"interactive": interactive}
-
-
-async def test_a_plugin_that_requires_a_terminal_is_refused_without_one() -> None:
+async def test_a_plugin_that_requires_a_terminal_is_refused_without_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"Always.*not a terminal"):
-        await run_exec_plugin(plugin("echo x", interactive_mode="Always"))
+        await find_config(plugin(tmp_path, "echo x", interactiveMode="Always"))
 
 
 _AT_A_TERMINAL = """
@@ -362,14 +376,8 @@ print(asyncio.run(config.credentials.headers())["Authorization"])
 """
 
 
-def test_an_interactive_plugin_reads_from_the_terminal(tmp_path: Path) -> None:
-    script = (
-        'echo "name?" >&2; read name; printf \'%s\' "'
-        + credential(token="$X").replace('"', '\\"').replace("$X", "$name")
-        + '"'
-    )
-    spec = {"apiVersion": V1, "command": "sh", "args": ["-c", script], "interactiveMode": "Always"}
-    path = kubeconfig(tmp_path / "config", spec)
+def _at_a_terminal(path: str, typed: bytes) -> tuple[bytes, bytes]:
+    """Log in with a kubeconfig in a process that has a terminal; return what it prints."""
     ours, theirs = pty.openpty()
     try:
         process = subprocess.Popen(
@@ -378,12 +386,39 @@ def test_an_interactive_plugin_reads_from_the_terminal(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        os.write(ours, b"jane\n")
-        output, errors = process.communicate(timeout=100)
+        os.write(ours, typed)
+        return process.communicate(timeout=100)
     finally:
         os.close(ours)
         os.close(theirs)
-    assert (output, errors) == (b"Bearer jane\n", b"name?\n")
+
+
+def test_an_interactive_plugin_reads_from_the_terminal(tmp_path: Path) -> None:
+    script = (
+        'echo "name?" >&2; read name; printf \'%s\' "'
+        + credential(token="$X").replace('"', '\\"').replace("$X", "$name")
+        + '"'
+    )
+    path = plugin(tmp_path, script, interactiveMode="Always")
+    assert _at_a_terminal(path, b"jane\n") == (b"Bearer jane\n", b"name?\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "terminal", "interactive"),
+    [("Never", True, False), ("IfAvailable", True, True), ("IfAvailable", False, False)],
+)
+def test_a_plugin_is_told_whether_it_has_the_terminal(
+    tmp_path: Path, mode: str, *, terminal: bool, interactive: bool
+) -> None:
+    given = tmp_path / "given"
+    said = printing(credential(token="t"))
+    script = f'printf %s "$KUBERNETES_EXEC_INFO" > {given}; {said}'
+    path = plugin(tmp_path, script, interactiveMode=mode)
+    if terminal:
+        _at_a_terminal(path, b"")
+    else:
+        asyncio.run(find_config(path))
+    assert json.loads(given.read_text())["spec"] == {"interactive": interactive}
 
 
 class Clock:
@@ -620,11 +655,16 @@ async def test_an_invalid_certificate_is_named_without_its_key(tmp_path: Path) -
         lambda: repr(ClientCertificate("c", SECRET)),
         lambda: repr(Login({"Authorization": SECRET})),
         lambda: repr(RenewingCredentials(_never, first=Login({"Authorization": SECRET}))),
-        lambda: repr(plugin("", env={"TOKEN": SECRET}, cluster={"a": SECRET})),
     ],
 )
 def test_nothing_that_holds_a_secret_shows_it(show: Callable[[], str]) -> None:
     assert SECRET not in show()
+
+
+async def test_a_configuration_shows_nothing_that_its_plugin_is_given(tmp_path: Path) -> None:
+    path = plugin(tmp_path, printing(credential(token=SECRET)), env={"TOKEN": SECRET})
+    config = await find_config(path)
+    assert SECRET not in repr(config) + repr(config.credentials)
 
 
 async def _never() -> Login:
@@ -644,10 +684,10 @@ async def test_a_command_is_never_found_relative_to_the_current_folder(
     for path in (step, f"{step}:/usr/bin", f"/usr/bin:{step}", f"/bin:{step}:/usr/bin"):
         monkeypatch.setenv("PATH", path)
         with pytest.raises(ConfigurationError, match="login-here: the command is not installed"):
-            await run_exec_plugin(plugin("", command="login-here", args=(), env={"PATH": path}))
+            await find_config(plugin(tmp_path, "", {"PATH": path}, command="login-here", args=[]))
     monkeypatch.setenv("PATH", f"{step}:{place.parent}:/usr/bin")
-    found = await run_exec_plugin(plugin("", command="login-here", args=()))
-    assert found.headers == {"Authorization": "Bearer t"}
+    found = await headers_of(plugin(tmp_path, "", command="login-here", args=[]))
+    assert found == {"Authorization": "Bearer t"}
 
 
 @pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestCacheKey")
