@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
+import resource
 import socket
 from contextlib import AsyncExitStack
 from http import HTTPStatus
@@ -32,9 +32,6 @@ from pyinformer.errors import (
     UnauthorizedError,
 )
 from pyinformer.transport import ClusterConfig, StaticCredentials
-from pyinformer.transport.http import _responses
-from pyinformer.transport.http._errors import request_error, translate
-from pyinformer.transport.http._session import common_headers
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 from tests.waiting import settle
 
@@ -319,13 +316,12 @@ async def test_a_web_page_with_status_200_is_a_protocol_error() -> None:
         pytest.param(
             response(b"<html>log in</html>", headers={"Content-Type": "text/html"}), id="web-page"
         ),
-        pytest.param(response(b"x" * 2_000), id="too-long"),
+        pytest.param(response(b"x" * (1 + (64 << 20))), id="too-long"),
     ],
 )
 async def test_a_write_with_no_usable_answer_says_that_its_outcome_is_not_known(
-    answer: bytes, monkeypatch: pytest.MonkeyPatch
+    answer: bytes,
 ) -> None:
-    monkeypatch.setattr(_responses, "_MAX_BODY_BYTES", 1_000)
     async with serving(always(answer)) as server, connected(server.url) as connection:
         with pytest.raises(ProtocolError, match="carried out the POST is not known"):
             await connection.request("POST", "/a", body=b"{}")
@@ -724,8 +720,10 @@ async def test_secrets_are_in_no_repr() -> None:
 
 
 @pytest.mark.covers("client-go rest: TestSetKubernetesDefaultsUserAgent")
-def test_the_user_agent_is_the_installed_version() -> None:
-    assert common_headers()["User-Agent"] == f"pyinformer/{version('pyinformer')}"
+async def test_the_user_agent_is_the_installed_version() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        await connection.request("GET", "/a")
+        assert server.requests[0].headers["user-agent"] == f"pyinformer/{version('pyinformer')}"
 
 
 class _SlowCredentials:
@@ -761,11 +759,17 @@ async def test_a_request_that_waits_for_credentials_is_not_sent_after_aclose(met
         assert not server.requests
 
 
-def test_a_write_for_which_the_process_had_no_descriptor_was_not_sent() -> None:
-    cause = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    error = translate(cause, "http://server/api")
-    error.__cause__ = cause
+async def test_a_write_for_which_the_process_had_no_descriptor_was_not_sent() -> None:
+    async with serving(always(response())) as server, connected(server.url) as connection:
+        os.close(lowest_free := os.dup(0))
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+        try:
+            with pytest.raises(TransportError) as refused:
+                await connection.request("POST", "/a", body=b"{}")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert not server.requests
 
-    assert str(request_error(error, "POST")).endswith(
-        "cannot connect to server: Too many open files"
-    )
+    host = server.url.removeprefix("http://")
+    assert str(refused.value).endswith(f"cannot connect to {host}: Too many open files")

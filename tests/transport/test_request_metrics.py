@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,13 +18,13 @@ import pyinformer
 from pyinformer import SharedInformer
 from pyinformer.config import WriteOptions
 from pyinformer.errors import (
-    ConfigurationError,
     ForbiddenError,
     InformerError,
     RequestTimeoutError,
     ServerError,
     TooManyRequestsError,
     TransportError,
+    UnauthorizedError,
 )
 from pyinformer.metrics import CATALOGUE, MetricsRegistry
 from pyinformer.transport import (
@@ -34,7 +35,6 @@ from pyinformer.transport import (
     TokenFileCredentials,
     find_config,
 )
-from pyinformer.transport.config._exec_process import run_exec_plugin
 from tests.metrics.reading import histogram, series, totals
 from tests.transport.serving import CHUNKED, always, chunk, response, serving, silence
 from tests.waiting import until
@@ -300,48 +300,63 @@ async def test_a_refused_token_is_read_again_and_its_request_counts_as_a_retry(
 
 @pytest.mark.covers("client-go plugin/pkg/client/auth/exec: TestCallsMetric")
 @pytest.mark.parametrize(
-    ("command", "call"),
+    ("script", "call"),
     [
-        pytest.param(["sh", "-c", "exit 3"], (3, "plugin_execution_error"), id="exit-code"),
-        pytest.param(["sh", "-c", "kill -9 $$"], (-1, "plugin_execution_error"), id="signal"),
-        pytest.param(["no-such-login"], (1, "plugin_not_found_error"), id="missing"),
-        pytest.param(["echo", "no login"], (0, "no_error"), id="nonsense"),
+        pytest.param("exit 3", ("3", "plugin_execution_error"), id="exit-code"),
+        pytest.param("kill -9 $$", ("-1", "plugin_execution_error"), id="signal"),
+        pytest.param(None, ("1", "plugin_not_found_error"), id="missing"),
+        pytest.param("echo no login", ("0", "no_error"), id="nonsense"),
     ],
 )
 async def test_a_run_of_an_exec_plugin_is_named_as_by_client_go(
-    command: list[str], call: tuple[int, str]
+    tmp_path: Path, script: str | None, call: tuple[str, str]
 ) -> None:
-    from pyinformer.transport.config._exec_plugin import ExecPlugin
+    """The first run gives a login, and the second, after a 401, is the one that fails."""
+    plugin = tmp_path / "login"
+    plugin.write_text(f"#!/bin/sh\necho '{LOGIN}'\n")
+    plugin.chmod(0o700)
+    registry = MetricsRegistry()
+    async with serving(always(response(status=401))) as server:
+        config = await find_config(_with_plugin(tmp_path, server.url, command=str(plugin)))
+        if script is None:
+            plugin.unlink()
+        else:
+            plugin.write_text(f"#!/bin/sh\n{script}\n")
+        async with pyinformer.connect(config=config, metrics=registry) as cluster:
+            with pytest.raises(UnauthorizedError):
+                await cluster.request("GET", "/a")
+            calls = totals(registry, "rest_client_exec_plugin_call_total", "code", "call_status")
+    assert Counter(calls) == Counter({("0", "no_error"): 1}) + Counter({call: 1})
 
-    name, *args = command
-    version = "client.authentication.k8s.io/v1"
-    plugin = ExecPlugin(where="w", source="s", command=name, args=tuple(args), api_version=version)
-    calls: list[tuple[int, str]] = []
-    with pytest.raises(ConfigurationError):
-        await run_exec_plugin(plugin, on_call=lambda *found: calls.append(found))
-    assert calls == [call]
+
+EXEC_VERSION = "client.authentication.k8s.io/v1"
+LOGIN = json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": {"token": "t"}})
+
+
+def _with_plugin(folder: Path, server: str, **spec: Any) -> str:
+    """Write a kubeconfig whose user is a plug-in, and return its path."""
+    spec = {"apiVersion": EXEC_VERSION, "interactiveMode": "Never", **spec}
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"exec": spec}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
 
 
 async def test_the_logins_of_a_plugin_are_counted_once_by_connections_that_share_them(
     tmp_path: Path,
 ) -> None:
-    version = "client.authentication.k8s.io/v1"
-    said = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "t"}})
-    spec = {"apiVersion": version, "command": "echo", "args": [said], "interactiveMode": "Never"}
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(response(status=401 if len(server.requests) == 1 else 200))
 
     async with serving(answer) as server:
-        content = {
-            "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-            "users": [{"name": "u", "user": {"exec": spec}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        path = tmp_path / "config"
-        path.write_text(yaml.safe_dump(content))
-        config = await find_config(str(path))
+        path = _with_plugin(tmp_path, server.url, command="echo", args=[LOGIN])
+        config = await find_config(path)
         registry = MetricsRegistry()
         async with (
             pyinformer.connect(config=config, metrics=registry) as one,

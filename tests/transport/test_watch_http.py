@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import aiohttp
 import pytest
 
 from pyinformer.errors import (
@@ -16,8 +17,6 @@ from pyinformer.errors import (
     TransportError,
 )
 from pyinformer.transport import ClusterConfig, Connection, ConnectionOptions
-from pyinformer.transport.http._watch_response import WatchResponse
-from pyinformer.transport.http._watch_transport import WatchTransport
 from tests.transport.serving import CHUNKED, always, chunk, connected, response, serving, silence
 from tests.waiting import until
 
@@ -265,8 +264,15 @@ async def test_a_watch_through_a_proxy_asks_the_proxy() -> None:
 
 @pytest.mark.parametrize(("client", "is_direct"), [("direct", True), ("aiohttp", False)])
 async def test_the_option_selects_the_http_client_of_watches(
-    client: Literal["direct", "aiohttp"], is_direct: bool
+    client: Literal["direct", "aiohttp"], monkeypatch: pytest.MonkeyPatch, *, is_direct: bool
 ) -> None:
+    connect, by_aiohttp = aiohttp.BaseConnector.connect, list[object]()
+
+    async def counted(self: aiohttp.BaseConnector, *args: Any, **more: Any) -> Any:
+        by_aiohttp.append(args)
+        return await connect(self, *args, **more)
+
+    monkeypatch.setattr(aiohttp.BaseConnector, "connect", counted)
     answer = CHUNKED + chunk(b"an event\n") + chunk(b"")
     async with (
         serving(always(answer)) as server,
@@ -274,7 +280,7 @@ async def test_the_option_selects_the_http_client_of_watches(
         connection.stream("/a", WATCH, watch=True) as body,
     ):
         assert await body.read() == b"an event\n"
-        assert isinstance(body, WatchResponse) is is_direct
+        assert len(by_aiohttp) == (0 if is_direct else 1)
 
 
 def test_an_unknown_http_client_is_refused() -> None:
@@ -282,26 +288,31 @@ def test_an_unknown_http_client_is_refused() -> None:
         ConnectionOptions(http_client="curl")  # type: ignore[arg-type] # that is the test
 
 
-async def test_a_loop_without_readers_uses_its_own_transport(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As the default loop of Windows."""
+class _LoopWithoutReaders(asyncio.SelectorEventLoop):
+    """A loop that watches no sockets for others, as the default loop of Windows."""
+
+    def add_reader(self, *_: object) -> None:
+        """Refuse."""
+        raise NotImplementedError
+
+
+def test_a_loop_without_readers_uses_its_own_transport() -> None:
     events = [b'{"n":%d}\n' % number for number in range(5)]
     answer = CHUNKED + b"".join(map(chunk, events)) + chunk(b"")
 
-    def lacking(*_: object, **__: object) -> None:
-        raise NotImplementedError
-
-    monkeypatch.setattr(WatchTransport, "__init__", lacking)
-    async with (
-        serving(always(answer)) as server,
-        connected(server.url) as connection,
-        connection.stream("/a", WATCH, watch=True) as body,
-    ):
+    async def watch() -> bytes:
         received = b""
-        while arrived := await body.read():
-            received += arrived
-    assert received == b"".join(events)
+        async with (
+            serving(always(answer)) as server,
+            connected(server.url) as connection,
+            connection.stream("/a", WATCH, watch=True) as body,
+        ):
+            while arrived := await body.read():
+                received += arrived
+        return received
+
+    with asyncio.Runner(loop_factory=_LoopWithoutReaders) as runner:
+        assert runner.run(watch()) == b"".join(events)
 
 
 @pytest.mark.virtual_time
