@@ -21,7 +21,6 @@ from pyinformer.apimachinery import (
 )
 from pyinformer.errors import IndexNotFoundError, InvalidArgumentError, InvalidTypeError
 from pyinformer.store import NAMESPACE_INDEX, Indexer, IndexStatistics
-from pyinformer.store._index import Index
 from tests.store.objects import PodView, by_key, names, pod, replace
 
 NODE = "spec.nodeName"
@@ -455,21 +454,24 @@ class _CountedText(str):
 
 def test_moving_an_object_between_many_index_values_is_not_quadratic() -> None:
     """A list in a body of 1 MB can have 200,000 values: each pair of them would be an hour."""
-    index: Index[Any] = Index("hosts", lambda _: None)
     before, after = (
         tuple(_CountedText(f"{word}{number}") for number in range(1_000)) for word in ("a", "b")
     )
     stays = _CountedText("stays")
-    first, second = pod("first"), pod("second")
-    index.place("default/first", (*before, stays), first)
-    index.place("default/second", (*before, *after), second)
+    values = {"1": (*before, stays), "2": (*before, *after), "3": (*after, stays)}
+    store: Indexer[Any] = Indexer()
+    store.add_index("hosts", lambda obj: values[obj.metadata.resource_version])
+    first, second = pod("first", version=1), pod("second", version=2)
+    moved = pod("first", version=3)
+    for obj in (first, second):
+        store.apply_nowait(Added(obj))
     _CountedText.comparisons = 0
 
-    index.displace("default/first", (*before, stays), (*after, stays))
+    store.apply_nowait(Updated(first, moved))
 
     assert _CountedText.comparisons <= 10_000
-    assert index.buckets["stays"] == {"default/first": first}
-    assert all(index.buckets[value] == {"default/second": second} for value in before)
+    assert store.by_index("hosts", "stays") == [moved]
+    assert all(store.by_index("hosts", value) == [second] for value in before)
 
 
 class _SpecWithDefaults(View):
