@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyinformer
-from pyinformer.cluster._log_stream import LineCutter
 from pyinformer.config import ConnectionOptions
 from pyinformer.errors import (
     APIStatusError,
@@ -31,49 +32,6 @@ if TYPE_CHECKING:
     from tests.transport.serving import Answer
 
 _LIMIT = 8
-
-
-def lines_of(*pieces: bytes, limit: int = _LIMIT) -> list[str]:
-    """Return the lines of a log that arrives in pieces."""
-    cutter = LineCutter(limit)
-    found = [line for piece in pieces for line in cutter.feed(piece)]
-    return [*found, *cutter.finish()]
-
-
-@pytest.mark.parametrize(
-    ("log", "lines"),
-    [
-        pytest.param(b"", [], id="empty"),
-        pytest.param(b"a\n\nb\n", ["a", "", "b"], id="an-empty-line"),
-        pytest.param(b"a\nb", ["a", "b"], id="no-last-line-end"),
-        pytest.param(b"a\r\nb\rc\n", ["a", "b\rc"], id="of-a-terminal"),
-        pytest.param(b"\xff\xe4\xc3\xa4\n", ["\ufffd\ufffdä"], id="not-utf-8"),
-        pytest.param(b"12345678\n1\n", ["12345678", "1"], id="as-long-as-allowed"),
-        pytest.param(b"123456789\n1\n", ["12345678 [cut at 8 bytes]", "1"], id="too-long"),
-        pytest.param(b"x" * 99, ["xxxxxxxx [cut at 8 bytes]"], id="endless"),
-        pytest.param(b"a\x00b\n", ["a\x00b"], id="a-null-byte"),
-        pytest.param(b"42\nnull\n[]\n{}\n", ["42", "null", "[]", "{}"], id="like-json"),
-    ],
-)
-def test_a_log_is_split_into_lines(log: bytes, lines: list[str]) -> None:
-    assert lines_of(log) == lines
-    assert lines_of(*(log[place : place + 1] for place in range(len(log)))) == lines
-
-
-@given(st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"x", b"\n"))))
-def test_neither_the_pieces_nor_the_lengths_of_lines_change_what_is_kept(
-    pieces: list[bytes],
-) -> None:
-    cutter = LineCutter(_LIMIT)
-    found: list[str] = []
-    for piece in pieces:
-        found += cutter.feed(piece)
-        assert cutter.pending_bytes <= _LIMIT
-    found += cutter.finish()
-    log = b"".join(pieces)
-    assert found == lines_of(log)
-    assert len(found) == cutter.line_count == log.count(b"\n") + bool(log.rpartition(b"\n")[2])
-    assert cutter.cut_count == sum(len(line) > _LIMIT for line in log.split(b"\n"))
 
 
 @asynccontextmanager
@@ -102,6 +60,77 @@ def text(*pieces: bytes, ends: bool = True) -> Answer:
             await asyncio.Event().wait()
 
     return answer
+
+
+@dataclass
+class Log:
+    """What was read of a log."""
+
+    lines: list[str]
+    line_count: int
+    cut_count: int
+
+
+async def read(*pieces: bytes) -> Log:
+    """Read a log that arrives in pieces."""
+    async with (
+        logging(text(*filter(None, pieces))) as (cluster, _),
+        cluster.logs("shop/web", max_line_bytes=_LIMIT) as lines,
+    ):
+        found = [line async for line in lines]
+        return Log(found, lines.line_count, lines.cut_line_count)
+
+
+@pytest.mark.parametrize(
+    ("log", "lines"),
+    [
+        pytest.param(b"", [], id="empty"),
+        pytest.param(b"a\n\nb\n", ["a", "", "b"], id="an-empty-line"),
+        pytest.param(b"a\nb", ["a", "b"], id="no-last-line-end"),
+        pytest.param(b"a\r\nb\rc\n", ["a", "b\rc"], id="of-a-terminal"),
+        pytest.param(b"\xff\xe4\xc3\xa4\n", ["\ufffd\ufffdä"], id="not-utf-8"),
+        pytest.param(b"12345678\n1\n", ["12345678", "1"], id="as-long-as-allowed"),
+        pytest.param(b"123456789\n1\n", ["12345678 [cut at 8 bytes]", "1"], id="too-long"),
+        pytest.param(b"x" * 99, ["xxxxxxxx [cut at 8 bytes]"], id="endless"),
+        pytest.param(b"a\x00b\n", ["a\x00b"], id="a-null-byte"),
+        pytest.param(b"42\nnull\n[]\n{}\n", ["42", "null", "[]", "{}"], id="like-json"),
+    ],
+)
+async def test_a_log_is_split_into_lines(log: bytes, lines: list[str]) -> None:
+    assert (await read(log)).lines == lines
+    assert (await read(*(log[place : place + 1] for place in range(len(log))))).lines == lines
+
+
+@given(st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"x", b"\n"))))
+async def test_neither_the_pieces_nor_the_lengths_of_lines_change_what_is_kept(
+    pieces: list[bytes],
+) -> None:
+    found = await read(*filter(None, pieces))
+    log = b"".join(pieces)
+    assert found == await read(log)
+    expected = log.count(b"\n") + bool(log.rpartition(b"\n")[2])
+    assert len(found.lines) == found.line_count == expected
+    assert found.cut_count == sum(len(line) > _LIMIT for line in log.split(b"\n"))
+
+
+async def test_the_rest_of_a_line_that_is_cut_takes_no_memory() -> None:
+    piece = b"x" * 65_536
+
+    async def answer(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED.replace(b"application/json", b"text/plain"))
+        for _number in range(256):
+            writer.write(chunk(piece))
+            await writer.drain()
+        writer.write(chunk(b""))
+
+    async with logging(answer) as (cluster, _):
+        tracemalloc.start()
+        try:
+            async with cluster.logs("shop/web", max_line_bytes=_LIMIT) as lines:
+                assert [line async for line in lines] == ["xxxxxxxx [cut at 8 bytes]"]
+            assert tracemalloc.get_traced_memory()[1] < 64 * len(piece)
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.covers("kube-client src: log_path", "client-go rest: TestRequestWatch")
