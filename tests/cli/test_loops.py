@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import io
-
 import pytest
+import uvloop
 
-from pyinformer.cli._shutdown import Shutdown, run
+from pyinformer.testing import APIServer
+from tests.cli.command_line import here
 
 
-@pytest.mark.parametrize(("switch", "package"), [("", "uvloop"), ("off", "asyncio")])
+@pytest.mark.parametrize(("switch", "is_uvloop"), [("", True), ("off", False)])
 def test_a_command_runs_on_uvloop_unless_the_environment_switches_it_off(
-    monkeypatch: pytest.MonkeyPatch, switch: str, package: str
+    monkeypatch: pytest.MonkeyPatch, switch: str, *, is_uvloop: bool
 ) -> None:
-    monkeypatch.setenv("PYINFORMER_UVLOOP", switch)
+    new_event_loop, made = uvloop.new_event_loop, list[object]()
 
-    async def command(shutdown: Shutdown) -> int:
-        """Check the loop."""
-        del shutdown
-        return int(type(asyncio.get_running_loop()).__module__.partition(".")[0] != package)
+    def counted() -> uvloop.Loop:
+        made.append(loop := new_event_loop())
+        return loop
 
-    assert run(command, io.StringIO()) == 0
+    monkeypatch.setattr(uvloop, "new_event_loop", counted)
+    with APIServer() as server:
+        arguments = ("get", "v1/configmaps", "--server", server.url)
+        assert here(*arguments, PYINFORMER_UVLOOP=switch).exit_code == 0
+
+    assert len(made) == is_uvloop

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import os
 import pty
 import subprocess
@@ -11,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyinformer.cli._exit_status import FAILED, OK
-from pyinformer.cli._shutdown import Shutdown
 from tests.cli.command_line import COMMAND, PATIENCE_SECONDS, environment
 
 if TYPE_CHECKING:
@@ -72,20 +68,6 @@ def test_a_full_disk_is_reported_in_words(server: APIServer, arguments: str) -> 
     done = _shell(f"{arguments} >/dev/full", server)
 
     assert (done.returncode, done.stderr) == (1, _FULL)
-
-
-async def test_a_full_disk_decides_the_status_of_a_command_that_returns_by_itself(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    shutdown = Shutdown()
-
-    async def command() -> int:
-        """Fail to write, and return before the cancellation arrives."""
-        shutdown.on_write_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-        return OK
-
-    assert await shutdown.run(command, io.StringIO()) == FAILED
-    assert capsys.readouterr().err == _FULL
 
 
 def test_errors_that_cannot_be_printed_change_no_exit_status(server: APIServer) -> None:
