@@ -24,7 +24,6 @@ from pyinformer.apimachinery import (
     View,
     diff,
 )
-from pyinformer.apimachinery import _codec as codec_module
 from pyinformer.errors import InvalidObjectError
 from tests.apimachinery.samples import POD, PODS, decode, meta, pod, text_of
 from tests.soak import examples
@@ -770,19 +769,28 @@ def test_equal_labels_owners_and_namespaces_are_one_object() -> None:
     assert one.namespace is other.namespace
 
 
-def test_shared_values_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec_module, "_MAX_NAMESPACES", 10)
+def test_shared_values_are_bounded_and_counted() -> None:
     codec = taught()
     for number in range(100):
         body = meta(labels={"n": str(number)}, namespace=f"n{number}", ownerReferences=OWNERS)
         assert decode(codec, body).metadata.namespace == f"n{number}"
         decode(codec, body)
     namespaces = codec.statistics()["namespaces"]
-    assert (namespaces.misses, namespaces.clears) == (101, 10)
-    assert namespaces.entries <= 10
+    assert (namespaces.entries, namespaces.misses, namespaces.clears) == (101, 101, 0)
     labels, owners = codec.statistics()["labels"], codec.statistics()["owners"]
     assert (labels.entries, labels.misses, labels.clears) == (100, 100, 0)
     assert (owners.entries, owners.misses) == (1, 1)
+
+
+def test_shared_namespaces_are_bounded() -> None:
+    codec = taught()
+    text = text_of(meta(namespace="n-------"))
+    for number in range(70_000):
+        raw = text.replace(b"n-------", b"n%07d" % number)
+        codec.decode(raw, 0, len(raw))
+    namespaces = codec.statistics()["namespaces"]
+    assert namespaces.clears == 1
+    assert namespaces.entries <= 65_536
 
 
 def _head(**changes: Any) -> bytes:

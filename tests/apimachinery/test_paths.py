@@ -9,9 +9,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pyinformer.apimachinery import JSONValue, PathSet, parse_path
-from pyinformer.apimachinery._paths import compile_path
-from pyinformer.errors import InvalidArgumentError
+from pyinformer.apimachinery import (
+    GroupVersionKind,
+    JSONValue,
+    KubeObject,
+    ObjectMeta,
+    PathSet,
+    parse_path,
+)
+from pyinformer.errors import InvalidArgumentError, InvalidObjectError
 
 
 @pytest.mark.parametrize(
@@ -53,9 +59,22 @@ def test_a_path_that_cannot_be_read_is_explained(path: str, reason: str) -> None
     assert (caught.value.argument, caught.value.given) == ("path", str(path))
 
 
+def made(raw: bytes) -> KubeObject:
+    """Return an object with this body."""
+    meta = ObjectMeta("default", "a", "u", "1")
+    return KubeObject("default/a", meta, None, raw, GroupVersionKind("", "v1", "Pod"))
+
+
 def test_a_path_and_a_type_are_compiled_once() -> None:
-    assert compile_path("spec.nodeName", str) is compile_path("spec.nodeName", str)
-    assert compile_path("spec.nodeName", str) is not compile_path("spec.nodeName", int)
+    obj = made(b'{"spec":{"onlyInThisTest":"n"}}')
+    known = set(Struct.__subclasses__())
+    assert obj.at("spec.onlyInThisTest", str) == "n"
+    compiled = set(Struct.__subclasses__())
+    assert len(compiled - known) >= 1
+    assert obj.at("spec.onlyInThisTest", str) == "n"
+    assert set(Struct.__subclasses__()) == compiled
+    with pytest.raises(InvalidObjectError):
+        obj.at("spec.onlyInThisTest", int)
 
 
 def test_compiled_paths_are_bounded() -> None:
@@ -135,18 +154,18 @@ def test_any_quoted_name_is_read_or_refused_by_a_typed_error(step: str) -> None:
     raw = json.dumps({"data": {step: "found", "other": "x"}}).encode()
     if holds_no_decoder(step):
         with pytest.raises(InvalidArgumentError, match="must not contain"):
-            compile_path(path, str)
+            made(raw).at(path, str)
         with pytest.raises(InvalidArgumentError, match="must not contain"):
             PathSet((path, "data.other"))
     else:
-        assert compile_path(path, str).read(raw, "default/a") == "found"
+        assert made(raw).at(path, str) == "found"
         assert PathSet((path, "data.spare")).read(raw) == ("found", None)
 
 
 @pytest.mark.parametrize("steps", [65, 100_000])
 def test_a_path_beyond_64_steps_is_refused(steps: int) -> None:
     path = "a" + ".a" * (steps - 1)
-    for compiled in (lambda: compile_path(path, str), lambda: PathSet((path,))):
+    for compiled in (lambda: made(b"{}").at(path, str), lambda: PathSet((path,))):
         with pytest.raises(InvalidArgumentError, match="at most 64 are allowed") as caught:
             compiled()
         assert len(str(caught.value)) < 500
@@ -154,5 +173,5 @@ def test_a_path_beyond_64_steps_is_refused(steps: int) -> None:
 
 def test_a_path_of_64_steps_is_read() -> None:
     path, raw = "a" + ".a" * 63, b'{"a":' * 64 + b"1" + b"}" * 64
-    assert compile_path(path, int).read(raw, "default/a") == 1
+    assert made(raw).at(path, int) == 1
     assert PathSet((path,)).read(raw) == (1,)

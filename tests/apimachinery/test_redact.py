@@ -19,7 +19,6 @@ from pyinformer.apimachinery import (
     redacted,
     redacted_change,
 )
-from pyinformer.apimachinery._transform import apply_transform
 from pyinformer.errors import InvalidObjectError
 
 HIDDEN = "aHVudGVyMg=="
@@ -197,9 +196,13 @@ def test_a_transform_that_fails_does_not_repeat_the_object(kind: str) -> None:
     def quote(body: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"cannot use {body['data']['key']}")
 
-    _, problem = apply_transform(quote, json.dumps(secret(kind=kind)).encode())
+    codec: ObjectCodec[None] = ObjectCodec(
+        GroupVersionResource.of("v1", f"{kind.lower()}s"), transform=quote
+    )
+    raw = json.dumps(secret(kind=kind)).encode()
+    problem = codec.decode(raw, 0, len(raw)).problem
 
-    assert problem.startswith(f"transform failed: ValueError at {__file__}:")
+    assert f"transform failed: ValueError at {__file__}:" in problem
     assert HIDDEN not in problem
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -17,7 +19,8 @@ import typer
 import pyinformer
 from pyinformer.cli import main
 from pyinformer.cli._app import _exit_status_of_signals
-from pyinformer.cli._shutdown import Interruption, interrupt_on_signals
+from pyinformer.cli._exit_status import FAILED, OK
+from pyinformer.cli._shutdown import Interruption, Shutdown, interrupt_on_signals
 from tests.cli.command_line import here
 from tests.programs import running
 
@@ -228,3 +231,19 @@ def test_serve_writes_a_usable_kubeconfig_and_stops_at_ctrl_c(tmp_path: Path) ->
     assert (process.returncode, errors) == (0, "")
     assert output.endswith("stopped\n")
     assert not path.exists()
+
+
+async def test_a_full_disk_decides_the_status_of_a_command_that_returns_by_itself(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Which of the two comes first is chance in the program itself."""
+    shutdown = Shutdown()
+
+    async def command() -> int:
+        """Fail to write, and return before the cancellation arrives."""
+        shutdown.on_write_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        return OK
+
+    assert await shutdown.run(command, io.StringIO()) == FAILED
+    words = "pyinformer: the output cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == words

@@ -8,23 +8,24 @@ import pytest
 import yaml
 
 import pyinformer
-from pyinformer.apimachinery import GroupVersionResource
 from pyinformer.errors import InvalidArgumentError
-from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.transport import ClusterConfig
 
-PODS = GroupVersionResource.of("v1", "pods")
-SECRETS = GroupVersionResource.of("v1", "secrets")
-DEPLOYMENTS = GroupVersionResource.of("apps/v1", "deployments")
+PODS = {"api_version": "v1", "plural": "pods"}
+SECRETS = {"api_version": "v1", "plural": "secrets"}
+DEPLOYMENTS = {"api_version": "apps/v1", "plural": "deployments"}
 VERBS = ["list", "watch"]
 
 
 def roles(
-    *needs: ResourceAccess, name: str = "watcher", account: str | None = None
+    *needs: dict[str, Any], name: str = "watcher", account: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the documents."""
-    text = rbac_yaml(needs, name=name, service_account=account)
-    return list(yaml.safe_load_all(text))
+    """Return what informers with these arguments need, without a server."""
+    cluster = pyinformer.Cluster(ClusterConfig(server="http://127.0.0.1:1"))
+    factory = pyinformer.SharedInformerFactory(cluster)
+    for need in needs:
+        factory.informer(**need)
+    return list(yaml.safe_load_all(factory.required_rbac(name=name, service_account=account)))
 
 
 def rule(group: str, *resources: str) -> dict[str, list[str]]:
@@ -34,10 +35,10 @@ def rule(group: str, *resources: str) -> dict[str, list[str]]:
 
 def test_each_namespace_has_a_role_whose_rules_are_merged_by_group() -> None:
     found = roles(
-        ResourceAccess(PODS, {"shop", "bank"}),
-        ResourceAccess(SECRETS, {"shop"}),
-        ResourceAccess(DEPLOYMENTS, {"shop"}),
-        ResourceAccess(PODS, {"shop"}),
+        {**PODS, "namespaces": ["shop", "bank"]},
+        {**SECRETS, "namespaces": ["shop"]},
+        {**DEPLOYMENTS, "namespaces": ["shop"]},
+        {**PODS, "namespaces": ["shop"]},
     )
     assert [(one["kind"], one["metadata"]) for one in found] == [
         ("Role", {"namespace": "bank", "name": "watcher"}),
@@ -48,9 +49,7 @@ def test_each_namespace_has_a_role_whose_rules_are_merged_by_group() -> None:
 
 
 def test_following_all_namespaces_needs_only_a_cluster_role() -> None:
-    found = roles(
-        ResourceAccess(PODS), ResourceAccess(PODS, {"shop"}), ResourceAccess(SECRETS, {"shop"})
-    )
+    found = roles(PODS, {**PODS, "namespaces": ["shop"]}, {**SECRETS, "namespaces": ["shop"]})
     assert [one["kind"] for one in found] == ["ClusterRole", "Role"]
     assert "namespace" not in found[0]["metadata"]
     assert [one["rules"] for one in found] == [[rule("", "pods")], [rule("", "secrets")]]
@@ -58,14 +57,16 @@ def test_following_all_namespaces_needs_only_a_cluster_role() -> None:
 
 def test_following_one_object_needs_a_rule_for_that_object_only() -> None:
     (found,) = roles(
-        ResourceAccess(SECRETS, {"shop"}, object_name="b"),
-        ResourceAccess(SECRETS, {"shop"}, object_name="a"),
-        ResourceAccess(PODS, {"shop"}),
-        ResourceAccess(PODS, {"shop"}, object_name="a"),
+        {**SECRETS, "namespaces": ["shop"], "field_selector": "metadata.name=b"},
+        {**SECRETS, "namespaces": ["shop"], "field_selector": "metadata.name=a"},
+        {**PODS, "namespaces": ["shop"]},
+        {**PODS, "namespaces": ["shop"], "field_selector": "metadata.name=a"},
     )
     named = {**rule("", "secrets"), "resourceNames": ["a", "b"]}
     assert found["rules"] == [rule("", "pods"), named]
-    (found,) = roles(ResourceAccess(SECRETS, {"shop"}, object_name="a"), ResourceAccess(SECRETS))
+    (found,) = roles(
+        {**SECRETS, "namespaces": ["shop"], "field_selector": "metadata.name=a"}, SECRETS
+    )
     assert (found["kind"], found["rules"]) == ("ClusterRole", [rule("", "secrets")])
 
 
@@ -93,15 +94,13 @@ async def test_a_selector_for_a_name_is_seen_in_the_role(
 
 
 def test_a_namespace_selector_needs_a_rule_for_namespaces() -> None:
-    (found,) = roles(ResourceAccess(PODS, None, chooses_namespaces=True))
+    (found,) = roles({**PODS, "namespace_selector": "team=a"})
     assert found["kind"] == "ClusterRole"
     assert found["rules"] == [rule("", "namespaces", "pods")]
 
 
 def test_a_service_account_is_bound_to_each_role() -> None:
-    found = roles(
-        ResourceAccess(PODS), ResourceAccess(SECRETS, {"on"}), name="pods:watch", account="shop/123"
-    )
+    found = roles(PODS, {**SECRETS, "namespaces": ["on"]}, name="pods:watch", account="shop/123")
     assert [one["kind"] for one in found] == [
         "ClusterRole",
         "ClusterRoleBinding",
@@ -130,7 +129,7 @@ def test_a_service_account_is_bound_to_each_role() -> None:
 )
 def test_invalid_names_are_refused(name: str, account: str | None, argument: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{argument}: "):
-        rbac_yaml([ResourceAccess(PODS)], name=name, service_account=account)
+        roles(PODS, name=name, account=account)
 
 
 async def test_a_factory_lists_required_rights_without_a_server() -> None:

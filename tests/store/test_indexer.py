@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from enum import Enum
+from time import process_time
 from typing import Any
 
 import pytest
@@ -439,37 +440,21 @@ def test_an_object_that_does_not_fit_the_view_is_left_out_of_indexes_on_it_alone
     assert statistics(store, "node").failures == 1
 
 
-class _CountedText(str):
-    """A text that counts how often it is compared."""
-
-    __slots__ = ()
-    comparisons = 0
-
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        _CountedText.comparisons += 1
-        return str.__eq__(self, other)
-
-
 def test_moving_an_object_between_many_index_values_is_not_quadratic() -> None:
     """A list in a body of 1 MB can have 200,000 values: each pair of them would be an hour."""
-    before, after = (
-        tuple(_CountedText(f"{word}{number}") for number in range(1_000)) for word in ("a", "b")
-    )
-    stays = _CountedText("stays")
-    values = {"1": (*before, stays), "2": (*before, *after), "3": (*after, stays)}
+    before, after = (tuple(f"{word}{number}" for number in range(100_000)) for word in ("a", "b"))
+    values = {"1": (*before, "stays"), "2": (*before, *after), "3": (*after, "stays")}
     store: Indexer[Any] = Indexer()
     store.add_index("hosts", lambda obj: values[obj.metadata.resource_version])
     first, second = pod("first", version=1), pod("second", version=2)
     moved = pod("first", version=3)
     for obj in (first, second):
         store.apply_nowait(Added(obj))
-    _CountedText.comparisons = 0
+    began_at = process_time()
 
     store.apply_nowait(Updated(first, moved))
 
-    assert _CountedText.comparisons <= 10_000
+    assert process_time() - began_at < 10.0  # each pair would take minutes
     assert store.by_index("hosts", "stays") == [moved]
     assert all(store.by_index("hosts", value) == [second] for value in before)
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 import resource
 import socket
+import subprocess
+import sys
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from importlib.metadata import version
@@ -761,6 +763,9 @@ async def test_a_request_that_waits_for_credentials_is_not_sent_after_aclose(met
 
 async def test_a_write_for_which_the_process_had_no_descriptor_was_not_sent() -> None:
     async with serving(always(response())) as server, connected(server.url) as connection:
+        async with connected(server.url) as earlier:
+            await earlier.request("POST", "/a", body=b"{}")  # imports all that sends
+        server.requests.clear()
         os.close(lowest_free := os.dup(0))
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
@@ -773,3 +778,33 @@ async def test_a_write_for_which_the_process_had_no_descriptor_was_not_sent() ->
 
     host = server.url.removeprefix("http://")
     assert str(refused.value).endswith(f"cannot connect to {host}: Too many open files")
+
+
+_WITHOUT_DESCRIPTORS = """
+import asyncio, os, resource
+import anyio.lowlevel
+from pyinformer.errors import TransportError
+from pyinformer.transport import ClusterConfig, Connection
+
+async def send():
+    connection = Connection(ClusterConfig(server="http://127.0.0.1:1"))
+    await anyio.lowlevel.checkpoint()  # imports its own modules
+    os.close(lowest_free := os.dup(0))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+    try:
+        await connection.request("POST", "/a", body=b"{}")
+    except TransportError as error:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        print(error)
+    await connection.aclose()
+
+asyncio.run(send())
+"""
+
+
+def test_a_first_write_for_which_the_process_had_no_descriptor_was_not_sent() -> None:
+    """It cannot even import what sends."""
+    run = [sys.executable, "-c", _WITHOUT_DESCRIPTORS]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("cannot connect to 127.0.0.1:1: Too many open files\n")
