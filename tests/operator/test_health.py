@@ -14,7 +14,6 @@ from pyinformer import Controller, ControllerGroup, Request, SharedInformer, Sha
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.health import Health, HealthOptions
 from pyinformer.informer import FactoryStatus
-from pyinformer.operator._debounce import Debounce, Finding
 from pyinformer.reflector import ReflectorState
 from pyinformer.tasks import WatchdogStatistics
 from pyinformer.testing import Fault
@@ -27,8 +26,9 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pyinformer.controller import ControllerStatus
     from pyinformer.informer import InformerStatus
-    from pyinformer.operator._health_checks import Status
     from pyinformer.testing import APIServer
+
+    Status = InformerStatus | FactoryStatus | ControllerStatus
 
 _FINE = WatchdogStatistics(blocked=0, longest_seconds=0.0, last_culprit=None)
 
@@ -386,16 +386,27 @@ def test_invalid_settings_are_refused(settings: dict[str, Any], named: str) -> N
         HealthOptions(**settings)
 
 
-def test_a_finding_counts_after_its_grace_and_until_its_recovery() -> None:
-    judge = Debounce().judge
-    trouble = Finding("a", "trouble", grace_seconds=10.0, recovery_seconds=5.0)
-    assert judge([trouble], 0.0) == ((), ("trouble (for 0 s; counts after 10)",))
-    assert judge([], 5.0) == ((), ())
-    assert judge([trouble], 6.0).reasons == ()  # it began again
-    assert judge([trouble], 16.0) == (("trouble",), ())
-    assert judge([], 18.0).reasons == ("trouble (gone for 2 s; counts no more after 5)",)
-    assert judge([trouble], 19.0).reasons == ("trouble",)
-    assert judge([], 24.0) == ((), ())
+def test_a_finding_counts_after_its_grace_and_until_its_recovery(informer: InformerStatus) -> None:
+    told, clock = Told(informer), Clock()
+    health, began_at = Health(told, clock=clock), clock.now
+    waiting = replace(informer, state=ReflectorState.WAITING)
+
+    def ready_at(seconds: float, status: InformerStatus) -> pyinformer.health.HealthVerdict:
+        clock.now, told.now = began_at + seconds, status
+        return health.ready()
+
+    (note,) = ready_at(0.0, waiting).notes
+    assert note.endswith(" (for 0 s; counts after 300)")
+    assert ready_at(100.0, informer).notes == ()
+    assert ready_at(110.0, waiting).is_ok  # it began again
+    assert ready_at(409.0, waiting).is_ok
+    (reason,) = ready_at(410.0, waiting).reasons
+    assert reason == note.removesuffix(" (for 0 s; counts after 300)")
+    gone = ready_at(412.0, informer).reasons
+    assert gone == (f"{reason} (gone for 2 s; counts no more after 10)",)
+    assert ready_at(413.0, waiting).reasons == (reason,)
+    assert not ready_at(422.0, informer).is_ok
+    assert ready_at(423.0, informer).is_ok
 
 
 async def test_a_restarting_api_server_does_not_affect_probes(
