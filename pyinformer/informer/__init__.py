@@ -24,7 +24,7 @@ from pyinformer.informer._settings import (
 from pyinformer.informer._shared_informer import SharedInformer
 from pyinformer.informer._state_changes import StateChange
 from pyinformer.informer._status import FactoryStatus, InformerStatus, NamespaceStatus, counted
-from pyinformer.informer._store_sink import StoreSink
+from pyinformer.informer._store_sink import StoreSink, make_sink
 from pyinformer.informer._typed_informer import (
     TypedEvent,
     TypedEventHandler,
@@ -93,6 +93,7 @@ __all__ = [
     "core_of",
     "counted",
     "in_thread",
+    "make_sink",
     "status_in_steps",
     "wait_for_cache_sync",
     "wait_until_controllers_can_begin",

@@ -394,7 +394,17 @@ class QueuedSink(Generic[V]):
 
 
 def make_sink(kind: QueueKind, sink: StoreSink[V], *, selective: bool = False) -> Sink[V]:
-    """Return the sink for a reflector: the store sink, behind a queue if one is requested."""
+    """Return the sink for a reflector: the store sink, behind a queue if one is requested.
+
+    Args:
+        kind: `direct` for the store sink itself, or the queue of client-go in front of it.
+        sink: fills the cache, and calls receivers.
+        selective: whether a selector may hide objects that still exist.
+
+    Returns:
+        What the reflector feeds. Each change reaches the store sink before its call returns, and
+        a list in the steps of its iterator, whatever the kind.
+    """
     if kind == "direct":
         return sink
     queue: RealFIFO[V] | DeltaFIFO[V] = (

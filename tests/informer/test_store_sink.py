@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
-from pyinformer.informer import QueueKind
-from pyinformer.informer._store_sink import StoreSink, differences, make_sink
+from pyinformer.informer import QueueKind, StoreSink, make_sink
 from pyinformer.reflector import Sink
 from pyinformer.store import Indexer
 from tests.objects import make
@@ -307,15 +306,16 @@ def test_a_receiver_that_fails_at_the_first_list_is_reported() -> None:
     assert [type(error) for error in bench.crashes] == [AssertionError]
 
 
-def test_differences_pass_over_unchanged_objects_one_step_each() -> None:
-    before = {"ns/a": A1, "ns/b": B1}
+def test_unchanged_objects_make_no_event_and_are_passed_over_in_steps() -> None:
+    bench = Bench()
+    objects = many(0, 1000, "1")
+    bench.replace(*objects, A1)
+    mirror = bench.attach()
 
-    assert list(differences(before, {"ns/a": A2, "ns/b": B1})) == [
-        None,
-        None,
-        Updated(A1, A2),
-        None,
-    ]
+    steps = sum(1 for _ in bench.replacing([*objects, A2], "200"))
+
+    assert mirror.events == [Updated(A1, A2)]
+    assert steps >= 8  # other tasks run in between
 
 
 @pytest.mark.parametrize("queue", ["direct", "real_fifo", "delta_fifo"])

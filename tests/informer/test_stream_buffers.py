@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import (
+    EventStreamOverflowError,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
 from pyinformer.informer.delivery import CacheContents, EventStream, Mailbox
-from pyinformer.informer.delivery._mailbox import EventQueue
 from tests.objects import make
 
 A1, A2, A3 = (make("default/a", resource_version=str(number)) for number in (1, 2, 3))
@@ -19,7 +22,7 @@ OTHER_A = make("default/a", uid="another", resource_version="4")
 B1 = make("default/b")
 
 
-def drain(buffer: Mailbox[None] | EventQueue[None]) -> list[Event[None]]:
+def drain(buffer: Mailbox[None]) -> list[Event[None]]:
     """Take everything."""
     found: list[Event[None]] = []
     while (event := buffer.take_nowait()) is not None:
@@ -70,34 +73,6 @@ def test_events_before_the_turn_of_the_initial_list_are_merged_into_it() -> None
     assert drain(buffer) == [Added(A2, is_in_initial_list=True)]
 
 
-def test_every_event_refuses_what_is_over_its_bound_and_keeps_the_rest() -> None:
-    buffer: EventQueue[None] = EventQueue(1)
-    buffer.preload_nowait([A1, B1])
-    buffer.put_nowait(Updated(A1, A2))
-    assert not buffer.overflowed
-    buffer.put_nowait(Updated(A2, A3))
-    assert buffer.overflowed
-    assert [event.key for event in drain(buffer)] == ["default/a", "default/b", "default/a"]
-
-
-def test_every_event_refuses_large_objects_earlier() -> None:
-    large = KubeObject(A1._key, A1.metadata, None, b" " * (1 << 20), A1.gvk)
-    buffer: EventQueue[None] = EventQueue(1_000)
-    for _ in range(3):
-        for _ in range(17):
-            buffer.put_nowait(Updated(large, large))
-        assert not buffer.overflowed
-        assert len(drain(buffer)) == 17
-    for _ in range(1_000):
-        buffer.put_nowait(Updated(A1, A2))
-    assert not buffer.overflowed
-    assert len(drain(buffer)) == 1_000
-    for _ in range(18):
-        buffer.put_nowait(Updated(large, large))
-    assert buffer.overflowed
-    assert len(drain(buffer)) == 17
-
-
 class _Owner:
     informer = "pods"
 
@@ -106,6 +81,38 @@ class _Owner:
     def detach_stream(self, stream: EventStream[None]) -> None: ...
 
     def check_loop(self) -> None: ...
+
+
+async def read(stream: EventStream[None], count: int) -> list[Event[None]]:
+    """Take some events."""
+    return [await anext(stream) for _ in range(count)]
+
+
+async def test_every_event_refuses_what_is_over_its_bound_and_keeps_the_rest() -> None:
+    async with EventStream(_Owner(), max_events=1) as stream:
+        stream.preload_nowait([A1, B1])
+        stream.put_nowait(Updated(A1, A2))
+        stream.put_nowait(Updated(A2, A3))
+        keys = [event.key for event in await read(stream, 3)]
+        assert keys == ["default/a", "default/b", "default/a"]
+        with pytest.raises(EventStreamOverflowError):
+            await anext(stream)
+
+
+async def test_every_event_refuses_large_objects_earlier() -> None:
+    large = KubeObject(A1._key, A1.metadata, None, b" " * (1 << 20), A1.gvk)
+    async with EventStream(_Owner(), max_events=1_000) as stream:
+        for event, most in [(Updated(large, large), 17)] * 3 + [(Updated(A1, A2), 1_000)]:
+            for _ in range(most):
+                stream.put_nowait(event)
+            await read(stream, most)
+        stream.put_nowait(Updated(A1, A2))
+        await read(stream, 1)  # nothing was over the bound so far
+        for _ in range(18):
+            stream.put_nowait(Updated(large, large))
+        await read(stream, 17)
+        with pytest.raises(EventStreamOverflowError):
+            await anext(stream)
 
 
 @pytest.mark.parametrize(
