@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import functools
 import queue
 import signal
@@ -25,7 +23,6 @@ from pyinformer.blocking import (
     Runner,
     timeout,
 )
-from pyinformer.blocking._loop_thread import LoopThread
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -574,34 +571,6 @@ def test_a_handler_may_remove_itself_without_waiting_for_itself(
 
     assert removed.wait(100)
     assert pods.status().handlers == ()
-
-
-class Unstoppable:
-    """Finishes opening only when it is cancelled."""
-
-    def __init__(self) -> None:
-        self.closed = threading.Event()
-
-    async def __aenter__(self) -> str:
-        with contextlib.suppress(asyncio.CancelledError):
-            await anyio.sleep_forever()
-        return "open"
-
-    async def __aexit__(self, *_: object) -> None:
-        self.closed.set()
-
-
-def test_a_resource_opened_after_its_waiter_left_is_closed() -> None:
-    lifetime = Unstoppable()
-    thread = LoopThread("a test's", grace_seconds=5.0)
-    thread.start()
-    try:
-        with pytest.raises(TimeoutError), timeout(0.05):
-            thread.enter(lifetime)
-
-        assert lifetime.closed.is_set()
-    finally:
-        thread.close()
 
 
 def test_a_call_with_a_timeout_of_zero_is_not_started(runner: Runner) -> None:

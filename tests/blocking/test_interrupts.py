@@ -6,7 +6,6 @@ at the first step of a program, in the next run at the second one, until a run h
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import sys
 import threading
@@ -18,7 +17,6 @@ import anyio
 import pytest
 
 import pyinformer
-from pyinformer.blocking._calls import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,20 +113,6 @@ def test_an_interrupt_at_any_step_closes_what_was_connected() -> None:
 
     assert interrupted_at_each_step(program) > 30
     assert contextvars.copy_context() == context
-
-
-async def test_a_call_cancelled_before_its_start_is_never_started() -> None:
-    begun = threading.Event()
-    call = Call(begun.set)
-    call.cancel(asyncio.get_running_loop())
-    await anyio.lowlevel.checkpoint()
-    await anyio.lowlevel.checkpoint()
-
-    assert call.wait(0.0)
-    await call.run()
-    assert not begun.is_set()
-    with pytest.raises(pyinformer.errors.LifecycleError, match="cancelled"):
-        call.result()
 
 
 def test_a_runner_that_was_closed_before_it_started_does_not_start() -> None:
