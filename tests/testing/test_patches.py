@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyinformer.testing.apiserver.patches import parse_configuration
-from pyinformer.testing.apiserver.patches._json_patch import PatchError, json_patch
-from pyinformer.testing.apiserver.patches._strategic_merge import strategic_merge
+from pyinformer.testing.apiserver.patches import parse_configuration, parse_patch
 from pyinformer.testing.apiserver.requests.failures import Failure
-from pyinformer.testing.apiserver.resources import BuiltInShape
+from pyinformer.testing.apiserver.resources import BUILT_IN
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
 
-SHAPE = BuiltInShape("deployments.apps")
+DEPLOYMENTS = next(one for one in BUILT_IN if one.qualified_name == "deployments.apps")
 _json = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab/~", max_size=2),
     lambda inner: (
@@ -32,12 +31,27 @@ def containers(*listed: JSONObject) -> JSONObject:
     return {"spec": {"template": {"spec": {"containers": list(listed)}}}}
 
 
+def json_patch(body: JSONObject, operations: list[JSONObject]) -> JSONObject:
+    """Return an object after a JSON patch."""
+    raw = msgspec.json.encode(operations)
+    return parse_patch("application/json-patch+json", raw, DEPLOYMENTS)(body)
+
+
+def strategic_merge(body: JSONObject, patch: JSONObject) -> JSONObject:
+    """Return a deployment after a strategic merge patch."""
+    raw = msgspec.json.encode(patch)
+    return parse_patch("application/strategic-merge-patch+json", raw, DEPLOYMENTS)(body)
+
+
 def merged(body: JSONObject, patch: JSONObject) -> Any:
-    return strategic_merge(body, patch, SHAPE)["spec"]["template"]["spec"]["containers"]
+    return strategic_merge(body, patch)["spec"]["template"]["spec"]["containers"]
 
 
-@given(_json, _json)
-def test_a_whole_value_can_be_tested_and_replaced(one: Any, other: Any) -> None:
+_objects = st.dictionaries(st.text("ab/~", max_size=2), _json, max_size=3)
+
+
+@given(_objects, _objects)
+def test_a_whole_object_can_be_tested_and_replaced(one: JSONObject, other: JSONObject) -> None:
     operations: list[JSONObject] = [
         {"op": "test", "path": "", "value": one},
         {"op": "replace", "path": "", "value": other},
@@ -69,20 +83,20 @@ def test_any_member_can_be_named(body: JSONObject) -> None:
 )
 def test_an_operation_that_does_not_fit_is_refused(body: JSONObject, operation: JSONObject) -> None:
     before = str(body)
-    with pytest.raises(PatchError):
+    with pytest.raises(Failure, match="the server rejected our request"):
         json_patch(body, [{"op": "add", "path": "/new", "value": 1}, operation])
     assert str(body) == before
 
 
 def test_values_of_a_json_patch_are_copied() -> None:
-    value: JSONObject = {"x": []}
     operations: list[JSONObject] = [
-        {"op": "add", "path": "/a", "value": value},
+        {"op": "add", "path": "/a", "value": {"x": []}},
         {"op": "copy", "from": "/a", "path": "/b"},
         {"op": "add", "path": "/b/x/-", "value": 1},
     ]
-    assert json_patch({}, operations) == {"a": {"x": []}, "b": {"x": [1]}}
-    assert value == {"x": []}
+    edit = parse_patch("application/json-patch+json", msgspec.json.encode(operations), DEPLOYMENTS)
+    for _ in range(2):  # an edit is applied again after a conflict
+        assert edit({}) == {"a": {"x": []}, "b": {"x": [1]}}
 
 
 def test_a_partial_order_leaves_the_others_where_they_are() -> None:
@@ -101,8 +115,8 @@ def test_strategic_merge_deletes_maps_and_members() -> None:
     patch: JSONObject = {
         "metadata": {"labels": {"$patch": "delete"}, "annotations": {"a": None}, "finalizers": None}
     }
-    assert strategic_merge(body, patch, SHAPE) == {"metadata": {"annotations": {"b": "2"}}}
-    assert strategic_merge(body, {"$patch": "delete"}, SHAPE) == {}
+    assert strategic_merge(body, patch) == {"metadata": {"annotations": {"b": "2"}}}
+    assert strategic_merge(body, {"$patch": "delete"}) == {}
 
 
 def test_deleting_an_absent_item_changes_nothing() -> None:
@@ -112,15 +126,17 @@ def test_deleting_an_absent_item_changes_nothing() -> None:
 
 def test_an_unknown_directive_is_refused() -> None:
     with pytest.raises(Failure, match="unknown patch type found: frob"):
-        strategic_merge({}, {"$patch": "frob"}, SHAPE)
+        strategic_merge({}, {"$patch": "frob"})
 
 
 def test_a_strategic_merge_changes_nothing_that_it_is_given() -> None:
     body = containers({"name": "a", "env": [{"name": "X", "value": "1"}]})
     patch = containers({"name": "a", "env": [{"name": "X", "value": "2"}], "args": ["x"]})
-    before = str((body, patch))
-    merged(body, patch)
-    assert str((body, patch)) == before
+    before = str(body)
+    raw = msgspec.json.encode(patch)
+    edit = parse_patch("application/strategic-merge-patch+json", raw, DEPLOYMENTS)
+    assert edit(body) == edit(body) == patch
+    assert str(body) == before
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,7 @@ from pyinformer.testing.apiserver.managed_fields.structure import (
     merge,
     without,
 )
-from pyinformer.testing.apiserver.resources import BuiltInShape
-from pyinformer.testing.apiserver.resources._merge_schema import SchemaShape
+from pyinformer.testing.apiserver.resources import BuiltInShape, ResourceType, Shape
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
@@ -49,7 +48,14 @@ _PARTS = {
 }
 _TAGS = {"type": "array", "x-kubernetes-list-type": "set"}
 _SPEC = {"properties": {"a": {}, "m": {"additionalProperties": {}}, "parts": _PARTS, "tags": _TAGS}}
-SHAPE = SchemaShape({"properties": {"spec": _SPEC}}, is_root=True)
+SHAPE = ResourceType(
+    "example.com",
+    "v1",
+    "Widget",
+    "widgets",
+    list_shape="custom",
+    schema={"properties": {"spec": _SPEC}},
+).shape
 
 _names = st.sampled_from("abcd")
 _values = st.integers(0, 3)
@@ -255,7 +261,7 @@ _anything = st.recursive(
     shape=st.sampled_from([SHAPE, BuiltInShape("pods")]),
 )
 def test_the_creator_owns_defaulted_fields(
-    metadata: JSONObject, body: JSONObject, shape: SchemaShape | BuiltInShape
+    metadata: JSONObject, body: JSONObject, shape: Shape
 ) -> None:
     content = {**body, "metadata": metadata}
     author = Author(operation="Update", name="me", api_version="v1")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from pyinformer.testing.apiserver.reads._tables import columns_of, find_all, human_duration
+from pyinformer.testing.apiserver.reads import negotiate
 from pyinformer.testing.apiserver.resources import BUILT_IN, ResourceType
+from pyinformer.testing.apiserver.storage import Record
 
 if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
@@ -36,34 +38,60 @@ _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         (9 * 365 * 86_400, "9y"),
     ],
 )
-def test_durations_read_as_kubectl_writes_them(seconds: float, text: str) -> None:
-    assert human_duration(seconds) == text
+def test_durations_read_as_kubectl_writes_them(seconds: int, text: str) -> None:
+    began_at = (_NOW - timedelta(seconds=seconds)).isoformat()
+    pod: JSONObject = {"metadata": {"name": "a", "creationTimestamp": began_at}}
+    assert _cells(_built_in("pods"), pod)["Age"] == text
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "shown"),
     [
-        (".a.b", [1]),
-        (".a.absent", []),
-        (".list[0].n", ["x"]),
-        (".list[9].n", []),
-        (".list[*].n", ["x", "y"]),
-        ('.list[?(@.n=="y")].v', [2]),
-        (".labels['a\\.b/c']", ["d"]),
-        (".labels.a\\.b/c", ["d"]),
+        (".a.b", "1"),
+        (".a.absent", None),
+        (".list[0].n", "x"),
+        (".list[9].n", None),
+        (".list[*].n", "x"),
+        ('.list[?(@.n=="y")].v', "2"),
+        (".labels['a\\.b/c']", "d"),
+        (".labels.a\\.b/c", "d"),
     ],
 )
-def test_json_paths_of_printer_columns_are_followed(path: str, found: list[Any]) -> None:
+def test_json_paths_of_printer_columns_are_followed(path: str, shown: str | None) -> None:
     obj = {
+        "metadata": {"name": "w"},
         "a": {"b": 1},
         "list": [{"n": "x"}, {"n": "y", "v": 2}],
         "labels": {"a.b/c": "d"},
     }
-    assert find_all(obj, path) == found
+    column: JSONObject = {"name": "Found", "type": "string", "jsonPath": path}
+    assert _cells(_widgets(column), obj)["Found"] == shown
+
+
+def _widgets(*columns: JSONObject) -> ResourceType:
+    return ResourceType(
+        "example.com", "v1", "Widget", "widgets", list_shape="custom", printer_columns=columns
+    )
 
 
 def _cells(resource: ResourceType, obj: JSONObject) -> dict[str, Any]:
-    return {column.name: column.cell(obj, _NOW) for column in columns_of(resource)}
+    """Return the row that a client gets which asks for a table, by column."""
+    named = {**obj, "metadata": {"resourceVersion": "1", **obj["metadata"]}}
+    name = named["metadata"]["name"]
+    raw = msgspec.json.encode(named)
+    representation = negotiate(
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        resource,
+        is_list=False,
+        include="None",
+        now=_NOW.isoformat,
+    )
+    assert representation is not None
+    table = msgspec.json.decode(
+        representation.one(Record(resource, name, "", name, "u", 1, {}, {}, raw))
+    )
+    names = [column["name"] for column in table["columnDefinitions"]]
+    return dict(zip(names, table["rows"][0]["cells"], strict=True))
 
 
 def _built_in(plural: str) -> ResourceType:
@@ -97,13 +125,10 @@ def test_ports_name_the_ports_of_nodes() -> None:
 
 
 def test_a_custom_resource_has_the_columns_of_its_definition() -> None:
-    columns: tuple[JSONObject, ...] = (
+    widgets = _widgets(
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
         {"name": "Absent", "type": "string", "jsonPath": ".spec.absent"},
-    )
-    widgets = ResourceType(
-        "example.com", "v1", "Widget", "widgets", list_shape="custom", printer_columns=columns
     )
     widget: JSONObject = {
         "metadata": {"name": "w"},
@@ -113,7 +138,8 @@ def test_a_custom_resource_has_the_columns_of_its_definition() -> None:
 
 
 def test_a_resource_without_columns_of_its_own_shows_name_and_age() -> None:
-    assert [column.name for column in columns_of(_built_in("networkpolicies"))] == ["Name", "Age"]
+    policy: JSONObject = {"metadata": {"name": "a"}}
+    assert list(_cells(_built_in("networkpolicies"), policy)) == ["Name", "Age"]
 
 
 def test_a_node_row_shows_roles_and_unschedulable() -> None:
@@ -167,7 +193,4 @@ def test_a_container_that_ended_without_a_reason_shows_its_exit_code() -> None:
 
 def test_a_text_column_shows_other_json_values() -> None:
     column: JSONObject = {"name": "Size", "type": "string", "jsonPath": ".spec.size"}
-    widgets = ResourceType(
-        "example.com", "v1", "Widget", "widgets", list_shape="custom", printer_columns=(column,)
-    )
-    assert _cells(widgets, {"metadata": {"name": "w"}, "spec": {"size": 3}})["Size"] == "3"
+    assert _cells(_widgets(column), {"metadata": {"name": "w"}, "spec": {"size": 3}})["Size"] == "3"
