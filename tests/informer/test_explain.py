@@ -14,8 +14,6 @@ import pytest
 
 from pyinformer import Event, SharedInformer, SharedInformerFactory, View
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
-from pyinformer.informer._provenance import provenance_of
-from pyinformer.reflector import RelistRecord
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, pod
 from tests.waiting import until
@@ -619,32 +617,3 @@ async def test_a_key_that_is_not_text_is_refused(apiserver: APIServer) -> None:
             informer.explain(7)  # type: ignore[arg-type] # on purpose
         with pytest.raises(InvalidTypeError, match="'namespace/name'"):
             await informer.explain_live(None)  # type: ignore[arg-type] # on purpose
-
-
-FIRST = RelistRecord(0.0, "watch-list", "", "", "100")
-SECOND = RelistRecord(60.0, "paged list", "410", "120", "200")
-RESET = RelistRecord(90.0, "paged list", "another history", "900", "150")
-
-
-@pytest.mark.parametrize(
-    ("version", "loads", "words"),
-    [
-        pytest.param("90", (FIRST,), "the first load", id="first"),
-        pytest.param("110", (FIRST,), "the watch", id="watch"),
-        pytest.param("110", (FIRST, SECOND), "the watch", id="between"),
-        pytest.param("150", (FIRST, SECOND), "a relist", id="relist"),
-        pytest.param("90", (FIRST, SECOND), "the first load", id="first-of-two"),
-        pytest.param("90", (SECOND,), "a list or a watch", id="forgotten"),
-        pytest.param("90", (FIRST, RESET), "a relist", id="after-a-reset"),
-        pytest.param("160", (FIRST, RESET), "the watch", id="watch-after-a-reset"),
-        pytest.param("abc", (FIRST,), "a list or a watch", id="opaque"),
-        pytest.param("9", (), "a list or a watch", id="nothing-known"),
-        pytest.param(
-            "9", (RelistRecord(0.0, "paged list", "", "", "x"),), "a list or a watch", id="no-order"
-        ),
-    ],
-)
-def test_explain_names_the_origin_of_a_version(
-    version: str, loads: tuple[RelistRecord, ...], words: str
-) -> None:
-    assert str(provenance_of(version, loads)).startswith(words)

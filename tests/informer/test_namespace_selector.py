@@ -18,7 +18,6 @@ from pyinformer.errors import (
     StaleCacheError,
 )
 from pyinformer.informer import core_of
-from pyinformer.informer._namespace_selection import labels_only
 from pyinformer.reflector import ReflectorState
 from pyinformer.testing import Fault
 from tests.informer.clusters import HURRIED, Notes, cluster_of, pod
@@ -205,16 +204,6 @@ async def test_only_the_metadata_of_namespaces_is_requested(apiserver: APIServer
     asked = [one for one in asked if one.verb == "watch"]
     assert asked
     assert all("PartialObjectMetadata" in one.accept for one in asked)
-
-
-def test_only_labels_are_kept_of_namespaces_that_do_not_match() -> None:
-    meta: dict[str, Any] = {"name": "a", "uid": "u", "resourceVersion": "1"}
-    noise = {"annotations": {"a": "b"}, "managedFields": [{}], "finalizers": ["x/y"]}
-    assert labels_only({"kind": "Namespace", "metadata": meta | noise}) == {
-        "kind": "Namespace",
-        "metadata": meta,
-    }
-    assert labels_only({"metadata": meta | {"labels": {}}})["metadata"]["labels"] == {}
 
 
 async def test_a_deletion_says_whether_the_namespace_is_gone(apiserver: APIServer) -> None:
