@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyinformer.errors import ConfigurationError, InvalidArgumentError
-from pyinformer.operator import HealthServer, _health_server
+from pyinformer.operator import HealthServer
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+
+
+_MOST_CONNECTIONS = 256
 
 
 class _Checked:
@@ -178,21 +181,33 @@ async def test_a_request_that_is_not_finished_in_time_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A byte now and then does not extend the deadline."""
-    monkeypatch.setattr(_health_server, "_REQUEST_SECONDS", 0.05)
+    real = (loop := asyncio.get_running_loop()).time
     async with (
         HealthServer({"/readyz": _Checked()}) as server,
         connected(server.port) as (reader, writer),
     ):
         writer.write(b"GET /readyz HTTP/1.1\r\n")
+        assert (await ask(server.port, get("/readyz")))[0] == 200  # was accepted later
+        monkeypatch.setattr(loop, "time", lambda: real() + 4.0)
+        writer.write(b"X")
+        assert (await ask(server.port, get("/readyz")))[0] == 200
+        assert not reader.at_eof()
+        monkeypatch.setattr(loop, "time", lambda: real() + 5.0)
         assert await is_dropped(reader)
 
 
-async def test_a_new_connection_closes_one_with_its_answer_and_then_the_oldest_without_a_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 3)
+async def _fill(server: HealthServer, stack: contextlib.AsyncExitStack) -> None:
+    """Open as many further connections as the server takes."""
+    for _ in range(_MOST_CONNECTIONS - len(server._connections)):
+        stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        await asyncio.sleep(0)
+    await until(lambda: len(server._connections) == _MOST_CONNECTIONS)
+
+
+async def test_a_new_connection_closes_an_answered_one_then_the_oldest_without_a_request() -> None:
     async with (
         HealthServer({"/readyz": _Checked()}) as server,
+        contextlib.AsyncExitStack() as stack,
         connected(server.port) as (answered, first),
         connected(server.port) as (oldest, _),
         connected(server.port) as (newer, second),
@@ -200,6 +215,7 @@ async def test_a_new_connection_closes_one_with_its_answer_and_then_the_oldest_w
         first.write(get("/readyz"))  # is answered, and left open by the client
         assert (await answered.read()).endswith(b"ok\n")
         await until(lambda: len(server._connections) == 3)
+        await _fill(server, stack)
         async with connected(server.port), connected(server.port) as (_, third):
             assert await is_dropped(oldest)
             third.write(get("/readyz"))
@@ -207,16 +223,16 @@ async def test_a_new_connection_closes_one_with_its_answer_and_then_the_oldest_w
         assert (await newer.read()).endswith(b"ok\n")
 
 
-async def test_connections_that_clients_keep_open_are_closed_for_new_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 1)
+async def test_connections_that_clients_keep_open_are_closed_for_new_ones() -> None:
     async with (
         HealthServer({"/readyz": _Checked()}) as server,
-        connected(server.port) as (reader, writer),
+        contextlib.AsyncExitStack() as stack,
     ):
-        writer.write(get("/readyz"))
-        assert (await reader.read()).endswith(b"ok\n")
+        for _ in range(_MOST_CONNECTIONS):
+            reader, writer = await stack.enter_async_context(connected(server.port))
+            writer.write(get("/readyz"))
+            assert (await reader.read()).endswith(b"ok\n")
+        assert len(server._connections) == _MOST_CONNECTIONS
         assert (await ask(server.port, get("/readyz")))[0] == 200
 
 
@@ -230,7 +246,7 @@ async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
 
         def all_came() -> bool:
             came.update(server._connections)
-            return len(came) >= min(idle, _health_server._MAX_CONNECTIONS)
+            return len(came) >= min(idle, _MOST_CONNECTIONS)
 
         for _ in range(idle):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
@@ -239,7 +255,7 @@ async def test_every_probe_is_answered_beside_idle_sockets(idle: int) -> None:
         await until(all_came)
         answers = [await ask(server.port, get("/readyz")) for _ in range(149)]
         assert answers == [(200, "ok\n")] * 149
-        assert len(server._connections) <= _health_server._MAX_CONNECTIONS
+        assert len(server._connections) <= _MOST_CONNECTIONS
 
 
 async def test_every_probe_is_answered_beside_clients_that_have_their_answer_and_stay() -> None:
@@ -256,20 +272,17 @@ async def test_every_probe_is_answered_beside_clients_that_have_their_answer_and
         assert statuses == [200] * 100
 
 
-async def test_a_client_with_many_connections_costs_no_other_client_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_health_server, "_MAX_CONNECTIONS", 8)
+async def test_a_client_with_many_connections_costs_no_other_client_its_own() -> None:
     async with (
         HealthServer({"/readyz": _Checked()}) as server,
         contextlib.AsyncExitStack() as stack,
     ):
         probe = await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.2", 0))
         await until(lambda: len(server._connections) == 1)
-        for _ in range(50):
+        for _ in range(_MOST_CONNECTIONS + 50):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             await asyncio.sleep(0)
-        await until(lambda: len(server._connections) == 8)
+        await until(lambda: len(server._connections) == _MOST_CONNECTIONS)
         assert (await ask(server.port, get("/readyz")))[0] == 200
         reader, writer = probe
         writer.write(get("/readyz"))

@@ -12,7 +12,7 @@ import pytest
 from pyinformer.adapters.prometheus import PrometheusMetrics
 from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.metrics import MetricsRegistry
-from pyinformer.operator import Health, HealthServer, _health_server, _scrapes
+from pyinformer.operator import Health, HealthServer
 from tests.operator.test_health_server import ask, connected, get, is_dropped
 from tests.waiting import until
 
@@ -134,15 +134,26 @@ async def test_a_rendering_that_fails_is_answered_and_the_next_one_works(accept:
 async def test_scrapes_are_refused_while_one_does_not_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_scrapes, "_LONGEST_SECONDS", -1.0)
+    real = (loop := asyncio.get_running_loop()).time
     metrics = Rendered()
-    async with HealthServer({}, metrics=metrics) as server, asyncio.TaskGroup() as tasks:
-        first = tasks.create_task(ask(server.port, get("/metrics")))
+    async with (
+        HealthServer({}, metrics=metrics) as server,
+        connected(server.port) as (_, writer),
+    ):
+        writer.write(get("/metrics"))
         await until(lambda: metrics.began == 1)
+        monkeypatch.setattr(loop, "time", lambda: real() + 11.0)
         status, text = await ask(server.port, get("/metrics"))
-        assert (status, text) == (503, "an earlier scrape has been read for 0 s\n")
+        assert (status, text) == (503, "an earlier scrape has been read for 11 s\n")
         metrics.may_render.set()
-        assert (await first)[0] == 200
+        await until(lambda: not metrics.running)
+        await until_answered(server.port)
+
+
+async def until_answered(port: int) -> None:
+    """Scrape until the end of an earlier rendering has reached the loop."""
+    while (await ask(port, get("/metrics")))[0] != 200:
+        """Ask again."""
 
 
 async def unread_scrape(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -156,12 +167,9 @@ async def unread_scrape(port: int) -> tuple[asyncio.StreamReader, asyncio.Stream
 
 
 @pytest.mark.every_loop
-async def test_answers_that_clients_do_not_read_are_bounded_in_bytes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_answers_that_clients_do_not_read_are_bounded_in_bytes() -> None:
     """The oldest are dropped; scrapes of one rendering share it; a reader gets all of it."""
-    size = 12 << 20
-    monkeypatch.setattr(_health_server, "_MAX_UNREAD_BYTES", 3 * size)
+    size = 10 << 20  # of 32 MiB
     metrics = Large(size)
     async with HealthServer({"/livez": list}, metrics=metrics) as server:
         clients = list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]()
