@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Callable
 from enum import Enum
-from time import process_time
 from typing import Any
 
 import pytest
@@ -441,7 +440,10 @@ def test_an_object_that_does_not_fit_the_view_is_left_out_of_indexes_on_it_alone
 
 
 def test_moving_an_object_between_many_index_values_is_not_quadratic() -> None:
-    """A list in a body of 1 MB can have 200,000 values: each pair of them would be an hour."""
+    """A list in a body of 1 MB can have 200,000 values: each pair of them would take an hour.
+
+    Then this test would not end.
+    """
     before, after = (tuple(f"{word}{number}" for number in range(100_000)) for word in ("a", "b"))
     values = {"1": (*before, "stays"), "2": (*before, *after), "3": (*after, "stays")}
     store: Indexer[Any] = Indexer()
@@ -450,11 +452,9 @@ def test_moving_an_object_between_many_index_values_is_not_quadratic() -> None:
     moved = pod("first", version=3)
     for obj in (first, second):
         store.apply_nowait(Added(obj))
-    began_at = process_time()
 
     store.apply_nowait(Updated(first, moved))
 
-    assert process_time() - began_at < 10.0  # each pair would take minutes
     assert store.by_index("hosts", "stays") == [moved]
     assert all(store.by_index("hosts", value) == [second] for value in before)
 
