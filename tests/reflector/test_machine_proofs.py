@@ -388,6 +388,18 @@ def test_a_history_check_obeys_retry_after(code: int) -> None:
     assert len(bench.suspicions) == 1
 
 
+def test_a_reflector_without_rights_is_reported_as_forbidden_while_it_proves_the_history() -> None:
+    """An attempt alone does not change that: the report would come and go with each."""
+    bench = Bench().watching()
+    assert woken_after(bench, WatchFailed(status(403), established=False)) == Prove()
+    assert bench.state() is ReflectorState.FORBIDDEN
+    assert woken_after(bench, ProofFailed(status(403))) == Prove()
+    assert bench.state() is ReflectorState.FORBIDDEN
+    bench.step(Proved(HistoryVerdict.INTACT))
+    bench.machine.connected()
+    assert bench.state() is ReflectorState.WATCHING
+
+
 def test_an_overloaded_server_is_asked_again_as_soon_as_it_says() -> None:
     """Of all requests it refuses a share: success may need more than one attempt, but soon."""
     bench = Bench().watching()

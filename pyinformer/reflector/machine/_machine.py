@@ -631,7 +631,8 @@ class ReflectorMachine:
         )
         if needs_proof and self.lost_at is not None and not self.distrust:
             self._next = command
-            self.state = ReflectorState.PROVING
+            if self.state not in _PERSISTENT:
+                self.state = ReflectorState.PROVING
             return steps.Prove()
         return self._begin(command)
 
