@@ -758,7 +758,7 @@ class _Stop:
     """
 
     def __init__(self) -> None:
-        self.signals: list[str] = []
+        self.signals: int = 0
         self.cancellations: int = 0
         self.failure: Exception | None = None
         self.task: asyncio.Task[object] | None = asyncio.current_task()
@@ -774,8 +774,8 @@ class _Stop:
 
     def signalled(self, name: str) -> None:
         """Cancel the task; the clean-up after a failure is cut by a second signal only."""
-        self.signals.append(name)
-        if self.failure is not None and len(self.signals) == 1:
+        self.signals += 1
+        if self.failure is not None and self.signals == 1:
             _log.warning("%s: the operator has failed, and closes what it has opened", name)
         elif self.task is not None:
             self.task.cancel()

@@ -382,9 +382,8 @@ class ReflectorMachine:
                 self.delays_relist = True
                 return self._pause(now, self._load(now), "the server's history is another again")
             case HistoryVerdict.UNDECIDED:
-                failed = self._failed_proofs
-                self._touch(now)
-                self._failed_proofs = failed  # one refusal is enough before the next watch
+                # Failed proofs stay counted: one more is enough before the next watch.
+                self._in_touch_at, self.proves_alone = now, False
                 self.lost_at = now  # it is proven again before the next watch
                 planned = self._instead_of_refused(planned, now) if lists_work else planned
                 return self._begin(self._due(planned))
