@@ -42,10 +42,10 @@ def _say(line: str) -> None:
 
 
 def _unused(path: Path) -> Path:
-    """Return a path that does not exist: the history of an earlier run is kept."""
+    """Return a path beside which nothing exists: what an earlier run left is kept."""
     number = 1
     found = path
-    while found.exists():
+    while any(found.parent.glob(f"{found.stem}.*")):  # a run that was stopped has no history
         number += 1
         found = path.with_stem(f"{path.stem}-{number}")
     return found

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pyinformer.apimachinery import JSONObject
     from pyinformer.testing import KubeAPIServer
 
-WRITERS = 3
+WRITERS = 4
 NOT_DRAWN = ("restore",)  # it takes half a minute
 # What is imported and connected late, and what the allocator of several threads keeps: some 90 MiB.
 # Smaller leaks show in the hours of the soak.
