@@ -5,7 +5,7 @@ Both are sinks: a reflector fills them, and a consumer takes from them at its ow
 
 from pyinformer.deltas._delta import DeletedFinalStateUnknown, Delta, DeltaType, KnownObjects
 from pyinformer.deltas._delta_fifo import DeltaFIFO, Deltas
-from pyinformer.deltas._processing import events_of
+from pyinformer.deltas._processing import differences, events_of
 from pyinformer.deltas._queue import QueueStatistics
 from pyinformer.deltas._real_fifo import RealFIFO
 
@@ -18,5 +18,6 @@ __all__ = [
     "KnownObjects",
     "QueueStatistics",
     "RealFIFO",
+    "differences",
     "events_of",
 ]

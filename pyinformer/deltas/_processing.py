@@ -7,7 +7,7 @@ The events of a key alternate: added, any number of updates, deleted. Pure: the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from typing_extensions import TypeVar
 
@@ -52,9 +52,14 @@ def events_of(
         case DeltaType.SYNC_ALL:
             yield from _sync_of_all(known)
         case DeltaType.REPLACED_ALL:
-            yield from _difference(
-                delta, known, may_still_exist=may_still_exist, may_go_back=may_go_back
+            events = differences(
+                known,
+                delta.objects,
+                is_in_initial_list=delta.is_in_initial_list,
+                may_still_exist=may_still_exist,
+                may_go_back=may_go_back,
             )
+            yield from (event for event in events if event is not None)
         case _:
             if isinstance(delta.object, KubeObject):
                 yield from _change(
@@ -66,6 +71,42 @@ def events_of(
                 )
 
 
+def differences(
+    before: KnownObjects[V],
+    after: Mapping[str, KubeObject[V]],
+    *,
+    is_in_initial_list: bool = False,
+    may_still_exist: bool = False,
+    may_go_back: bool = False,
+) -> Iterator[Event[V] | None]:
+    """Yield the events between two states, deletions first, and None for each unchanged object.
+
+    Args:
+        before: the known objects. They may be changed by each event before the next one is taken.
+        after: what a list shows, by key.
+        is_in_initial_list: what additions say of themselves.
+        may_still_exist: deleted objects may exist and no longer match a selector.
+        may_go_back: the list begins a new epoch of the server's history.
+    """
+    for key in tuple(before.keys()):
+        old = None if key in after else before.get(key)
+        yield (
+            None
+            if old is None
+            else Deleted(old, final_state_unknown=True, may_still_exist=may_still_exist)
+        )
+    for key, new in after.items():
+        old = before.get(key)
+        if old is new:  # nearly all of a list that is read again
+            yield None
+        elif events := _change(
+            old, new, is_in_initial_list=is_in_initial_list, may_go_back=may_go_back
+        ):
+            yield from events
+        else:
+            yield None
+
+
 def _change(
     old: KubeObject[V] | None,
     new: KubeObject[V],
@@ -73,18 +114,17 @@ def _change(
     is_in_initial_list: bool,
     is_resync: bool = False,
     may_go_back: bool = False,
-) -> Iterator[Event[V]]:
+) -> tuple[Event[V], ...]:
     if old is None:
-        yield Added(new, is_in_initial_list)
-    elif old.metadata.uid != new.metadata.uid:
-        yield Deleted(old, final_state_unknown=True)
-        yield Added(new, is_in_initial_list)
-    elif not _is_same_version(old, new):
-        yield Updated(old, new, may_go_back=may_go_back)
-    elif old is not new and not old.same_content(new):  # a version may name two states
-        yield Updated(old, new, may_go_back=may_go_back or bool(new.metadata.resource_version))
-    elif is_resync:
-        yield Updated(old, old, is_resync=True)
+        return (Added(new, is_in_initial_list),)
+    if old.metadata.uid != new.metadata.uid:
+        return Deleted(old, final_state_unknown=True), Added(new, is_in_initial_list)
+    if not _is_same_version(old, new):
+        return (Updated(old, new, may_go_back=may_go_back),)
+    if old is not new and not old.same_content(new):  # a version may name two states
+        has_two_states = bool(new.metadata.resource_version)
+        return (Updated(old, new, may_go_back=may_go_back or has_two_states),)
+    return (Updated(old, old, is_resync=True),) if is_resync else ()
 
 
 def _is_same_version(old: KubeObject[V], new: KubeObject[V]) -> bool:
@@ -110,19 +150,3 @@ def _sync_of_all(known: KnownObjects[V]) -> Iterator[Event[V]]:
         old = known.get(key)
         if old is not None:
             yield Updated(old, old, is_resync=True)
-
-
-def _difference(
-    delta: Delta[V], known: KnownObjects[V], *, may_still_exist: bool, may_go_back: bool
-) -> Iterator[Event[V]]:
-    for key in tuple(known.keys()):
-        old = None if key in delta.objects else known.get(key)
-        if old is not None:
-            yield Deleted(old, final_state_unknown=True, may_still_exist=may_still_exist)
-    for key, new in delta.objects.items():
-        yield from _change(
-            known.get(key),
-            new,
-            is_in_initial_list=delta.is_in_initial_list,
-            may_go_back=may_go_back,
-        )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, final
 import anyio
 
 from pyinformer.apimachinery import Added, Deleted, Event, KubeObject, Updated, V
-from pyinformer.deltas import DeltaFIFO, DeltaType, RealFIFO, events_of
+from pyinformer.deltas import DeltaFIFO, DeltaType, RealFIFO, differences, events_of
 from pyinformer.informer.delivery import CacheContents, Receiver
 
 if TYPE_CHECKING:
@@ -189,7 +189,10 @@ class StoreSink(Generic[V]):
             yield from self._swap(objects, resource_version)
             if self.has_synced:
                 events = differences(
-                    before, objects, selective=self._selective, may_go_back=self._owner.is_resetting
+                    before,
+                    objects,
+                    may_still_exist=self._selective,
+                    may_go_back=self._owner.is_resetting,
                 )
                 yield from self._announce(events, replaced)
             yield from self._complete(resource_version)
@@ -294,36 +297,6 @@ class StoreSink(Generic[V]):
                 yield
         self._announcement = None
         self._announced.set()
-
-
-def differences(
-    before: Mapping[str, KubeObject[V]],
-    after: Mapping[str, KubeObject[V]],
-    *,
-    selective: bool = False,
-    may_go_back: bool = False,
-) -> Iterator[Event[V] | None]:
-    """Yield the events between two states, and None for each unchanged object."""
-    for key, old in before.items():
-        gone = key not in after
-        yield Deleted(old, final_state_unknown=True, may_still_exist=selective) if gone else None
-    for key, new in after.items():
-        known = before.get(key)
-        if known is None:
-            yield Added(new)
-        elif known is new or (_same_version(known, new) and known.same_content(new)):
-            yield None
-        elif known.metadata.uid == new.metadata.uid:
-            has_two_states = _same_version(known, new) and bool(new.metadata.resource_version)
-            yield Updated(known, new, may_go_back=may_go_back or has_two_states)
-        else:
-            yield Deleted(known, final_state_unknown=True)
-            yield Added(new)
-
-
-def _same_version(known: KubeObject[V], new: KubeObject[V]) -> bool:
-    before, after = known.metadata, new.metadata
-    return before.uid == after.uid and before.resource_version == after.resource_version
 
 
 @final
