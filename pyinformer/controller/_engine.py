@@ -139,12 +139,7 @@ class Engine(Generic[V]):
         self._queue = self.requests.queue
         self._workers = workers
         self._invoker = invoker
-        self._outcomes = Outcomes(
-            initial_seconds=options.initial_backoff_seconds,
-            max_seconds=options.max_backoff_seconds,
-            jitter=options.backoff_jitter_ratio,
-            rng=options.rng,
-        )
+        self._outcomes = Outcomes(options.rate_limiter())
         self._detector = LoopDetector(name, options)
         self._hot = self._detector.hot_loops
         self._held = self._detector.held

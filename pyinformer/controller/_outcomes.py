@@ -14,25 +14,25 @@ from __future__ import annotations
 
 import heapq
 import math
-import random
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, final
 
 from pyinformer._printable import printable, shortened
 from pyinformer._user_code import ENDS_PROGRAM
+from pyinformer.apimachinery import check_seconds
 from pyinformer.controller._result import Result
 from pyinformer.errors import APIStatusError, FencedError, RetryAfter, TerminalError
 from pyinformer.tasks import refusal_text
 
 if TYPE_CHECKING:
     from pyinformer.sources import Request, RequestId
+    from pyinformer.workqueue import RateLimiter
 
 OutcomeKind: TypeAlias = Literal["success", "requeue", "error", "retry_after", "terminal"]
 
 _COMPARED: Final = 1_000  # failing keys among which the worst are looked for, in 0.1 ms
 _MAX_SHOWN_CHARS: Final = 300  # of a refusal; one is kept for each failing key
-_DOUBLINGS = 64  # more would overflow a float before it is compared with the maximum
 
 
 @final
@@ -81,25 +81,17 @@ class Outcomes:
     """Decides what follows from each end, and remembers only the keys that failed.
 
     Args:
-        initial_seconds: the delay after the first failure; it doubles with each.
-        max_seconds: the longest delay.
-        jitter: the largest share by which a delay is shortened at random.
-        rng: the random number generator.
+        limiter: how long a key waits after a failure that counts.
 
     Source:
         controller-runtime pkg/internal/controller/controller.go, reconcileHandler; the rule for a
         pending retry is the Java Operator SDK's.
     """
 
-    __slots__ = ("_failing", "_initial_seconds", "_jitter", "_max_seconds", "_rng")
+    __slots__ = ("_failing", "_limiter")
 
-    def __init__(
-        self, *, initial_seconds: float, max_seconds: float, jitter: float, rng: random.Random
-    ) -> None:
-        self._initial_seconds = initial_seconds
-        self._max_seconds = max_seconds
-        self._jitter = jitter
-        self._rng = rng
+    def __init__(self, limiter: RateLimiter) -> None:
+        self._limiter = limiter
         self._failing: dict[RequestId, Failing] = {}
 
     def __len__(self) -> int:
@@ -130,7 +122,7 @@ class Outcomes:
             request: what was reconciled.
             result: what it returned.
         """
-        self._failing.pop(request._id, None)
+        self._forget(request)
         if result is None or result.requeue_after_seconds is None:
             return Outcome(request=request, kind="success", result=result)
         return Outcome(
@@ -152,7 +144,7 @@ class Outcomes:
         cause = only_cause(error)
         is_shut_for_now = isinstance(cause, FencedError) and not cause.has_ended
         if isinstance(cause, TerminalError) and not is_shut_for_now:
-            self._failing.pop(request._id, None)
+            self._forget(request)
             return Outcome(request=request, kind="terminal", error=error)
         failures, retry_at, _, was_wanted = self._failing.get(request._id, (0, now, "", False))
         kind: OutcomeKind = "error"
@@ -161,7 +153,9 @@ class Outcomes:
             kind = "retry_after"
             retry_at = now + wanted_seconds
         elif retry_at <= now or was_wanted:  # such a time was for another state, and may be far off
-            retry_at = now + self._delay(failures)
+            delay_seconds = self._limiter.when(request._id, now)
+            check_seconds("rate_limiter.when()", delay_seconds)  # of a limiter of the user's own
+            retry_at = now + delay_seconds
             failures += 1
         is_wanted = wanted_seconds is not None
         self._failing[request._id] = Failing(failures, retry_at, shown_error(cause), is_wanted)
@@ -173,9 +167,9 @@ class Outcomes:
             failures=failures,
         )
 
-    def _delay(self, failures: int) -> float:
-        doubled = self._initial_seconds * 2.0 ** min(failures, _DOUBLINGS)
-        return min(doubled, self._max_seconds) * (1.0 - self._jitter * self._rng.random())
+    def _forget(self, request: Request) -> None:
+        if self._failing.pop(request._id, None) is not None:
+            self._limiter.forget(request._id)
 
 
 def _badness(entry: tuple[RequestId, Failing]) -> tuple[int, float]:

@@ -8,12 +8,19 @@ longest ago is forgotten first.
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, Protocol, final
 
-from pyinformer.apimachinery import TokenBucket, check_integer, check_seconds
+from pyinformer.apimachinery import (
+    TokenBucket,
+    check_integer,
+    check_number,
+    check_seconds,
+    check_type,
+)
 from pyinformer.errors import InvalidArgumentError
 
 _MAX_ITEMS: Final = 1_000_000  # about 150 MB; fewer would let failing keys push each other out
@@ -89,6 +96,9 @@ class ItemExponentialFailureRateLimiter(_PerItem):
     Args:
         base_seconds: the delay after the first failure.
         max_seconds: the longest delay.
+        jitter_ratio: the share of each delay that is random, so that keys which failed together
+            spread; 0 for none, as client-go.
+        rng: the random number generator; None for one of its own.
         max_items: for how many keys failures are remembered.
 
     Raises:
@@ -98,16 +108,29 @@ class ItemExponentialFailureRateLimiter(_PerItem):
         client-go util/workqueue/default_rate_limiters.go, ItemExponentialFailureRateLimiter.
     """
 
-    __slots__ = ("_base_seconds", "_max_seconds")
+    __slots__ = ("_base_seconds", "_jitter_ratio", "_max_seconds", "_rng")
 
     def __init__(
-        self, base_seconds: float, max_seconds: float, *, max_items: int = _MAX_ITEMS
+        self,
+        base_seconds: float,
+        max_seconds: float,
+        *,
+        jitter_ratio: float = 0.0,
+        rng: random.Random | None = None,
+        max_items: int = _MAX_ITEMS,
     ) -> None:
         check_seconds("base_seconds", base_seconds)
         check_seconds("max_seconds", max_seconds)
+        check_number("jitter_ratio", jitter_ratio)
+        if not 0 <= jitter_ratio <= 1:
+            raise InvalidArgumentError("jitter_ratio", f"must be 0 to 1, got {jitter_ratio}")
+        if rng is not None:
+            check_type("rng", rng, random.Random)
         super().__init__(max_items)
         self._base_seconds = base_seconds
         self._max_seconds = max_seconds
+        self._jitter_ratio = jitter_ratio
+        self._rng = rng or random.Random()
 
     def when(self, item: Hashable, now: float) -> float:
         """Count a failure of a key and return how many seconds it has to wait.
@@ -117,7 +140,10 @@ class ItemExponentialFailureRateLimiter(_PerItem):
             now: not used.
         """
         doublings = min(self._count(item), _LAST_DOUBLING)
-        return min(self._base_seconds * 2.0**doublings, self._max_seconds)
+        delay_seconds = min(self._base_seconds * 2.0**doublings, self._max_seconds)
+        if self._jitter_ratio:
+            delay_seconds *= 1.0 - self._jitter_ratio * self._rng.random()
+        return delay_seconds
 
 
 @final

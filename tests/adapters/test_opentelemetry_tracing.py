@@ -38,6 +38,7 @@ from pyinformer.errors import InvalidArgumentError, InvalidTypeError
 from pyinformer.testing import APIServer, Fault
 from pyinformer.tracing import FencedTracing
 from tests.adapters.tracing import Traces, attributes, is_child
+from tests.limiters import doubling
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -369,10 +370,10 @@ async def _fail(api: APIServer, traces: Traces, **options: Any) -> None:
     async def reconcile(request: Request, obj: KubeObject | None) -> None:
         raise ValueError(_SECRET)
 
-    backoff = {"initial_backoff_seconds": 500.0, "max_backoff_seconds": 500.0}
+    limiter = doubling(500.0, 500.0)
     async with (
         connected(api, traces) as cluster,
-        following(cluster, reconcile, **backoff, **options),
+        following(cluster, reconcile, rate_limiter=limiter, **options),
     ):
         await traces.wait_for(_RECONCILE)
 

@@ -15,6 +15,7 @@ import anyio
 
 from pyinformer import Controller, ControllerOptions, Request
 from pyinformer.sources import Reason, SourceStatus
+from tests.limiters import doubling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -123,7 +124,8 @@ class Calls:
 
 def options(**changes: object) -> ControllerOptions:
     """Make options without chance."""
-    settings: dict[str, object] = {"backoff_jitter_ratio": 0.0, "rng": random.Random(1)}
+    first_seconds: Any = changes.pop("backoff_seconds", 0.005)
+    settings: dict[str, object] = {"rate_limiter": doubling(first_seconds), "rng": random.Random(1)}
     return ControllerOptions(**(settings | changes))  # type: ignore[arg-type]
 
 

@@ -24,6 +24,7 @@ from pyinformer.errors import (
     status_error_class,
 )
 from tests.controller.running import Calls, Said, options, running
+from tests.limiters import doubling
 from tests.virtual_time import elapse
 
 pytestmark = pytest.mark.virtual_time
@@ -72,7 +73,7 @@ async def test_a_key_is_requeued_at_the_time_of_its_result(
     script: list[Result | BaseException | None], times: list[float]
 ) -> None:
     calls = Calls(*script)
-    async with running(calls, initial_backoff_seconds=1.0) as (_, said):
+    async with running(calls, backoff_seconds=1.0) as (_, said):
         said.say("default/a")
         await elapse(500.0)
     assert calls.times == times
@@ -100,7 +101,7 @@ async def test_an_invalid_result_is_retried_as_an_error_and_delays_no_other_key(
         seen.append((request.name, asyncio.get_running_loop().time()))
         return nonsense if request.name == "bad" else None
 
-    async with running(reconcile, initial_backoff_seconds=1.0) as (controller, said):  # type: ignore[arg-type]
+    async with running(reconcile, backoff_seconds=1.0) as (controller, said):  # type: ignore[arg-type]
         said.say("default/bad")
         said.say("default/good")
         await elapse(1.5)
@@ -121,7 +122,7 @@ async def test_the_status_names_the_right_that_a_failing_key_lacks() -> None:
     message = 'secrets is forbidden: cannot create "hunter2"'
     error = ForbiddenError(status=403, reason="Forbidden", message=message, needed=needed)
     calls = Calls(ExceptionGroup("one", [error]))
-    async with running(calls, initial_backoff_seconds=10.0) as (controller, said):
+    async with running(calls, backoff_seconds=10.0) as (controller, said):
         said.say("default/a")
         await elapse(0.1)
         status = controller.status()
@@ -133,7 +134,7 @@ async def test_the_status_names_the_right_that_a_failing_key_lacks() -> None:
 
 async def test_an_event_during_a_pending_retry_runs_at_once_and_does_not_shorten_it() -> None:
     calls = Calls(_ERROR, _ERROR, _ERROR)
-    async with running(calls, initial_backoff_seconds=10.0) as (_, said):
+    async with running(calls, backoff_seconds=10.0) as (_, said):
         said.say("default/a")
         await elapse(4.0)
         said.say("default/a")
@@ -143,7 +144,7 @@ async def test_an_event_during_a_pending_retry_runs_at_once_and_does_not_shorten
 
 async def test_a_success_during_a_pending_retry_ends_it() -> None:
     calls = Calls(_ERROR, None)
-    async with running(calls, initial_backoff_seconds=10.0) as (controller, said):
+    async with running(calls, backoff_seconds=10.0) as (controller, said):
         said.say("default/a")
         await elapse(4.0)
         said.say("default/a")
@@ -161,7 +162,7 @@ async def test_an_event_during_a_failing_reconcile_runs_next_and_keeps_the_retry
         if len(times) < 3:
             raise _ERROR
 
-    async with running(reconcile, initial_backoff_seconds=10.0) as (_, said):
+    async with running(reconcile, backoff_seconds=10.0) as (_, said):
         said.say("default/a")
         await elapse(0.5)
         said.say("default/a")
@@ -192,7 +193,7 @@ async def test_priority_survives_a_retry_and_a_result_may_change_it() -> None:
             raise ended
         return ended
 
-    async with running(reconcile, initial_backoff_seconds=1.0) as (_, said):
+    async with running(reconcile, backoff_seconds=1.0) as (_, said):
         said.say("default/low", priority=-100)
         said.say("default/up", priority=-50)
         said.say("default/mid", priority=10)
@@ -237,7 +238,7 @@ async def test_priority_survives_whatever_postpones_a_key(
         return step
 
     scripts = {"low": list(script), "high": list(script)}
-    changes = {"initial_backoff_seconds": back_at / 2} | changes
+    changes = {"backoff_seconds": back_at / 2} | changes
     async with running(reconcile, workers=2, **changes) as (_, said):
         said.say("default/low", priority=-100)
         said.say("default/high", priority=10)
@@ -269,7 +270,7 @@ async def test_a_finished_key_leaves_no_state(
             raise RetryAfter(1.0)
         return Result(1.0) if kind == 4 else None
 
-    async with running(reconcile, initial_backoff_seconds=1.0, **changes) as (controller, said):
+    async with running(reconcile, backoff_seconds=1.0, **changes) as (controller, said):
         for number in range(3_000):
             said.say(f"passing/{number}", priority=-100 if number % 3 else 0)
             if number % 2:
@@ -300,7 +301,7 @@ async def test_a_deadline_cancels_once_awaits_and_retries() -> None:
             await elapse(3.0)  # a second cancellation would cut it short
             story.append((now(), "end"))
 
-    limits = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 1.0}
+    limits = {"reconcile_timeout_seconds": 10.0, "backoff_seconds": 1.0}
     async with running(reconcile, workers=2, **limits) as (controller, said):
         said.say("default/a")
         await elapse(50.0)
@@ -320,7 +321,7 @@ async def test_a_result_after_the_deadline_is_an_error_that_wins_over_the_requeu
             return Result(requeue_after_seconds=500.0)
         return None
 
-    limits = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 1.0}
+    limits = {"reconcile_timeout_seconds": 10.0, "backoff_seconds": 1.0}
     async with running(reconcile, **limits) as (controller, said):
         said.say("default/a")
         await elapse(50.0)
@@ -337,7 +338,7 @@ async def test_deadlines_are_exact_for_reconciles_that_overlap() -> None:
         finally:
             ended.setdefault(request.name, asyncio.get_running_loop().time())
 
-    limits = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 900.0}
+    limits = {"reconcile_timeout_seconds": 10.0, "backoff_seconds": 900.0}
     async with running(reconcile, workers=3, **limits) as (_, said):
         for name in ("a", "b", "c"):
             said.say(f"default/{name}")
@@ -393,7 +394,7 @@ class Stubborn:
 _STUBBORN = {
     "reconcile_timeout_seconds": 10.0,
     "grace_seconds": 5.0,
-    "initial_backoff_seconds": 1.0,
+    "backoff_seconds": 1.0,
 }
 
 
@@ -521,7 +522,7 @@ async def test_no_key_is_ever_reconciled_by_two_workers_and_none_is_lost() -> No
         finally:
             intervals.setdefault(str(request), []).append((began_at, now()))
 
-    async with running(reconcile, workers=5, max_backoff_seconds=1.0) as (_, said):
+    async with running(reconcile, workers=5, rate_limiter=doubling(0.005, 1.0)) as (_, said):
         for _ in range(400):
             key = f"default/{rng.randrange(12)}"
             said_at[key] = asyncio.get_running_loop().time()
@@ -638,7 +639,7 @@ async def test_without_a_grace_a_cancelled_reconcile_still_gets_its_turn(
         await asyncio.Event().wait()
 
     times = {"reconcile_timeout_seconds": 1.0, "grace_seconds": 0.0}
-    async with running(reconcile, initial_backoff_seconds=50.0, **times) as (controller, said):
+    async with running(reconcile, backoff_seconds=50.0, **times) as (controller, said):
         said.say("default/a")
         await elapse(10.0)
         status = controller.status()
@@ -724,7 +725,7 @@ async def test_reasons_travel_with_the_request_and_are_the_newest_few() -> None:
         if len(seen) == 1:
             raise _ERROR
 
-    async with running(reconcile, initial_backoff_seconds=1.0) as (controller, said):
+    async with running(reconcile, backoff_seconds=1.0) as (controller, said):
         controller.enqueue("default/a", reason="a person")
         said.say("default/a", resource_version="7")
         await elapse(0.5)
@@ -747,7 +748,7 @@ async def test_logs_name_keys_places_and_reasons_without_error_texts(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="pyinformer.controller")
     calls = Calls(_ERROR, None, TerminalError("no such zone"))
-    async with running(calls, initial_backoff_seconds=1.0) as (_, said):
+    async with running(calls, backoff_seconds=1.0) as (_, said):
         said.say("default/a", resource_version="7")
         await elapse(5.0)
         said.say("default/b")
@@ -887,7 +888,7 @@ async def test_conflicts_on_every_write_are_retried_with_backoff_and_without_an_
 ) -> None:
     conflict = ConflictError(status=409, reason="Conflict", message="secret")
     calls = Calls(*[conflict] * 5)
-    async with running(calls, initial_backoff_seconds=1.0) as (controller, said):
+    async with running(calls, backoff_seconds=1.0) as (controller, said):
         said.say("default/a")
         await elapse(100.0)
         assert controller.status().outcomes["error"] == 5
@@ -922,7 +923,7 @@ async def test_a_worker_that_foreign_code_cancels_is_replaced_and_its_key_retrie
             task.cancel()
             await elapse(1.0)
 
-    async with running(reconcile, initial_backoff_seconds=1.0) as (controller, said):
+    async with running(reconcile, backoff_seconds=1.0) as (controller, said):
         said.say("default/a")
         await elapse(5.0)
         assert len(controller.status().workers) == 1
@@ -1019,7 +1020,7 @@ async def test_an_invalid_request_is_refused_and_nothing_is_enqueued(
 
 async def test_reconcile_once_returns_the_outcome_without_requeueing() -> None:
     calls = Calls(_ERROR, _ERROR, Result(60.0, priority=5), TerminalError("x"))
-    controller = Controller("c", calls, options=options(initial_backoff_seconds=1.0))
+    controller = Controller("c", calls, options=options(backoff_seconds=1.0))
     first = await controller.reconcile_once("default/a")
     assert (first.kind, first.error, first.failures, first.after_seconds) == (
         "error",

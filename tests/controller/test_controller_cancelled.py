@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -166,14 +165,20 @@ async def test_a_source_that_crashes_ends_the_controller_and_is_reported() -> No
 
 
 async def test_a_bug_in_a_worker_ends_the_controller_and_is_reported() -> None:
-    class Loaded(random.Random):
-        def random(self) -> float:
+    class Loaded:
+        def when(self, item: object, now: float) -> float:
             raise ZeroDivisionError
+
+        def forget(self, item: object) -> None:
+            """Do nothing."""
+
+        def num_requeues(self, item: object) -> int:
+            return 0
 
     async def reconcile(request: Request, obj: object) -> None:
         raise ValueError
 
-    controller = Controller("c", reconcile, options=options(rng=Loaded()))
+    controller = Controller("c", reconcile, options=options(rate_limiter=Loaded))
     source = Said()
     controller.add_source(source)
     controller.enqueue("default/a")

@@ -147,7 +147,7 @@ async def test_changes_of_owned_and_watched_objects_request_their_owner(
     seen = Seen()
     async with cluster_of(apiserver) as cluster, SharedInformerFactory(cluster) as factory:
         maps = factory.informer("v1", "configmaps")
-        pods = factory.informer("v1", "pods", projection=PodView)
+        pods = factory.informer("v1", "pods", model=PodView)
         controller = Controller("maps", seen, maps)
         owned = controller.owns(pods)
         controller.watches(pods, lambda one: [f"default/on-{one.view.spec.node_name}"])

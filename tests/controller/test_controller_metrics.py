@@ -195,7 +195,7 @@ async def test_failing_and_hot_keys_are_numbers_and_no_key_is_a_label() -> None:
             raise ValueError
         return Result(0.5)
 
-    async with measured(reconcile, hot_loop_limit=10, initial_backoff_seconds=100.0) as found:
+    async with measured(reconcile, hot_loop_limit=10, backoff_seconds=100.0) as found:
         registry, said, _ = found
         said.say("default/bad")
         said.say("default/hot")

@@ -52,7 +52,7 @@ async def test_a_pending_grace_does_not_hide_an_earlier_timeout() -> None:
     """A reconcile that begins while another one is in its grace is cancelled in time."""
     reconcile = Ignoring({"slow": 14.0, "next": 0.0})
     times = {"reconcile_timeout_seconds": 0.5, "grace_seconds": 15.0}
-    async with running(reconcile, workers=2, initial_backoff_seconds=900.0, **times) as (_, said):
+    async with running(reconcile, workers=2, backoff_seconds=900.0, **times) as (_, said):
         said.say("default/slow")
         await elapse(0.6)
         said.say("default/next")
@@ -73,7 +73,7 @@ async def test_a_reconcile_after_a_short_one_keeps_its_own_deadline() -> None:
             cancelled.append(now())
 
     times = {"reconcile_timeout_seconds": 0.5, "grace_seconds": 15.0}
-    async with running(reconcile, initial_backoff_seconds=1.0, **times) as (_, said):
+    async with running(reconcile, backoff_seconds=1.0, **times) as (_, said):
         said.say("default/a")
         await elapse(3.9)
     assert began == [0.0, 1.5]
@@ -129,7 +129,7 @@ async def _follow(plans: list[_Plan], timeout_seconds: float, grace_seconds: flo
     stuck = {name for name in names if seconds[name] > grace_seconds}
     times = {"reconcile_timeout_seconds": timeout_seconds, "grace_seconds": grace_seconds}
     reported = dict[str, float]()
-    async with running(reconcile, workers=len(plans), initial_backoff_seconds=900.0, **times) as (
+    async with running(reconcile, workers=len(plans), backoff_seconds=900.0, **times) as (
         controller,
         said,
     ):

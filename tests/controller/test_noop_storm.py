@@ -161,7 +161,7 @@ async def test_a_failing_lane_is_released_after_a_minute_without_noop_writes() -
     """Failures prove nothing about writes: a try that failed is not a good one."""
     buggy = Buggy()
     buggy.failing = ValueError("no such zone")
-    async with running(buggy, noop_breaker=True, initial_backoff_seconds=500.0) as (
+    async with running(buggy, noop_breaker=True, backoff_seconds=500.0) as (
         controller,
         said,
     ):

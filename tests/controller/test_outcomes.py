@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,15 +11,16 @@ from pyinformer import Request, Result, RetryAfter, TerminalError
 from pyinformer.controller import Outcome
 from pyinformer.controller._outcomes import Outcomes
 from pyinformer.sources import request_text
+from tests.limiters import doubling
 from tests.soak import examples
 
 _KEY = Request("default/a")
 _ERROR = ValueError("secret")
 
 
-def outcomes(jitter: float = 0.0) -> Outcomes:
+def outcomes() -> Outcomes:
     """Make one whose delays are 1, 2, 4 and at most 100 seconds."""
-    return Outcomes(initial_seconds=1.0, max_seconds=100.0, jitter=jitter, rng=random.Random(1))
+    return Outcomes(doubling(1.0, 100.0)())
 
 
 def _after(outcome: Outcome) -> float:
@@ -90,13 +89,6 @@ def test_a_thousand_failures_overflow_nothing() -> None:
     for _ in range(1_100):
         now += _after(deciding.failed(_KEY, _ERROR, now))
     assert _after(deciding.failed(_KEY, _ERROR, now)) == 100.0
-
-
-def test_jitter_takes_off_at_most_its_share() -> None:
-    deciding = outcomes(jitter=0.5)
-    delays = [_after(deciding.failed(Request(f"a/{n}"), _ERROR, 0.0)) for n in range(100)]
-    assert all(0.5 <= delay <= 1.0 for delay in delays)
-    assert len(set(delays)) > 90
 
 
 @pytest.mark.covers(

@@ -27,7 +27,7 @@ async def test_a_span_has_wait_priority_attempt_and_outcome_of_its_reconcile() -
     controller: Controller[None] = Controller(
         "c",
         calls,
-        options=options(initial_backoff_seconds=2.0),
+        options=options(backoff_seconds=2.0),
         tracing=traces.tracing,
     )
     source = Said()
@@ -97,7 +97,7 @@ async def test_a_reconcile_beyond_its_deadline_is_an_error_of_its_span() -> None
     controller: Controller[None] = Controller(
         "c",
         never,
-        options=options(reconcile_timeout_seconds=3.0, initial_backoff_seconds=999.0),
+        options=options(reconcile_timeout_seconds=3.0, backoff_seconds=999.0),
         tracing=traces.tracing,
     )
     controller.enqueue("default/a")

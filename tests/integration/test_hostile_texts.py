@@ -12,6 +12,7 @@ import pyinformer
 from pyinformer import Controller, KubeObject, Request, SharedInformerFactory
 from pyinformer.health import Health
 from tests.hostile import FORGED, STORABLE, assert_shown_safely
+from tests.limiters import doubling
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.integration.servers import Server
 
 RBAC = "rbac.authorization.k8s.io/v1"
-_CONFIG = pyinformer.ControllerOptions(initial_backoff_seconds=100.0, max_backoff_seconds=100.0)
+_CONFIG = pyinformer.ControllerOptions(rate_limiter=doubling(100.0, 100.0))
 
 
 def _role(namespace: str, name: str) -> JSONObject:

@@ -26,6 +26,7 @@ from pyinformer.operator._timers import phase_seconds
 from pyinformer.sources import Request
 from pyinformer.testing import World
 from tests.leaderelection.electing import Line
+from tests.limiters import doubling
 from tests.waiting import now, pause, until
 
 if TYPE_CHECKING:
@@ -116,15 +117,14 @@ def test_beats_that_pass_during_a_call_are_skipped(world: World) -> None:
 
 def test_an_error_is_retried_with_backoff_and_moves_no_beat(world: World) -> None:
     tick = Tick(OSError(), OSError())
-    backoff = {"initial_backoff_seconds": 4.0, "backoff_jitter_ratio": 0.0}
-    controller = run(world, operator(tick, **backoff), 70)
+    controller = run(world, operator(tick, rate_limiter=doubling(4.0)), 70)
     assert tick.after_first == [0, 4, 12, 60]
     assert controller.status().outcomes["error"] == 2
 
 
 def test_after_an_error_the_next_call_is_at_the_next_beat_at_the_latest(world: World) -> None:
     tick = Tick(OSError(), TerminalError("not now"))
-    run(world, operator(tick, initial_backoff_seconds=900.0), 130)
+    run(world, operator(tick, rate_limiter=doubling(900.0)), 130)
     assert tick.after_first == [0, 60, 120]
 
 
@@ -140,7 +140,7 @@ def test_after_a_deadline_the_next_call_is_at_the_next_beat_at_the_latest(
     world: World, period_seconds: float
 ) -> None:
     tick = Tick(takes_seconds=20)
-    options = {"reconcile_timeout_seconds": 10.0, "initial_backoff_seconds": 900.0}
+    options = {"reconcile_timeout_seconds": 10.0, "rate_limiter": doubling(900.0)}
     controller = run(world, operator(tick, period_seconds, **options), 125)
     step = 60 if period_seconds == 60 else 14  # a beat that passes during a call is skipped
     assert tick.after_first == [*range(0, 126, step)]
@@ -149,7 +149,7 @@ def test_after_a_deadline_the_next_call_is_at_the_next_beat_at_the_latest(
 
 def test_an_object_whose_reconcile_exceeds_its_deadline_keeps_its_beats(world: World) -> None:
     app, began = Operator("test"), list[float]()
-    options = ControllerOptions(reconcile_timeout_seconds=10.0, initial_backoff_seconds=900.0)
+    options = ControllerOptions(reconcile_timeout_seconds=10.0, rate_limiter=doubling(900.0))
 
     @app.reconcile("v1", "configmaps", every_seconds=100, options=options, workers=2)
     async def reconcile(request: Request, obj: KubeObject | None, cluster: Cluster) -> None:
@@ -169,7 +169,7 @@ def test_a_call_that_ends_as_if_it_were_cancelled_moves_no_beat(world: World) ->
             raise asyncio.CancelledError
 
     tick = Cancelled()
-    run(world, operator(tick, initial_backoff_seconds=900.0), 130)
+    run(world, operator(tick, rate_limiter=doubling(900.0)), 130)
     assert tick.after_first == [0, 60, 120]
 
 
@@ -315,7 +315,7 @@ ODD_ERRORS = [
 @pytest.mark.parametrize("error", ODD_ERRORS)
 def test_no_error_of_a_timer_ends_its_beats(world: World, error: BaseException) -> None:
     tick = Tick(error)
-    run(world, operator(tick, initial_backoff_seconds=900.0), 130)
+    run(world, operator(tick, rate_limiter=doubling(900.0)), 130)
     assert tick.after_first == [0, 60, 120]
 
 
@@ -325,7 +325,7 @@ def test_no_error_about_another_object_ends_the_beats_of_one(
     world: World, error: BaseException, *, of_hook: bool
 ) -> None:
     app, began = Operator("test"), list[float]()
-    options = ControllerOptions(initial_backoff_seconds=900.0)
+    options = ControllerOptions(rate_limiter=doubling(900.0))
 
     async def call(request: Request, obj: object, cluster: Cluster, *_: object) -> None:
         if request.name == "a":

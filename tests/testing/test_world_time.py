@@ -14,6 +14,7 @@ from pyinformer.errors import InvalidArgumentError, LifecycleError
 from pyinformer.informer import in_thread
 from pyinformer.sources import Request
 from pyinformer.testing import World
+from tests.limiters import doubling
 from tests.soak import in_soak
 
 _DAYS = in_soak(3, otherwise=1)
@@ -68,9 +69,7 @@ def test_a_requeue_occurs_at_its_second(world: World) -> None:
 
 
 def test_backoff_grows_to_its_maximum(world: World) -> None:
-    options = ControllerOptions(
-        initial_backoff_seconds=1.0, max_backoff_seconds=8.0, backoff_jitter_ratio=0.0
-    )
+    options = ControllerOptions(rate_limiter=doubling(1.0, 8.0))
     program = _Program(world, options)
     program.answers = iter([RuntimeError("again")] * 6)
     world.run(program.controller.start)

@@ -18,6 +18,7 @@ from pyinformer.health import Health
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, pod
+from tests.limiters import doubling
 from tests.waiting import pause
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ ALERTS: Final = {
 }
 """The alert of each program, or of each Lease."""
 
-_OPTIONS: Final = ControllerOptions(initial_backoff_seconds=0.05, max_backoff_seconds=0.1)
+_OPTIONS: Final = ControllerOptions(rate_limiter=doubling(0.05, 0.1))
 _LEASE_OF_ANOTHER: Final[JSONObject] = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",

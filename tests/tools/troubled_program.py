@@ -19,6 +19,7 @@ from pyinformer.health import Health, HealthServer
 from pyinformer.leaderelection import LeaderElector
 from pyinformer.testing import APIServer, Fault
 from tests.informer.clusters import HURRIED, pod
+from tests.limiters import doubling
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ HOSTILE: Final = "<img src=x onerror=alert(1)>\u202e\n"
 
 _OPTIONS: Final = ControllerOptions(
     hot_loop_limit=5,  # below the ten starts in a window of a key that is slowed: it stays hot
-    initial_backoff_seconds=900.0,
-    max_backoff_seconds=900.0,
+    rate_limiter=doubling(900.0, 900.0),
 )
 _FAILING: Final = ("shop/cart", "shop/search", "shop/payments")
 

@@ -117,6 +117,11 @@ def test_a_queue_says_for_how_many_keys_failures_are_remembered() -> None:
         pytest.param(
             lambda: ItemExponentialFailureRateLimiter(1.0, 1.0, max_items=0), "max_items", id="none"
         ),
+        pytest.param(
+            lambda: ItemExponentialFailureRateLimiter(1.0, 1.0, jitter_ratio=1.5),
+            "jitter_ratio",
+            id="jitter",
+        ),
         pytest.param(lambda: ItemFastSlowRateLimiter(-1.0, 1.0, 1), "fast_seconds", id="fast"),
         pytest.param(lambda: ItemFastSlowRateLimiter(1.0, -1.0, 1), "slow_seconds", id="slow"),
         pytest.param(MaxOfRateLimiter, "limiters", id="max-of-nothing"),
@@ -129,3 +134,11 @@ def test_an_invalid_limiter_is_refused(make: Callable[[], RateLimiter], argument
     with pytest.raises(InvalidArgumentError) as caught:
         make()
     assert caught.value.argument == argument
+
+
+def test_jitter_takes_off_at_most_its_share() -> None:
+    limiter = ItemExponentialFailureRateLimiter(1.0, 10.0, jitter_ratio=0.5)
+    delays = [limiter.when(number, 0.0) for number in range(100)]
+    assert all(0.5 <= delay <= 1.0 for delay in delays)
+    assert len(set(delays)) > 90
+    assert 5.0 <= max(limiter.when("a", 0.0) for _ in range(9)) <= 10.0
