@@ -30,7 +30,9 @@ from pyinformer.deltas import (
 )
 from pyinformer.informer import (
     EventStream,
+    InformerOptions,
     InformerSettings,
+    KeepingOptions,
     Recording,
     Registration,
     Scope,
@@ -79,8 +81,10 @@ __all__ = [
     "FieldSelector",
     "IndexFunction",
     "Indexer",
+    "InformerOptions",
     "InformerSettings",
     "JSONValue",
+    "KeepingOptions",
     "KnownObjects",
     "LabelRequirement",
     "LabelSelector",

@@ -118,9 +118,9 @@ def _informer(
     if memory == "metadata":
         return factory.informer(*what, memory=memory)
     if workload.indexes > 1:
-        with_index = factory.informer(*what, projection=PodView, memory=memory)
+        with_index = factory.informer(*what, model=PodView, memory=memory)
         with_index.add_index("node", "spec.nodeName")
         return with_index
     if workload.handler == "metadata":
-        return factory.informer(*what, projection=StatusView, memory=memory)
+        return factory.informer(*what, model=StatusView, memory=memory)
     return factory.informer(*what, memory=memory)

@@ -16,7 +16,9 @@ import re
 import textwrap
 from enum import Enum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, is_typeddict
+
+from pyinformer.cache import InformerSettings
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "reference/options.md"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -39,6 +41,8 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Informers": (
         "pyinformer.SharedInformerFactory",
         "pyinformer.SharedInformerFactory.informer",
+        "pyinformer.cache.InformerOptions",
+        "pyinformer.cache.KeepingOptions",
         "pyinformer.SharedInformer.add_event_handler",
         "pyinformer.SharedInformer.events",
         "pyinformer.cache.ReflectorOptions",
@@ -106,7 +110,7 @@ are not here, such as those of `pyinformer.predicates`, are in the [reference of
 names](index.md), which also has the types, the results and the errors of all. An option without a
 default must be given. All durations are seconds.
 """
-_ARGUMENT: Final = re.compile(r"^ {4}(\w+): ?(.*)$")
+_ARGUMENT: Final = re.compile(r"^ {4}(\**\w+): ?(.*)$")
 
 
 class Option(NamedTuple):
@@ -136,12 +140,24 @@ def page() -> str:
 def options_of(path: str) -> list[Option]:
     """Return the options of a function, or of the class of settings at a dotted path."""
     found = find(path)
+    if is_typeddict(found):
+        return _options_of_record(found)
     meanings = _fields(found) if dataclasses.is_dataclass(found) else _arguments(found)
     parameters = inspect.signature(found).parameters.values()  # type: ignore[arg-type]
     return [
         Option(one.name, _default(one), meanings.get(one.name, ""))
         for one in parameters
-        if one.name != "self"
+        if one.name != "self" and one.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+
+
+def _options_of_record(record: object) -> list[Option]:
+    """Return the options that calls take by a record; those of an informer are all settings."""
+    settings = {one.name: repr(one.default) for one in dataclasses.fields(InformerSettings)}
+    settings["audit_period_seconds"] = "None"  # of a factory, which has a default of its own
+    return [
+        Option(name, f"`{settings.get(name, 'None')}`", meaning)
+        for name, meaning in _fields(record).items()
     ]
 
 

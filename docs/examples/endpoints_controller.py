@@ -65,7 +65,7 @@ def services_of(pod: KubeObject[Pod], listers: Listers) -> list[str]:
     "v1",
     "services",
     owns=[Owns(*SLICES, label_selector=MANAGED)],
-    watches=[Watches("v1", "pods", services_of, projection=Pod)],
+    watches=[Watches("v1", "pods", services_of, model=Pod)],
     workers=4,
 )
 async def reconcile(request: Request, service: KubeObject | None, cluster: Cluster) -> None:
@@ -75,7 +75,7 @@ async def reconcile(request: Request, service: KubeObject | None, cluster: Clust
         if current is not None:
             await cluster.delete(current)
         return
-    pods = app.lister("v1", "pods", projection=Pod).namespace(request.namespace)
+    pods = app.lister("v1", "pods", model=Pod).namespace(request.namespace)
     desired = slice_of(service, pods.list(label_selector=selector))
     await cluster.apply_if_changed(desired, current, field_manager=MANAGER, force=True)
 

@@ -43,7 +43,7 @@ def deleted(pod: pyinformer.KubeObject[PodView]) -> None:
 async def main() -> None:
     async with pyinformer.connect() as cluster:  # kubeconfig or in-cluster
         async with pyinformer.SharedInformerFactory(cluster) as factory:
-            pods = factory.informer("v1", "pods", projection=PodView)
+            pods = factory.informer("v1", "pods", model=PodView)
             pods.add_index("node", "spec.nodeName")
             pods.add_event_handler(on_add=added, on_update=updated, on_delete=deleted)
             await factory.start()

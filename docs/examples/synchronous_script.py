@@ -33,7 +33,7 @@ def added(pod: pyinformer.KubeObject[PodView]) -> None:
 def main(server: str | None = None, *, quiet_seconds: float = 60.0) -> None:
     with pyinformer.run_in_thread() as runner, runner.connect(server=server) as cluster:
         with cluster.informer_factory() as factory:
-            pods = factory.informer("v1", "pods", namespaces="default", projection=PodView)
+            pods = factory.informer("v1", "pods", namespaces="default", model=PodView)
             pods.add_index("node", "spec.nodeName")
             factory.start()
             factory.wait_for_cache_sync(timeout_seconds=30)

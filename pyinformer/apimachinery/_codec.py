@@ -96,7 +96,7 @@ class ObjectCodec(Generic[V]):
 
     Args:
         resource: the resource whose objects these are.
-        view: the projection, checked by `check_view`, or None.
+        view: the view of each object, checked by `check_view`, or None.
         strip_managed_fields: leave `metadata.managedFields` out of what is kept.
         compact: keep bodies compressed; needs a compressor (`has_compressor`).
         transform: the user's change to each object before it is kept.

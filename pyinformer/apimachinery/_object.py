@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
 V = TypeVar("V", bound=View | None, default=None, covariant=True)
-"""The view of an object: a subclass of View, or None without a projection."""
+"""The view of an object: a subclass of View, or None without a view."""
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -95,7 +95,7 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
     """The JSON text; apiVersion and kind are always in it. managedFields may be stripped."""
     gvk: GroupVersionKind
     problem: str = ""
-    """Why the projection or the transform could not read this object; empty if they could."""
+    """Why the view or the transform could not read this object; empty if they could."""
 
     @property
     def key(self) -> ObjectKey:
@@ -104,10 +104,10 @@ class KubeObject(Struct, Generic[V], frozen=True, gc=False, eq=False):
 
     @property
     def view(self) -> V:
-        """The projection, decoded when the object arrived and shared; None without one.
+        """The view, decoded when the object arrived and shared; None without one.
 
         Raises:
-            InvalidObjectError: this object does not fit the projection.
+            InvalidObjectError: this object does not fit the view.
         """
         if self.problem and self._view is None:
             raise InvalidObjectError(self._what, self.problem)

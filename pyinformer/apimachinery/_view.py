@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         """What type checkers see: a frozen dataclass with keyword arguments only."""
 
     class View(metaclass=_ViewMeta):
-        """Base class of projections; declare fields as in a dataclass."""
+        """Base class of views; declare fields as in a dataclass."""
 
         def __init_subclass__(cls, *, rename: str | None = "camel") -> None: ...
 
@@ -43,7 +43,7 @@ else:
     _VIEW_OPTIONS = {"rename": "camel", "kw_only": True, "frozen": True, "gc": False}
 
     class View(Struct, metaclass=_ViewMeta):
-        """Base class of projections; declare fields as in a dataclass."""
+        """Base class of views; declare fields as in a dataclass."""
 
 
 _ALREADY_THERE = {
@@ -70,7 +70,7 @@ _IMMUTABLE = (
 
 
 def check_view(view: type[View]) -> None:
-    """Refuse a projection that cannot be decoded, or that a reader could change.
+    """Refuse a view that cannot be decoded, or that a reader could change.
 
     Raises:
         InvalidTypeError: naming the field and what to use instead.
@@ -97,7 +97,7 @@ def check_view(view: type[View]) -> None:
 
 
 def _invalid(view: str, reason: str) -> InvalidTypeError:
-    return InvalidTypeError("projection", f"{view} cannot be a projection: {reason}", given=view)
+    return InvalidTypeError("model", f"{view} cannot be a view: {reason}", given=view)
 
 
 def _as_struct(info: msginspect.Type) -> msginspect.StructType:

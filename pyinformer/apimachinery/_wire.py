@@ -89,7 +89,7 @@ def wire_decoder(
     """Return a decoder for objects that also decodes the view's fields.
 
     Args:
-        view: the projection, or None.
+        view: the view of each object, or None.
         gvk: refuse an object that names another kind, also after its metadata.
     """
     return _decoder_of([*_only(gvk), ("metadata", WireMeta)], view)

@@ -5,12 +5,12 @@ The same informer always has the same blocking twin, with the same Lister.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, final, overload
 
 from pyinformer._call_site import call_site, calling_from
-from pyinformer.apimachinery import FieldSelector, LabelSelector, Selector, Transform, V, check_type
+from pyinformer.apimachinery import V, check_type
 from pyinformer.blocking._informer import BlockingInformer
 from pyinformer.blocking._proxy import (
     SyncProxy,
@@ -22,14 +22,11 @@ from pyinformer.blocking._proxy import (
 )
 from pyinformer.blocking._typed_informer import BlockingTypedInformer
 from pyinformer.informer import (
-    Memory,
-    QueueKind,
+    InformerOptions,
     SharedInformer,
     SharedInformerFactory,
-    SharingKind,
     TypedInformer,
 )
-from pyinformer.reflector import AbsencePolicy
 
 if TYPE_CHECKING:
     from pyinformer.blocking._proxy import LoopCalls
@@ -54,24 +51,14 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         self._listeners: list[Callable[[], None]] = []
 
     @overload
-    def informer(
+    def informer(  # type: ignore[overload-overlap]  # a view is a model, and comes first
         self,
         api_version: str,
         plural: str,
         *,
-        model: None = None,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[V] | None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
+        model: type[V] | None = None,
         private: bool = False,
+        **options: Unpack[InformerOptions],
     ) -> BlockingInformer[V]: ...
     @overload
     def informer(
@@ -80,21 +67,14 @@ class BlockingInformerFactory(SyncProxy[SharedInformerFactory]):
         plural: str,
         *,
         model: type[M],
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
         private: bool = False,
+        **options: Unpack[InformerOptions],
     ) -> BlockingTypedInformer[M]: ...
     @with_arguments_of(SharedInformerFactory.informer)
     @documented_as(SharedInformerFactory.informer)
-    def informer(self, *args: Any, **kwargs: Any) -> BlockingInformer[V] | BlockingTypedInformer[M]:
+    def informer(
+        self, *args: Any, **kwargs: Any
+    ) -> BlockingInformer[Any] | BlockingTypedInformer[Any]:
         """Return the informer of a resource in a scope, and make it if there is none yet."""
         site = call_site()
 

@@ -14,11 +14,14 @@ from pyinformer.informer._factory import SharedInformerFactory, status_in_steps
 from pyinformer.informer._key_waits import Predicate
 from pyinformer.informer._settings import (
     DEFAULT_MAX_BYTES,
+    InformerOptions,
     InformerSettings,
+    KeepingOptions,
     Memory,
     QueueKind,
     Scope,
     SharingKind,
+    check_option_names,
     checked_namespaces,
 )
 from pyinformer.informer._shared_informer import SharedInformer
@@ -64,8 +67,10 @@ __all__ = [
     "FactoryStatus",
     "Handler",
     "HandlerStatus",
+    "InformerOptions",
     "InformerSettings",
     "InformerStatus",
+    "KeepingOptions",
     "Memory",
     "NamespaceStatus",
     "ObjectFunction",
@@ -89,6 +94,7 @@ __all__ = [
     "UpdateFunction",
     "WatchdogStatistics",
     "catch_up",
+    "check_option_names",
     "checked_namespaces",
     "core_of",
     "counted",

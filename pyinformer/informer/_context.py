@@ -42,7 +42,7 @@ class InformerContext(Generic[V]):
 
     def new_indexer(self) -> Indexer[V]:
         """Return an empty cache with all indexes."""
-        indexer: Indexer[V] = Indexer(cast("type[V] | None", self.settings.projection))
+        indexer: Indexer[V] = Indexer(cast("type[V] | None", self.settings.model))
         for name, by in self.indexes.items():
             indexer.add_index(name, by)
         return indexer

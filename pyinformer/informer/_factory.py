@@ -9,23 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, final, overload
 
 import anyio
 
 from pyinformer._call_site import call_site
 from pyinformer._logging import get_logger
 from pyinformer._printable import Lines
-from pyinformer.apimachinery import (
-    FieldSelector,
-    LabelSelector,
-    Selector,
-    Transform,
-    V,
-    View,
-    check_seconds,
-    check_type,
-)
+from pyinformer.apimachinery import V, View, check_seconds, check_type
 from pyinformer.audit import MutationDetector
 from pyinformer.cluster import check_cluster, claim_loop
 from pyinformer.errors import InformerError, InvalidArgumentError, LifecycleError
@@ -33,14 +24,13 @@ from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import InformerCore, core_of
 from pyinformer.informer._rbac import ResourceAccess, rbac_yaml
 from pyinformer.informer._settings import (
+    InformerOptions,
     InformerSettings,
-    Memory,
-    QueueKind,
     Scope,
-    SharingKind,
     check_audit_period,
     check_safeguards,
     check_same_settings,
+    requested,
 )
 from pyinformer.informer._shared_informer import SharedInformer, informer_of
 from pyinformer.informer._status import FactoryStatus, InformerStatus, counted
@@ -60,7 +50,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
     from pyinformer.cluster import Cluster
-    from pyinformer.reflector import AbsencePolicy, ReflectorOptions
+    from pyinformer.reflector import ReflectorOptions
 
 _log = get_logger(__name__)
 
@@ -128,24 +118,14 @@ class SharedInformerFactory(Closable):
         self._is_closed = False
 
     @overload
-    def informer(
+    def informer(  # type: ignore[overload-overlap]  # a view is a model, and comes first
         self,
         api_version: str,
         plural: str,
         *,
-        model: None = None,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[V] | None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
+        model: type[V] | None = None,
         private: bool = False,
+        **options: Unpack[InformerOptions],
     ) -> SharedInformer[V]: ...
     @overload
     def informer(
@@ -154,37 +134,18 @@ class SharedInformerFactory(Closable):
         plural: str,
         *,
         model: type[M],
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
         private: bool = False,
+        **options: Unpack[InformerOptions],
     ) -> TypedInformer[M]: ...
     def informer(
         self,
         api_version: str,
         plural: str,
         *,
-        model: type[M] | None = None,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[V] | None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float | None = None,
+        model: type[Any] | None = None,
         private: bool = False,
-    ) -> SharedInformer[V] | TypedInformer[M]:
+        **options: Unpack[InformerOptions],
+    ) -> SharedInformer[Any] | TypedInformer[Any]:
         """Return the informer of a resource in a scope, and make it if there is none yet.
 
         If the factory has been started, a new informer is started at once.
@@ -192,31 +153,12 @@ class SharedInformerFactory(Closable):
         Args:
             api_version: `v1`, or `group/version`.
             plural: the resource's plural name, as in its URL: `pods`; any custom resource too.
-            model: makes it a TypedInformer, whose lister, handlers and events have instances of
+            model: a View is decoded with each object when it arrives, and is its `view`. Any other
+                class makes it a TypedInformer, whose lister, handlers and events have instances of
                 this class: a msgspec Struct, a dataclass, a pydantic model, or a model of a
                 Kubernetes client. It shares the cache with informers of other models or none.
-            namespaces: one namespace, several, or None for all of them. Each has a position, a
-                state and errors of its own. Requests for the same set share one informer;
-                `set_namespaces` changes the set later.
-            namespace_selector: chooses the namespaces by their labels instead; needs the right to
-                list and watch Namespaces.
-            label_selector: as a string or mapping; None for all objects.
-            field_selector: as a string or mapping; None for all objects.
-            projection: the view to decode with each object.
-            memory: what is kept of each object: all of it (`raw`), all but managedFields, or that
-                compressed (`compact`, of the extra `pyinformer[compact]`): a fraction of the
-                memory, for some microseconds at each event and each read of a body; the page
-                docs/howto/memory-modes.md has the figures. `metadata` asks the server for the
-                metadata alone: no body of any object reaches the process.
-            transform: your change to each object before it is cached.
-            queue: the queue between the reflector and the cache.
-            sharing: `decoded` lets `lister.decoded` share one dict per object between all readers,
-                which costs memory.
-            absent: what to do while the server does not serve the resource: `wait`; `require` fails
-                the first sync; `optional` treats it as empty.
-            audit_period_seconds: the mean time between periodic audits, 0 for none; None takes the
-                factory's.
             private: make an informer that is not shared.
+            **options: what it follows, and how it keeps that: see InformerOptions.
 
         Raises:
             InformerConflictError: the informer exists with other settings; the error names both
@@ -224,32 +166,21 @@ class SharedInformerFactory(Closable):
             InvalidArgumentError: an argument that cannot work, or two of them swapped; or
                 `memory="compact"` without the package that it needs.
             InvalidSelectorError: a selector cannot be parsed.
-            InvalidTypeError: the projection could be mutated, or cannot be decoded; or an object
-                cannot be decoded into the model.
+            InvalidTypeError: the view could be mutated, an object cannot be decoded into the model,
+                or there is no such option.
             LifecycleError: the factory is closed, or was started in another event loop.
         """
         self._refuse_if_closed()
         self._loop.check()
-        if model is not None:
-            check_typed(model, memory, projection)
-        scope = Scope.of(
-            api_version,
-            plural,
-            namespaces,
-            label_selector,
-            field_selector,
-            namespace_selector=namespace_selector,
-        )
-        settings = InformerSettings(
-            projection=cast("type[View] | None", projection),
-            memory=memory,
-            transform=transform,
-            queue=queue,
-            sharing=sharing,
-            absent=absent,
-            audit_period_seconds=(
-                self._audit_period if audit_period_seconds is None else audit_period_seconds
-            ),
+        is_view = isinstance(model, type) and issubclass(model, View)
+        view, whole = (model, None) if is_view else (None, model)
+        if whole is not None:
+            check_typed(whole, options.get("memory"))
+        scope, settings = requested(
+            (api_version, plural),
+            options,
+            model=view,
+            audit_period_seconds=self._audit_period,
         )
         site = call_site()
         known, first_site = self._shared.get(scope, (None, ""))
@@ -258,13 +189,13 @@ class SharedInformerFactory(Closable):
             sites = core_of(known).call_sites
             if site not in sites:
                 sites.append(site)
-            return known if model is None else TypedInformer(known, model)
+            return known if whole is None else TypedInformer(known, whole)
         self._forget_closed()
         informer = self._make(scope, settings)
         if not private:
             self._shared[scope] = (informer, site)
             core_of(informer).call_sites.append(site)
-        return informer if model is None else TypedInformer(informer, model)
+        return informer if whole is None else TypedInformer(informer, whole)
 
     @property
     def informers(self) -> tuple[SharedInformer[Any], ...]:

@@ -43,15 +43,15 @@ class Freshness(Generic[V]):
         indexer: the cache.
 
     Raises:
-        InvalidTypeError: the projection could be mutated, or cannot be decoded.
+        InvalidTypeError: the view could be mutated, or cannot be decoded.
     """
 
     _reflector: Reflector[V]
     _report_missed_state: Callable[[KubeObject[V], KubeObject[V] | None], None]
 
     def __init__(self, context: InformerContext[V], scope: Scope, indexer: Indexer[V]) -> None:
-        if context.settings.projection is not None:
-            check_view(context.settings.projection)
+        if context.settings.model is not None:
+            check_view(context.settings.model)
         self._context = context
         self._scope = scope
         self._indexer = indexer

@@ -96,7 +96,7 @@ class NamespaceCache(Generic[V]):
                 metadata_only=settings.memory == "metadata",
             ),
             make_sink(settings.queue, self.sink, selective=scope.is_selective),
-            projection=cast("type[V] | None", settings.projection),
+            view=cast("type[V] | None", settings.model),
             strip_managed_fields=settings.memory != "raw",
             compact=settings.memory == "compact",
             transform=settings.transform,

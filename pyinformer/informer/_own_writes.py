@@ -98,13 +98,13 @@ class OwnWrites(Generic[V]):
         self.recent: RecentWrites = recent or RecentWrites()
         # The cluster has decoded the response already; the cache may keep the object otherwise.
         self._is_kept_as_decoded = (
-            settings.projection is None
+            settings.model is None
             and settings.transform is None
             and settings.memory in {"strip_managed_fields", "compact"}
         )
         self._codec: ObjectCodec[V] = ObjectCodec(
             scope.resource,
-            view=cast("type[V] | None", settings.projection),
+            view=cast("type[V] | None", settings.model),
             strip_managed_fields=settings.memory != "raw",
             transform=settings.transform,
             metadata_only=settings.memory == "metadata",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, final, get_args
 
 from pyinformer.apimachinery import (
     BytesTransform,
@@ -21,7 +21,9 @@ from pyinformer.apimachinery import (
     check_choice,
     check_compressor,
     check_seconds,
+    did_you_mean,
     is_namespace_name,
+    near_names,
     parse_path,
     plain_text,
 )
@@ -54,6 +56,44 @@ DEFAULT_MAX_BYTES: Final = 256 << 20
 
 _INSTEAD: Final = "ask for the informer with another `memory`"
 _ALWAYS_THERE: Final = frozenset({"metadata", "kind", "apiVersion"})
+
+
+class KeepingOptions(TypedDict, total=False):
+    """How an informer keeps the objects that it follows; each option may be left out."""
+
+    memory: Memory
+    """What is kept of each object: all of it (`raw`), all but managedFields (the default), or that
+    compressed (`compact`, of the extra `pyinformer[compact]`): a fraction of the memory, for some
+    microseconds at each event and each read of a body; the page docs/howto/memory-modes.md has the
+    figures. `metadata` asks the server for the metadata alone: no body reaches the process."""
+    transform: Transform | None
+    """Your change to each object before it is cached."""
+    queue: QueueKind
+    """The queue between the reflector and the cache; `direct` is none, and the default."""
+    sharing: SharingKind
+    """`decoded` lets `lister.decoded` share one dict per object between all readers, which costs
+    memory; by default (`private`) each reader has its own."""
+
+
+class InformerOptions(KeepingOptions, total=False):
+    """What an informer follows, beside how it keeps that; each option may be left out."""
+
+    namespaces: str | Iterable[str] | None
+    """One namespace, several, or None for all of them, the default. Each has a position, a state
+    and errors of its own. `set_namespaces` changes the set later."""
+    namespace_selector: Selector | LabelSelector
+    """Chooses the namespaces by their labels instead. It needs the right to list and watch
+    Namespaces."""
+    label_selector: Selector | LabelSelector
+    """As a string or mapping; None for all objects, the default."""
+    field_selector: Selector | FieldSelector
+    """As a string or mapping; None for all objects, the default."""
+    absent: AbsencePolicy
+    """What to do while the server does not serve the resource: `wait`, the default; `require` fails
+    the first sync; `optional` treats it as empty."""
+    audit_period_seconds: float | None
+    """The mean time between periodic audits, 0 for none; None, the default, takes the factory's,
+    and outside of a factory there are none."""
 
 
 @final
@@ -208,7 +248,8 @@ def _checked_selector(
 class InformerSettings:
     """How an informer keeps the objects that it follows."""
 
-    projection: type[View] | None = None
+    model: type[View] | None = None
+    """The view to decode with each object. Other models are read from the cache that all share."""
     memory: Memory = "strip_managed_fields"
     transform: Transform | None = None
     queue: QueueKind = "direct"
@@ -229,9 +270,60 @@ class InformerSettings:
             check_plain(transform, "transform(obj)", 1)
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        check_projection(self.memory, self.projection)
+        check_view_kept(self.memory, self.model)
         if self.memory == "compact":
             check_compressor()  # fail here, and not when objects arrive
+
+
+def requested(
+    resource: tuple[str, str],
+    options: InformerOptions,
+    *,
+    model: type[View] | None,
+    audit_period_seconds: float = 0.0,
+) -> tuple[Scope, InformerSettings]:
+    """Return what the arguments of `informer(...)` ask for, checked.
+
+    Args:
+        resource: the API version and the plural name.
+        options: what was given of the others.
+        model: the view to decode with each object.
+        audit_period_seconds: that of the factory.
+
+    Raises:
+        InvalidArgumentError: an argument that cannot work.
+        InvalidSelectorError: a selector cannot be parsed.
+        InvalidTypeError: an option does not exist, or is of another type.
+    """
+    check_option_names(options, InformerOptions)
+    scope = Scope.of(
+        *resource,
+        options.get("namespaces"),
+        options.get("label_selector"),
+        options.get("field_selector"),
+        namespace_selector=options.get("namespace_selector"),
+    )
+    given: dict[str, Any] = {name: one for name, one in options.items() if name in _SETTINGS}
+    if given.get("audit_period_seconds") is None:
+        given["audit_period_seconds"] = audit_period_seconds
+    return scope, InformerSettings(model=model, **given)
+
+
+_SETTINGS: Final = frozenset(one.name for one in fields(InformerSettings))
+
+
+def check_option_names(options: Iterable[str], known: type) -> None:
+    """Raise for a keyword argument that is not one of these options.
+
+    Raises:
+        InvalidTypeError: naming it, and what it may have been meant for.
+    """
+    names = tuple(known.__annotations__)
+    for name in options:
+        if name not in names:
+            near = did_you_mean(near_names(name, {one: one for one in names}))
+            hint = near or f"the options are {', '.join(sorted(names))}"
+            raise InvalidTypeError(name, f"is not an option here: {hint}")
 
 
 def check_safeguards(options: object, mutation_detector: object) -> None:
@@ -294,19 +386,19 @@ def check_same_settings(
             )
 
 
-def check_projection(memory: str, projection: type[View] | None) -> None:
-    """Raise for a projection where only metadata is kept: views have no metadata fields.
+def check_view_kept(memory: str, view: type[View] | None) -> None:
+    """Raise for a view where only metadata is kept: it has no metadata fields.
 
     Raises:
         InvalidArgumentError: naming the view.
     """
-    if memory == "metadata" and projection is not None:
-        name = getattr(projection, "__name__", repr(projection))
+    if memory == "metadata" and view is not None:
+        name = getattr(view, "__name__", repr(view))
         reason = (
             f"{name} reads fields that memory='metadata' does not keep, which has obj.metadata and"
-            f" obj.annotations; leave the projection out, or {_INSTEAD}"
+            f" obj.annotations; leave the model out, or {_INSTEAD}"
         )
-        raise InvalidArgumentError("projection", reason)
+        raise InvalidArgumentError("model", reason)
 
 
 def check_readable(memory: str, by: str | IndexFunction) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, cast, final
+from typing import TYPE_CHECKING, Generic, Unpack, cast, final
 
 import anyio
 
 from pyinformer.apimachinery import (
-    FieldSelector,
-    LabelSelector,
-    Selector,
-    Transform,
     V,
     View,
     check_integer,
@@ -33,14 +29,13 @@ from pyinformer.informer._cache_sync import wait_for_cache_sync
 from pyinformer.informer._core import InformerCore
 from pyinformer.informer._settings import (
     DEFAULT_MAX_BYTES,
+    InformerOptions,
     InformerSettings,
-    Memory,
-    QueueKind,
     Scope,
-    SharingKind,
     check_readable,
     check_safeguards,
     checked_namespaces,
+    requested,
 )
 from pyinformer.informer.delivery import (
     Delivery,
@@ -53,7 +48,7 @@ from pyinformer.informer.delivery import (
     UpdateFunction,
 )
 from pyinformer.metrics import Metrics
-from pyinformer.reflector import AbsencePolicy, ReflectorOptions
+from pyinformer.reflector import ReflectorOptions
 from pyinformer.tasks import (
     DEFAULT_GRACE_SECONDS,
     LogExceptions,
@@ -97,28 +92,18 @@ class SharedInformer(Startable, Generic[V]):
         cluster: the server.
         api_version: `v1`, or `group/version`.
         plural: the resource's plural name, as in its URL.
-        namespaces: one namespace, several, or None for all of them.
-        namespace_selector: chooses the namespaces by their labels instead.
-        label_selector: as a string or mapping; None for all objects.
-        field_selector: as a string or mapping; None for all objects.
-        projection: the view to decode with each object.
-        memory: what is kept of each object: see `SharedInformerFactory.informer`.
-        transform: your change to each object before it is cached.
-        queue: the queue between the reflector and the cache.
-        sharing: `decoded` lets `lister.decoded` share one dict per object between all readers,
-            which costs memory.
-        absent: what to do while the server does not serve the resource: `wait`; `require` fails the
-            first sync; `optional` treats it as empty.
-        audit_period_seconds: the mean time between periodic audits; 0 for none.
+        model: the view to decode with each object; a factory takes any model.
         mutation_detector: checks what readers share; None for a detector of its own.
         options: how the reflector talks to the server.
         metrics: where its figures go while it runs; None for the cluster's metrics.
         grace_seconds: how long closing waits for handlers.
+        **how: what it follows, and how it keeps that: see InformerOptions.
 
     Raises:
         InvalidArgumentError: an argument that cannot work.
         InvalidSelectorError: a selector cannot be parsed.
-        InvalidTypeError: the projection could be mutated, or cannot be decoded.
+        InvalidTypeError: the view could be mutated, or cannot be decoded; or there is no such
+            option.
 
     Source:
         client-go tools/cache/shared_informer.go.
@@ -130,41 +115,18 @@ class SharedInformer(Startable, Generic[V]):
         api_version: str,
         plural: str,
         *,
-        namespaces: str | Iterable[str] | None = None,
-        namespace_selector: Selector | LabelSelector = None,
-        label_selector: Selector | LabelSelector = None,
-        field_selector: Selector | FieldSelector = None,
-        projection: type[V] | None = None,
-        memory: Memory = "strip_managed_fields",
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-        absent: AbsencePolicy = "wait",
-        audit_period_seconds: float = 0.0,
+        model: type[V] | None = None,
         mutation_detector: MutationDetector | None = None,
         options: ReflectorOptions | None = None,
         metrics: Metrics | None = None,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        **how: Unpack[InformerOptions],
     ) -> None:
         check_seconds("grace_seconds", grace_seconds)
         check_safeguards(options, mutation_detector)
         check_cluster(cluster)
-        scope = Scope.of(
-            api_version,
-            plural,
-            namespaces,
-            label_selector,
-            field_selector,
-            namespace_selector=namespace_selector,
-        )
-        settings = InformerSettings(
-            projection=cast("type[View] | None", projection),
-            memory=memory,
-            transform=transform,
-            queue=queue,
-            sharing=sharing,
-            absent=absent,
-            audit_period_seconds=audit_period_seconds,
+        scope, settings = requested(
+            (api_version, plural), how, model=cast("type[View] | None", model)
         )
         self._core: InformerCore[V] = InformerCore(
             cluster,

@@ -412,23 +412,17 @@ def _newest(event: Event[Any]) -> KubeObject[Any]:
     return event.object if isinstance(event, Added) else event.last_known
 
 
-def check_typed(model: type[object], memory: str, projection: object = None) -> None:
-    """Refuse a model that objects cannot be decoded into, or that is given with a view.
+def check_typed(model: type[object], memory: str | None) -> None:
+    """Refuse a model that objects cannot be decoded into.
 
     Raises:
         InvalidTypeError: an object cannot be decoded into it.
-        InvalidArgumentError: there are only metadata, or there is a projection.
+        InvalidArgumentError: there are only metadata.
     """
     check_model(model)
     if memory == "metadata":
         reason = (
             "needs whole objects, which memory='metadata' does not keep; leave the model out and"
             " read obj.metadata, or ask for the informer with another `memory`"
-        )
-        raise InvalidArgumentError("model", reason)
-    if projection is not None:
-        reason = (
-            "cannot be combined with `projection`: leave one of them out, or make a TypedInformer"
-            " of the informer that has the projection"
         )
         raise InvalidArgumentError("model", reason)

@@ -77,7 +77,7 @@ class ControllerBuilder:
             informer = self.informers.get(cache.scope)
             if informer is None:
                 continue
-            for option in ("projection", "memory"):
+            for option in ("model", "memory"):
                 kept = getattr(informer.settings, option)
                 if kept != getattr(cache, option):
                     reason = f"{cache.scope} is followed with {kept!r} by the running operator"
@@ -213,7 +213,7 @@ class ControllerBuilder:
             namespaces=self.namespaces if is_namespaced else None,
             label_selector=cache.scope.label_selector,
             field_selector=cache.scope.field_selector,
-            projection=cache.projection,
+            model=cache.model,
             memory=cache.memory,
         )
         for name, by in cache.indexes.items():

@@ -32,7 +32,7 @@ class Declaration:
     """The part, for errors: `owns= of 'databases'`."""
     scope: Scope
     """The resource and selectors, without namespaces."""
-    projection: type[View] | None = None
+    model: type[View] | None = None
     """None if it needs no view."""
     memory: Memory | None = None
     """None if it needs no particular one."""
@@ -47,7 +47,7 @@ class DeclaredCache:
 
     scope: Scope
     """The resource and selectors, without namespaces."""
-    projection: type[View] | None
+    model: type[View] | None
     memory: Memory
     indexes: Mapping[str, str | IndexFunction]
     secrets_kept_by: str = ""
@@ -84,21 +84,21 @@ def _merged(
 ) -> DeclaredCache:
     """Return the cache that fits all declarations of one scope."""
     scope = declarations[0].scope
-    projection, memory = _projection(declarations), _memory(declarations)
-    check_kept(projection, memory)
+    model, memory = _model(declarations), _memory(declarations)
+    check_kept(model, memory)
     is_chosen = memory is not None or any(one.is_reconciled for one in declarations)
     keeps_secrets = scope.resource == _SECRETS and not is_chosen
     return DeclaredCache(
         scope,
-        projection,
+        model,
         memory or DEFAULT_MEMORY,
         indexes,
         secrets_kept_by=declarations[0].by if keeps_secrets else "",
     )
 
 
-def _projection(declarations: list[Declaration]) -> type[View] | None:
-    chosen = {one.projection: one.by for one in declarations if one.projection is not None}
+def _model(declarations: list[Declaration]) -> type[View] | None:
+    chosen = {one.model: one.by for one in declarations if one.model is not None}
     if len(chosen) > 1:
         scope = declarations[0].scope
         (first, first_by), (second, second_by) = list(chosen.items())[:2]
@@ -106,7 +106,7 @@ def _projection(declarations: list[Declaration]) -> type[View] | None:
             f"{scope} has the view {first.__name__} by {first_by}, and {second.__name__} by"
             f" {second_by}, but one cache: declare one view with the fields of both"
         )
-        raise InvalidArgumentError("projection", reason)
+        raise InvalidArgumentError("model", reason)
     return next(iter(chosen), None)
 
 

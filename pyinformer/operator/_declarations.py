@@ -36,7 +36,7 @@ class Owns(Generic[V]):
     Raises:
         InvalidArgumentError: a value is invalid.
         InvalidSelectorError: a selector cannot be parsed.
-        InvalidTypeError: the predicate cannot be called, or the projection is not a view.
+        InvalidTypeError: the predicate cannot be called, or the model is not a view.
     """
 
     api_version: str
@@ -50,7 +50,7 @@ class Owns(Generic[V]):
     """Only the objects with these fields."""
     predicate: PredicateFunction[V] | None = None
     """Drops changes that do not matter."""
-    projection: type[V] | None = None
+    model: type[V] | None = None
     """The view to decode with each object, for readers of the cache and the predicate."""
     memory: Memory | None = None
     """What the cache keeps of each object, as for `SharedInformerFactory.informer`; `metadata`
@@ -74,7 +74,7 @@ class Watches(Generic[V]):
     Raises:
         InvalidArgumentError: a value is invalid.
         InvalidSelectorError: a selector cannot be parsed.
-        InvalidTypeError: a function cannot be called, or the projection is not a view.
+        InvalidTypeError: a function cannot be called, or the model is not a view.
     """
 
     api_version: str
@@ -93,7 +93,7 @@ class Watches(Generic[V]):
     """Only the objects with these fields."""
     predicate: PredicateFunction[V] | None = None
     """Drops changes that do not matter, before they are mapped."""
-    projection: type[V] | None = None
+    model: type[V] | None = None
     """The view to decode with each object, for the mapping, the predicate and readers."""
     memory: Memory | None = None
     """As for `Owns`."""
@@ -172,22 +172,22 @@ def scope_of(declared: Owns[Any] | Watches[Any]) -> Scope:
 
 def _check(declared: Owns[Any] | Watches[Any]) -> None:
     scope_of(declared)
-    check_kept(declared.projection, declared.memory)
+    check_kept(declared.model, declared.memory)
     if declared.predicate is not None:
         check_plain(declared.predicate, "predicate(old, new)", 2)
 
 
-def check_kept(projection: type[View] | None, memory: Memory | None) -> None:
+def check_kept(model: type[View] | None, memory: Memory | None) -> None:
     """Refuse how a cache is to keep objects, now and not when the operator starts.
 
     Raises:
-        InvalidArgumentError: the memory is invalid, or does not fit the projection.
-        InvalidTypeError: the projection is not a view, or its objects could be changed.
+        InvalidArgumentError: the memory is invalid, or does not fit the view.
+        InvalidTypeError: the model is not a view, or its objects could be changed.
     """
-    if projection is not None:
-        check_view(projection)
+    if model is not None:
+        check_view(model)
     kept = DEFAULT_MEMORY if memory is None else memory
-    InformerSettings(projection=projection, memory=kept)
+    InformerSettings(model=model, memory=kept)
 
 
 def _binds(signature: inspect.Signature, arguments: int) -> bool:

@@ -51,7 +51,7 @@ class Listers:
         *,
         label_selector: Selector = None,
         field_selector: Selector = None,
-        projection: type[V] | None = None,
+        model: type[V] | None = None,
     ) -> Lister[V]:
         """Return the lister of a resource that the operator follows.
 
@@ -61,7 +61,7 @@ class Listers:
             label_selector: that of one of several caches of the resource. Without selectors it is
                 the cache without selectors, or else the only one.
             field_selector: as `label_selector`.
-            projection: the view of the objects, as declared; for type checkers.
+            model: the view of the objects, as declared; for type checkers.
 
         Raises:
             InvalidArgumentError: the resource is not followed, or with other selectors, or with
@@ -70,12 +70,12 @@ class Listers:
         """
         scope = Scope.of(api_version, plural, None, label_selector, field_selector)
         informer = self._informers.get(scope) or self._only_one(scope)
-        if projection is not None and informer.settings.projection is not projection:
-            kept = informer.settings.projection
+        if model is not None and informer.settings.model is not model:
+            kept = informer.settings.model
             now = "no view" if kept is None else f"the view {kept.__name__}"
-            wanted = f"projection={projection.__name__}"
+            wanted = f"model={model.__name__}"
             reason = f"{scope} has {now}: declare it with {wanted} in owns=, watches= or follow()"
-            raise InvalidArgumentError("projection", reason)
+            raise InvalidArgumentError("model", reason)
         return cast("Lister[V]", informer.lister)
 
     def _only_one(self, scope: Scope) -> SharedInformer[Any]:

@@ -351,7 +351,7 @@ class Operator:
         *,
         label_selector: Selector = None,
         field_selector: Selector = None,
-        projection: type[View] | None = None,
+        model: type[View] | None = None,
         memory: Memory | None = None,
     ) -> None:
         """Declare that reconciles or mappings read a resource, which reconciles nothing by itself.
@@ -363,18 +363,18 @@ class Operator:
             plural: the resource's plural name.
             label_selector: only the objects with these labels.
             field_selector: only the objects with these fields.
-            projection: the view to decode with each object.
+            model: the view to decode with each object.
             memory: what the cache keeps of each object, as for `SharedInformerFactory.informer`.
 
         Raises:
             InvalidArgumentError: an argument is invalid, or contradicts another declaration.
             InvalidSelectorError: a selector cannot be parsed.
-            InvalidTypeError: the projection is not a view.
+            InvalidTypeError: the model is not a view.
             LifecycleError: the operator runs.
         """
         scope = Scope.of(api_version, plural, None, label_selector, field_selector)
-        check_kept(projection, memory)
-        self._registrations.follow(Declaration("follow()", scope, projection, memory))
+        check_kept(model, memory)
+        self._registrations.follow(Declaration("follow()", scope, model, memory))
 
     def index(self, api_version: str, plural: str, name: str, by: str | IndexFunction) -> None:
         """Declare an index of a resource, which is followed from then on.
@@ -412,7 +412,7 @@ class Operator:
         *,
         label_selector: Selector = None,
         field_selector: Selector = None,
-        projection: type[V] | None = None,
+        model: type[V] | None = None,
         cluster: Cluster | BlockingCluster | str | None = None,
     ) -> Lister[V]:
         """Return the lister of a resource that the operator follows, for reads without requests.
@@ -430,7 +430,7 @@ class Operator:
             label_selector: that of one of several caches of the resource. Without selectors it is
                 the cache without selectors, or else the only one.
             field_selector: as `label_selector`.
-            projection: the view of the objects, as declared; for type checkers.
+            model: the view of the objects, as declared; for type checkers.
             cluster: the cluster, or its name, if the operator runs on several.
 
         Raises:
@@ -444,7 +444,7 @@ class Operator:
             plural,
             label_selector=label_selector,
             field_selector=field_selector,
-            projection=projection,
+            model=model,
         )
 
     def event_recorder(

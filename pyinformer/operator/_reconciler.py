@@ -85,7 +85,7 @@ class Reconciler:
         for argument, records in (("owns", self.owns), ("watches", self.watches)):
             by = f"{argument}= of {self.name!r}"
             for one in records:
-                yield Declaration(by, scope_of(one), one.projection, one.memory)
+                yield Declaration(by, scope_of(one), one.model, one.memory)
 
     @property
     def custom_resource(self) -> CustomResource | None:

@@ -123,7 +123,7 @@ class Reflector(Generic[V]):
     Args:
         list_watch: the resource and the scope, and the connection to the server.
         sink: receives the objects and events: a store, a RealFIFO, a DeltaFIFO.
-        projection: the view to decode with each object.
+        view: the view to decode with each object.
         strip_managed_fields: leave `metadata.managedFields` out of what the sink receives.
         compact: keep bodies compressed; needs the extra `pyinformer[compact]`.
         transform: the user's change to each object.
@@ -151,7 +151,7 @@ class Reflector(Generic[V]):
         list_watch: ListWatch,
         sink: Sink[V],
         *,
-        projection: type[V] | None = None,
+        view: type[V] | None = None,
         strip_managed_fields: bool = True,
         compact: bool = False,
         transform: Transform | None = None,
@@ -167,8 +167,8 @@ class Reflector(Generic[V]):
         on_large: Callable[[], None] | None = None,
         turn: Turn | None = None,
     ) -> None:
-        if projection is not None:
-            check_view(cast("type[View]", projection))
+        if view is not None:
+            check_view(cast("type[View]", view))
         resource = list_watch.resource
         self.list_watch: ListWatch = list_watch
         """The resource and the scope that it follows."""
@@ -185,7 +185,7 @@ class Reflector(Generic[V]):
         self._quarantine: Quarantine[V] = Quarantine(str(resource), sink, guard)
         self._codec: ObjectCodec[V] = ObjectCodec(
             resource,
-            view=projection,
+            view=view,
             strip_managed_fields=strip_managed_fields,
             compact=compact,
             transform=transform,

@@ -70,7 +70,7 @@ class Indexer(Generic[V]):
     """A cache of immutable objects with indexes over them.
 
     Args:
-        view: the projection of the objects, from which indexes by path are read if it has them.
+        view: the view of the objects, from which indexes by path are read if it has them.
     """
 
     def __init__(self, view: type[V] | None = None) -> None:
@@ -93,7 +93,7 @@ class Indexer(Generic[V]):
         Args:
             name: the name to read it by.
             by: a field path such as `"spec.nodeName"`, or a pure function of an object that
-                returns a value, several, or None. A path that the projection has is read from
+                returns a value, several, or None. A path that the view has is read from
                 there, so the default of its field counts as a value.
 
         Raises:

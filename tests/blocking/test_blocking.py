@@ -23,7 +23,7 @@ from pyinformer.blocking import (
     Runner,
     timeout,
 )
-from pyinformer.errors import InvalidArgumentError, InvalidTypeError
+from pyinformer.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +118,7 @@ def test_the_blocking_client_reads_the_cache_with_the_same_lister(
         runner.connect(server=apiserver.url) as cluster,
         cluster.informer_factory() as factory,
     ):
-        pods = factory.informer("v1", "pods", projection=pyinformer.View)
+        pods = factory.informer("v1", "pods", model=pyinformer.View)
         factory.start()
         factory.wait_for_cache_sync(timeout_seconds=100)
 
@@ -166,8 +166,6 @@ def test_a_typed_informer_has_models_in_threads(
     assert pods.informer is factory.informer("v1", "pods")
     assert pods.informer.lister is pods.lister.objects
     assert repr(pods) == "<BlockingTypedInformer of pods.v1 as Named>"
-    with pytest.raises(InvalidArgumentError, match="projection"):
-        factory.informer("v1", "pods", model=Named, projection=PodView)  # type: ignore[call-overload]  # refused
 
 
 def test_writes_return_objects_and_are_read_at_once(

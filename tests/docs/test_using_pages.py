@@ -47,7 +47,7 @@ async def test_the_program_of_the_page_on_views_prints_images_by_node(
     async with cluster_of(apiserver) as cluster:
         assert await shown.images_by_node(cluster) == {"node-1": {"nginx:1"}}
         async with pyinformer.SharedInformerFactory(cluster) as factory:
-            pods = factory.informer("v1", "pods", projection=shown.PodView)
+            pods = factory.informer("v1", "pods", model=shown.PodView)
             await factory.start()
             await factory.wait_for_cache_sync(timeout_seconds=_WAIT_SECONDS)
             (found,) = pods.lister.list()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
+import re
 import traceback
 import typing
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
@@ -418,18 +419,33 @@ def _takes_arguments(value: object) -> bool:
     )
 
 
+def _signature(function: Any) -> inspect.Signature:
+    """Return a signature in which the options of a record are arguments of their own."""
+    found = inspect.signature(function)
+    arguments = []
+    for one in found.parameters.values():
+        record = re.fullmatch(r"Unpack\[(\w+)\]", str(one.annotation))
+        if record is None:
+            arguments.append(one)
+        else:
+            for name in getattr(cache, record[1]).__annotations__:
+                option = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+                arguments.append(option)
+    return found.replace(parameters=arguments)
+
+
 def _calls_of(name: str, value: Any) -> dict[str, inspect.Signature]:
     """Return what is called of a public name: `Cluster()`, `Cluster.get`, `diff`."""
     if not inspect.isclass(value):
-        return {name: inspect.signature(value)}
+        return {name: _signature(value)}
     found = {}
     if not issubclass(value, str):
-        found[f"{name}()"] = inspect.signature(value)
+        found[f"{name}()"] = _signature(value)
     for member in dir(value):
         made = inspect.getattr_static(value, member)
         function = getattr(made, "__func__", made)
         if not member.startswith("_") and inspect.isfunction(function):
-            found[f"{name}.{member}"] = inspect.signature(getattr(value, member))
+            found[f"{name}.{member}"] = _signature(getattr(value, member))
     return found
 
 
@@ -597,7 +613,7 @@ async def test_a_call_refuses_wrong_arguments_by_its_own_errors(
             if label.startswith(("blocking:", "Blocking")):
                 continue  # below, in threads
             function = _bound(label, receivers)
-            found += await _problems(label, function, inspect.signature(function), values)
+            found += await _problems(label, function, _signature(function), values)
     assert not found, "\n".join(found)
 
 
@@ -648,7 +664,7 @@ def test_a_blocking_call_refuses_wrong_arguments_by_its_own_errors(
             if _reason(known):
                 continue
             function = getattr(receivers[name], member) if dot else _ALL[label]
-            signature = inspect.signature(function)
+            signature = _signature(function)
             base = _base(known, signature, values)
             for argument in signature.parameters:
                 for wrong in (5, object(), {}, [], "", "\ud800", b"x", None):

@@ -71,7 +71,7 @@ async def both(
 
     def made(cluster: pyinformer.Cluster, memory: Memory) -> SharedInformer[PodView]:
         informer = pyinformer.SharedInformer(
-            cluster, "v1", "pods", projection=PodView, memory=memory, queue=queue, options=HURRIED
+            cluster, "v1", "pods", model=PodView, memory=memory, queue=queue, options=HURRIED
         )
         informer.add_index("node", "spec.nodeName")
         informer.add_index("policy", "spec.restartPolicy")  # in no view: out of the body

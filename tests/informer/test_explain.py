@@ -403,7 +403,7 @@ async def test_an_object_that_cannot_be_read_names_the_path_and_the_last_good_st
     apiserver: APIServer,
 ) -> None:
     good = version_of(apiserver)
-    async with following(apiserver, projection=Numbered) as informer:
+    async with following(apiserver, model=Numbered) as informer:
         apiserver.patch("v1", "pods", "a", {"spec": {"priority": HIDDEN}})
         bad = version_of(apiserver)
         await until_cached(informer, bad)

@@ -108,7 +108,7 @@ async def test_the_call_site_of_the_design_runs(apiserver: APIServer) -> None:
         pyinformer.connect(server=apiserver.url) as cluster,
         pyinformer.SharedInformerFactory(cluster) as factory,
     ):
-        pods = factory.informer("v1", "pods", projection=PodView)
+        pods = factory.informer("v1", "pods", model=PodView)
         pods.add_index("node", "spec.nodeName")
         pods.add_event_handler(
             on_add=lambda obj: seen.append(f"add {obj.key}"),
@@ -143,10 +143,8 @@ async def test_the_call_site_of_the_design_runs(apiserver: APIServer) -> None:
 @pytest.mark.covers("controller-runtime pkg/cache: should be able to get informer for the object")
 async def test_equal_options_share_one_informer(apiserver: APIServer) -> None:
     async with factory_of(apiserver) as factory:
-        pods = factory.informer("v1", "pods", label_selector="b=2,a=1", projection=PodView)
-        again = factory.informer(
-            "v1", "pods", label_selector={"a": "1", "b": "2"}, projection=PodView
-        )
+        pods = factory.informer("v1", "pods", label_selector="b=2,a=1", model=PodView)
+        again = factory.informer("v1", "pods", label_selector={"a": "1", "b": "2"}, model=PodView)
         others = [
             factory.informer("v1", "pods"),
             factory.informer("v1", "pods", namespaces="default"),
@@ -163,7 +161,7 @@ async def test_equal_options_share_one_informer(apiserver: APIServer) -> None:
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("projection", PodView),
+        ("model", PodView),
         ("memory", "raw"),
         ("transform", lambda obj: obj),
         ("queue", "real_fifo"),
@@ -252,13 +250,23 @@ class Mutable(View):
         ),
         pytest.param(
             ("v1", "pods"),
-            {"projection": Mutable},
+            {"model": Mutable},
             InvalidTypeError,
-            "cannot be a projection",
+            "cannot be a view",
             id="view",
         ),
         pytest.param(
             ("v1", "pods"), {"memory": "none"}, InvalidArgumentError, "must be one of", id="memory"
+        ),
+        pytest.param(
+            ("v1", "pods"),
+            {"namespace": "shop"},
+            TypeError,
+            "namespace: is not an option here: did you mean namespaces?",
+            id="misspelled",
+        ),
+        pytest.param(
+            ("v1", "pods"), {"ttl": 5}, TypeError, "the options are absent, audit_p", id="unknown"
         ),
     ],
 )

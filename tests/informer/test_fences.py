@@ -150,7 +150,7 @@ def _view(bad: Bad) -> type[View]:
 
 ROLES: dict[str, Callable[[Bad], dict[str, Any]]] = {
     "transform": lambda bad: {"transform": bad},
-    "view": lambda bad: {"projection": _view(bad)},
+    "view": lambda bad: {"model": _view(bad)},
     "index": lambda _: {},
     "handler": lambda _: {},
     "async-handler": lambda _: {},

@@ -125,7 +125,7 @@ async def test_an_own_write_has_the_informers_view_and_transform(apiserver: APIS
 
     async with (
         cluster_of(apiserver) as cluster,
-        stalled(apiserver, cluster, projection=PodView, transform=mark) as pods,
+        stalled(apiserver, cluster, model=PodView, transform=mark) as pods,
     ):
         await cluster.create(pod("a", node="n1"))
         assert pods.lister["default/a"].view.spec.node_name == "N1"

@@ -1144,9 +1144,9 @@ class NoView:
 async def test_an_invalid_view_is_refused(apiserver: APIServer, view: Any) -> None:
     async with cluster_of(apiserver) as cluster:
         with pytest.raises(InvalidTypeError) as raised:
-            SharedInformer(cluster, "v1", "pods", projection=view)
+            SharedInformer(cluster, "v1", "pods", model=view)
 
-    assert "cannot be a projection" in str(raised.value)
+    assert "cannot be a view" in str(raised.value)
 
 
 class Misfit(View):
@@ -1158,7 +1158,7 @@ async def test_a_view_that_does_not_fit_loses_no_object(apiserver: APIServer) ->
     apiserver.create(pod("a"))
     async with (
         cluster_of(apiserver) as cluster,
-        SharedInformer(cluster, "v1", "pods", projection=Misfit) as informer,
+        SharedInformer(cluster, "v1", "pods", model=Misfit) as informer,
     ):
         await informer.wait_for_cache_sync(timeout_seconds=100)
         found = informer.lister["default/a"]

@@ -334,19 +334,14 @@ class Thing:
 
 async def test_arguments_that_cannot_work_name_what_to_do_instead(apiserver: APIServer) -> None:
     async with running(apiserver) as factory:
-        anything: Any = factory
-        with pytest.raises(
-            InvalidArgumentError, match="model: cannot be combined with `projection`"
-        ):
-            anything.informer("v1", "pods", model=Pod, projection=View)
         with pytest.raises(InvalidArgumentError, match="another `memory`"):
             factory.informer("v1", "pods", model=Pod, memory="metadata")
         with pytest.raises(InvalidTypeError, match="an object cannot be decoded into Thing: use a"):
             factory.informer("v1", "pods", model=Thing)
         assert factory.informers == ()  # nothing was made
 
-        factory.informer("v1", "pods", projection=View)
-        with pytest.raises(InformerConflictError, match="projection"):
+        factory.informer("v1", "pods", model=View)
+        with pytest.raises(InformerConflictError, match="another model"):
             factory.informer("v1", "pods", model=Pod)
         metadata = factory.informer("v1", "nodes", memory="metadata")
         with pytest.raises(InvalidArgumentError, match="another `memory`"):
@@ -378,7 +373,7 @@ async def _reconcile(request: pyinformer.Request, obj: pyinformer.KubeObject | N
 async def test_a_view_and_models_of_one_informer_can_be_had_together(apiserver: APIServer) -> None:
     async with running(apiserver) as factory:
         apiserver.create(pod("a", node="n1"))
-        viewed = factory.informer("v1", "pods", projection=View, memory="compact")
+        viewed = factory.informer("v1", "pods", model=View, memory="compact")
         await viewed.wait_for_cache_sync(timeout_seconds=100)
         assert TypedInformer(viewed, Named).lister["default/a"] == Named(Name("a"))
 

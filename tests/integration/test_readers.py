@@ -43,7 +43,7 @@ async def test_views_indexes_and_listers_read_the_cache(server: Server) -> None:
         name, app = f"p{n}", "web" if n % 2 else "db"
         server.api.create(pod_on(node if n < 4 else unique("node"), name, namespace, app=app))
     async with server.connect() as cluster, pyinformer.SharedInformerFactory(cluster) as factory:
-        pods = factory.informer("v1", "pods", namespaces=namespace, projection=PodView)
+        pods = factory.informer("v1", "pods", namespaces=namespace, model=PodView)
         pods.add_index("node", "spec.nodeName")
         pods.add_index("app", lambda pod: [pod.metadata.labels.get("app", "")])
         await factory.start()

@@ -166,7 +166,7 @@ def test_what_cannot_be_added_is_refused_where_it_is_registered(world: World) ->
         async with one.run:
             with pytest.raises(InvalidArgumentError, match="'configmaps' is registered already"):
                 one.add("configmaps")
-            changed = Owns("v1", "configmaps", projection=PodView)
+            changed = Owns("v1", "configmaps", model=PodView)
             with pytest.raises(InvalidArgumentError, match="by the running operator"):
                 one.add("pods", owns=[changed])
             with pytest.raises(LifecycleError, match=r"call_soon_threadsafe"):

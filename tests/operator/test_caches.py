@@ -166,7 +166,7 @@ def test_nothing_is_reconciled_before_a_followed_cache_has_synced() -> None:
 
 def test_a_mapping_of_two_arguments_gets_the_listers(world: World) -> None:
     def maps_of(one: KubeObject, listers: Listers) -> list[str]:
-        pods = listers.lister("v1", "pods", projection=PodView).by_index("node", "one")
+        pods = listers.lister("v1", "pods", model=PodView).by_index("node", "one")
         return [f"default/{one.metadata.name}-{pod.view.spec.node_name}" for pod in pods]
 
     def generated(one: KubeObject, listers: Listers) -> Any:
@@ -179,7 +179,7 @@ def test_a_mapping_of_two_arguments_gets_the_listers(world: World) -> None:
         lambda one, name="c": f"default/{name}",
     ]
     app.reconcile("v1", "configmaps", watches=[("v1", "secrets", one) for one in mappings])(nothing)
-    app.follow("v1", "pods", projection=PodView)
+    app.follow("v1", "pods", model=PodView)
     app.index("v1", "pods", "node", "spec.nodeName")
     (controller,) = controllers(app, world)
 
@@ -246,8 +246,8 @@ def test_a_predicate_of_a_record_drops_changes(world: World) -> None:
         return old is None or new is None or old.view.spec != new.view.spec
 
     app = Operator("test")
-    watches = Watches("v1", "pods", _default_map, predicate=has_moved, projection=PodView)
-    owns = Owns("v1", "pods", predicate=has_moved, projection=PodView)
+    watches = Watches("v1", "pods", _default_map, predicate=has_moved, model=PodView)
+    owns = Owns("v1", "pods", predicate=has_moved, model=PodView)
     app.reconcile("v1", "configmaps", owns=[owns], watches=[watches])(nothing)
     (controller,) = controllers(app, world)
     owner = world.get("v1", "configmaps", "map")["metadata"]
@@ -339,8 +339,8 @@ def test_a_lister_needs_a_running_operator_and_a_followed_resource(world: World)
             with pytest.raises(InvalidArgumentError) as caught:
                 app.lister("v1", "pods", label_selector="app=a")
             assert 'app.follow("v1", "pods", label_selector="app=a")' in str(caught.value)
-            with pytest.raises(InvalidArgumentError, match="has no view: declare it with proj"):
-                app.lister("v1", "configmaps", projection=PodView)
+            with pytest.raises(InvalidArgumentError, match="has no view: declare it with model="):
+                app.lister("v1", "configmaps", model=PodView)
             with pytest.raises(LifecycleError, match=r"follow\(\): db-operator runs already"):
                 app.follow("v1", "secrets")
             with pytest.raises(LifecycleError, match=r"index\(\): db-operator runs already"):
@@ -377,7 +377,7 @@ def test_caches_that_are_closed_do_not_count_as_running() -> None:
 
 
 _META = Owns("v1", "secrets", memory="metadata")
-_POD_VIEW = Owns("v1", "pods", projection=PodView)
+_POD_VIEW = Owns("v1", "pods", model=PodView)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ _POD_VIEW = Owns("v1", "pods", projection=PodView)
         ),
         pytest.param(
             {"owns": [_POD_VIEW]},
-            {"owns": [Owns("v1", "pods", projection=OtherView)]},
+            {"owns": [Owns("v1", "pods", model=OtherView)]},
             "the view PodView by owns= of 'one', and OtherView by owns= of 'two'",
             id="views",
         ),
@@ -438,7 +438,7 @@ def _three(one: object, two: object, three: object) -> None: ...
         (lambda: owns("pods", "v1"), InvalidArgumentError, "swapped"),
         (lambda: owns("v1", "pods", label_selector="a in ("), InvalidSelectorError, "a in"),
         (lambda: owns("v1", "pods", memory="all"), InvalidArgumentError, "memory"),
-        (lambda: owns("v1", "pods", projection=dict), InvalidTypeError, "pyinformer.View"),
+        (lambda: owns("v1", "pods", model=dict), InvalidTypeError, "pyinformer.View"),
         (lambda: owns("v1", "pods", predicate=_default_map), InvalidTypeError, "predicate"),
         (lambda: watches("v1", "pods", 5), InvalidTypeError, "mapping(obj) or mapping(obj, lis"),
         (lambda: watches("v1", "pods", _three), InvalidTypeError, "got one that takes"),

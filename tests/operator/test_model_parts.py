@@ -194,7 +194,7 @@ def test_a_value_is_not_read_as_a_class_that_would_misread_it(kind: Any) -> None
 
 def test_a_view_cannot_have_the_metadata_that_the_cache_keeps() -> None:
     with World([POOL]) as world, pytest.raises(InvalidTypeError, match="ObjectMeta"):
-        world.factory.informer("acme.io/v1", "pools", projection=_Seen)
+        world.factory.informer("acme.io/v1", "pools", model=_Seen)
 
 
 def test_a_pydantic_dataclass_is_not_written_under_the_names_of_its_attributes() -> None:

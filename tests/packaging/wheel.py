@@ -85,7 +85,7 @@ class PodView(pyinformer.View):
     phase: str = ""
 
 async def main(factory: pyinformer.SharedInformerFactory) -> int:
-    pods = factory.informer("v1", "pods", projection=PodView)
+    pods = factory.informer("v1", "pods", model=PodView)
     await factory.start()
     pods.lister.list()[0].view.phase.upper()
     reveal_type(pods)

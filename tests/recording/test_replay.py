@@ -47,7 +47,7 @@ class _View(pyinformer.View):
 def test_a_recording_of_format_version_1_is_read_by_this_version() -> None:
     handler = Calls()
     with replay(VERSION_1) as played:
-        pods = played.informer(projection=_View)
+        pods = played.informer(model=_View)
         pods.add_event_handler(handler)
         played.run()
         phases = {str(pod.key): pod.view.status.phase for pod in pods.lister.list()}

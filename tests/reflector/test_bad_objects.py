@@ -81,7 +81,7 @@ async def test_an_object_that_is_bad_at_a_thousand_good_ones_is_one_bad_key(
     for number in range(999):
         server.create(pod(f"p{number}", priority=number))
     server.create(pod("bad", priority="high"))
-    async with reflecting(server, projection=PodView) as running:
+    async with reflecting(server, view=PodView) as running:
         await running.until_equal()
         bad = running.sink.objects["default/bad"]
         assert bad.problem
@@ -98,7 +98,7 @@ async def test_an_object_that_is_bad_at_a_thousand_good_ones_is_one_bad_key(
 
 async def test_the_last_good_state_stays_reachable_and_is_marked_stale(server: APIServer) -> None:
     server.create(pod("web", priority=1))
-    async with reflecting(server, projection=PodView) as running:
+    async with reflecting(server, view=PodView) as running:
         await running.until_watching()
         good = listed(server)["default/web"]
         assert running.reflector.last_good("default/web") is None
@@ -121,7 +121,7 @@ async def test_a_relist_keeps_the_last_good_state(
     server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.create(pod("web", priority=1))
-    async with reflecting(server, projection=PodView) as running:
+    async with reflecting(server, view=PodView) as running:
         await running.until_watching()
         server.update(pod("web", priority="high"))
         await until_held(running, "web")

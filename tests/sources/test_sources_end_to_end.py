@@ -95,9 +95,7 @@ async def test_each_source_requests_objects_of_a_server(apiserver: APIServer) ->
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(cluster_of(apiserver))
         maps = pyinformer.SharedInformer(cluster, "v1", "configmaps", options=HURRIED)
-        pods = pyinformer.SharedInformer(
-            cluster, "v1", "pods", options=HURRIED, projection=NodeView
-        )
+        pods = pyinformer.SharedInformer(cluster, "v1", "pods", options=HURRIED, model=NodeView)
 
         def of_node(obj: KubeObject[NodeView]) -> str:
             return obj.view.spec.node_name

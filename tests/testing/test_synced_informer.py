@@ -53,7 +53,7 @@ def test_a_synced_informer_is_a_shared_informer() -> None:
 
 
 def test_views_and_indexes_are_those_of_production() -> None:
-    pods = synced_informer("v1", "pods", [_pod("a"), _pod("b", "n2")], projection=PodView)
+    pods = synced_informer("v1", "pods", [_pod("a"), _pod("b", "n2")], model=PodView)
     pods.add_index("node", "spec.nodeName")
 
     (found,) = pods.lister.by_index("node", "n2")
@@ -179,7 +179,7 @@ def test_an_object_of_another_kind_or_shape_is_refused(malformed: Any) -> None:
 
 def test_an_object_that_does_not_fit_the_view_is_refused() -> None:
     with pytest.raises(InvalidObjectError, match="default/a"):
-        synced_informer("v1", "pods", [_pod("a", node=3)], projection=PodView)  # type: ignore[arg-type]
+        synced_informer("v1", "pods", [_pod("a", node=3)], model=PodView)  # type: ignore[arg-type]
 
 
 def test_one_object_is_not_a_list_of_objects() -> None:

@@ -351,7 +351,7 @@ def test_a_simulated_event_passes_the_informers_selector_and_projection() -> Non
     with World([_database()]) as world:
         databases = world.factory.informer("acme.io/v1", "databases")
         pods = world.factory.informer(
-            "v1", "pods", namespaces="shop", label_selector="app=web", projection=_PodView
+            "v1", "pods", namespaces="shop", label_selector="app=web", model=_PodView
         )
         controller = Controller("d", reconcile, databases)
         controller.watches(pods, lambda pod: [f"default/{pod.view.spec.node_name}"])

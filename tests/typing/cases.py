@@ -128,13 +128,13 @@ def foreign_clients(configuration: Configuration, client: ApiClient) -> None:
 
 
 def informers(cluster: Cluster, factory: SharedInformerFactory) -> None:
-    """An informer is generic in its projection, and so is whatever comes from it."""
+    """An informer is generic in its view, and so is whatever comes from it."""
     plain = factory.informer("v1", "pods", namespaces="default", private=True)
-    viewed = factory.informer("v1", "pods", projection=PodView, label_selector={"app": "web"})
+    viewed = factory.informer("v1", "pods", model=PodView, label_selector={"app": "web"})
     reveal_type(plain)  # SharedInformer[None]
     reveal_type(viewed)  # SharedInformer[PodView]
     reveal_type(SharedInformer(cluster, "v1", "pods"))  # SharedInformer[None]
-    alone = SharedInformer(cluster, "v1", "pods", projection=PodView)
+    alone = SharedInformer(cluster, "v1", "pods", model=PodView)
     reveal_type(alone)  # SharedInformer[PodView]
     reveal_type(viewed.lister["default/a"].view.status.phase)  # str
     reveal_type(viewed.lister.namespace("a").list())  # list[KubeObject[PodView]]
@@ -180,7 +180,6 @@ async def typed_informers(factory: SharedInformerFactory, plain: SharedInformer[
             reveal_type(event.old)  # Deployment | None
     found = await deployments.wait_for("a/b", lambda one: one is None or one.spec.replicas > 1)
     reveal_type(found)  # Deployment | None
-    factory.informer("v1", "pods", model=Deployment, projection=PodView)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def blocking_typed_informers(factory: BlockingInformerFactory) -> None:
@@ -262,7 +261,7 @@ async def operators(app: Operator, cluster: Cluster, model: Model, request: Requ
     reveal_type(app.object_of(model))  # KubeObject[None]
     reveal_type(app.running(cluster).controllers)  # tuple[Controller[None], ...]
     reveal_type(app.lister("v1", "pods"))  # Lister[None]
-    reveal_type(app.lister("v1", "pods", projection=PodView, cluster="eu"))  # Lister[PodView]
+    reveal_type(app.lister("v1", "pods", model=PodView, cluster="eu"))  # Lister[PodView]
 
 
 def declarations(app: Operator, cluster: Cluster) -> None:
@@ -276,7 +275,7 @@ def declarations(app: Operator, cluster: Cluster) -> None:
         return []
 
     def viewed(pod: KubeObject[PodView], listers: Listers) -> str:
-        reveal_type(listers.lister("v1", "pods", projection=PodView))  # Lister[PodView]
+        reveal_type(listers.lister("v1", "pods", model=PodView))  # Lister[PodView]
         return pod.view.status.phase
 
     def moved(old: KubeObject[PodView] | None, new: KubeObject[PodView] | None) -> bool:
@@ -286,9 +285,9 @@ def declarations(app: Operator, cluster: Cluster) -> None:
         return 5
 
     secrets = Owns("v1", "secrets", memory="metadata")
-    pods = Watches("v1", "pods", viewed, projection=PodView, predicate=moved)
+    pods = Watches("v1", "pods", viewed, model=PodView, predicate=moved)
     reveal_type(secrets)  # Owns[None]
-    reveal_type(Owns("v1", "pods", projection=PodView, predicate=moved))  # Owns[PodView]
+    reveal_type(Owns("v1", "pods", model=PodView, predicate=moved))  # Owns[PodView]
     reveal_type(pods)  # Watches[PodView]
     app.reconcile(
         "v1",
@@ -355,7 +354,7 @@ async def writes(cluster: Cluster, plain: KubeObject, viewed: KubeObject[PodView
 
 def blocking(runner: Runner, cluster: BlockingCluster, factory: BlockingInformerFactory) -> None:
     """The blocking face: generic in the view as the asynchronous one, and nothing is awaited."""
-    pods = factory.informer("v1", "pods", projection=PodView)
+    pods = factory.informer("v1", "pods", model=PodView)
     reveal_type(factory.informer("v1", "pods"))  # BlockingInformer[None]
     reveal_type(pods)  # BlockingInformer[PodView]
     reveal_type(pods.lister)  # Lister[PodView]

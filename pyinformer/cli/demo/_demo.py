@@ -120,16 +120,16 @@ class DemoRun:
         scope.cancel()
 
     def _add_informers(self, factory: SharedInformerFactory) -> None:
-        pods = factory.informer("v1", "pods", projection=PodView)
+        pods = factory.informer("v1", "pods", model=PodView)
         pods.add_index("node", "spec.nodeName")
 
         def pods_on(node: str) -> int:
             return len(pods.lister.by_index("node", node, allow_unsynced=True))
 
         self._watch_resource("v1", "pods", pods, pod_message)
-        nodes = factory.informer("v1", "nodes", projection=NodeView)
+        nodes = factory.informer("v1", "nodes", model=NodeView)
         self._watch_resource("v1", "nodes", nodes, partial(node_message, pods_on=pods_on))
-        deployments = factory.informer("apps/v1", "deployments", projection=DeploymentView)
+        deployments = factory.informer("apps/v1", "deployments", model=DeploymentView)
         self._watch_resource("apps/v1", "deployments", deployments, deployment_message)
         replica_sets = factory.informer("apps/v1", "replicasets")
         self._watch_resource("apps/v1", "replicasets", replica_sets, None)

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, final, overload
+from typing import Any, Final, Self, TypeVar, Unpack, final
 
-from pyinformer.apimachinery import Transform, View
+from pyinformer.apimachinery import V
 from pyinformer.cluster import Cluster
 from pyinformer.errors import LifecycleError
-from pyinformer.informer import Memory, QueueKind, SharedInformer, SharingKind, core_of
+from pyinformer.informer import KeepingOptions, SharedInformer, check_option_names, core_of
 from pyinformer.recording import Header, read_recording
 from pyinformer.reflector import ReflectorOptions
 from pyinformer.testing.replays._replay_connection import ReplayConnection
@@ -27,7 +27,6 @@ from pyinformer.testing.replays._script import Relist, Script
 from pyinformer.testing.world import VirtualLoop
 
 _T = TypeVar("_T")
-VW = TypeVar("VW", bound=View)
 
 _POLL_SECONDS: Final = 0.01
 _SLOWER: Final = 1.1  # how much longer each pause is
@@ -77,67 +76,39 @@ class Replay:
         """How long was recorded."""
         return self._script.end_seconds
 
-    @overload
     def informer(
-        self,
-        *,
-        projection: None = None,
-        memory: Memory | None = None,
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-    ) -> SharedInformer[None]: ...
-    @overload
-    def informer(
-        self,
-        *,
-        projection: type[VW],
-        memory: Memory | None = None,
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-    ) -> SharedInformer[VW]: ...
-    def informer(
-        self,
-        *,
-        projection: type[View] | None = None,
-        memory: Memory | None = None,
-        transform: Transform | None = None,
-        queue: QueueKind = "direct",
-        sharing: SharingKind = "private",
-    ) -> SharedInformer[View] | SharedInformer[None]:
+        self, *, model: type[V] | None = None, **options: Unpack[KeepingOptions]
+    ) -> SharedInformer[V]:
         """Return the informer of the recording, not started: add its handlers and indexes first.
 
         It follows the recorded resource, namespaces and selectors, by requests of the recorded
         options. Its audits are off.
 
         Args:
-            projection: as for an informer.
-            memory: as for an informer; None for the recorded one.
-            transform: as for an informer; that of the program is not in the recording.
-            queue: as for an informer.
-            sharing: as for an informer.
+            model: the view to decode with each object.
+            **options: how it keeps objects, as for an informer. Without `memory` it is as recorded;
+                the program's `transform` is not in the recording.
 
         Raises:
+            InvalidTypeError: there is no such option.
             LifecycleError: it was made already, or the replay is closed.
         """
         if self._is_closed or self._informer is not None:
             what = "the replay is closed" if self._is_closed else "a replay has one informer"
             raise LifecycleError(f"{what}: call replay() again")
         header = self.header
-        informer: SharedInformer[Any] = SharedInformer(
+        check_option_names(options, KeepingOptions)
+        kept: KeepingOptions = {"memory": header.memory, **options}
+        informer: SharedInformer[V] = SharedInformer(
             self.cluster,
             header.api_version,
             header.plural,
+            model=model,
+            options=self._options(),
             namespaces=header.namespaces,
             label_selector=header.label_selector or None,
             field_selector=header.field_selector or None,
-            projection=projection,
-            memory=memory or header.memory,
-            transform=transform,
-            queue=queue,
-            sharing=sharing,
-            options=self._options(),
+            **kept,
         )
         self._informer = informer
         return informer

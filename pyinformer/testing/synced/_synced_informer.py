@@ -75,7 +75,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
         namespaces: str | Sequence[str] | None,
         label_selector: Selector | LabelSelector,
         field_selector: Selector | FieldSelector,
-        projection: type[View] | None,
+        model: type[View] | None,
         memory: Memory,
         transform: Transform | None,
     ) -> None:
@@ -86,11 +86,11 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
             namespaces=namespaces,
             label_selector=label_selector,
             field_selector=field_selector,
-            projection=cast("type[V] | None", projection),
+            model=cast("type[V] | None", model),
             memory=memory,
             transform=transform,
         )
-        view = cast("type[V] | None", projection)
+        view = cast("type[V] | None", model)
         given = [namespaces] if isinstance(namespaces, str) else namespaces
         resource = GroupVersionResource.of(api_version, plural)
         self._known = next(
@@ -211,7 +211,7 @@ class SyncedInformer(SharedInformer[V]):  # type: ignore[misc]  # final for othe
 
         Raises:
             InvalidArgumentError: it is not an object of this resource.
-            InvalidObjectError: it cannot be decoded, or does not fit the projection.
+            InvalidObjectError: it cannot be decoded, or does not fit the view.
             Exception: what a handler raises; later handlers are not called.
         """
         self._version += 1
@@ -318,7 +318,7 @@ def synced_informer(
     plural: str,
     objects: Iterable[JSONObject] = (),
     *,
-    projection: None = None,
+    model: None = None,
     namespaces: str | Sequence[str] | None = None,
     label_selector: Selector | LabelSelector = None,
     field_selector: Selector | FieldSelector = None,
@@ -332,7 +332,7 @@ def synced_informer(
     plural: str,
     objects: Iterable[JSONObject] = (),
     *,
-    projection: type[VW],
+    model: type[VW],
     namespaces: str | Sequence[str] | None = None,
     label_selector: Selector | LabelSelector = None,
     field_selector: Selector | FieldSelector = None,
@@ -345,7 +345,7 @@ def synced_informer(
     plural: str,
     objects: Iterable[JSONObject] = (),
     *,
-    projection: type[View] | None = None,
+    model: type[View] | None = None,
     namespaces: str | Sequence[str] | None = None,
     label_selector: Selector | LabelSelector = None,
     field_selector: Selector | FieldSelector = None,
@@ -367,7 +367,7 @@ def synced_informer(
         plural: the resource's plural name.
         objects: the cached objects; see `SyncedInformer.apply`. Their uids follow from their names:
             those of the same name in two informers are equal, unless one gets another uid.
-        projection: the view to decode with each object.
+        model: the view to decode with each object.
         namespaces: as for an informer; objects in other namespaces are left out.
         label_selector: as for an informer; other objects are left out.
         field_selector: as for an informer; other objects are left out.
@@ -378,7 +378,7 @@ def synced_informer(
 
     Raises:
         InvalidArgumentError: an argument is invalid, or an object is not of this resource.
-        InvalidObjectError: an object cannot be decoded, or does not fit the projection.
+        InvalidObjectError: an object cannot be decoded, or does not fit the view.
         InvalidSelectorError: a selector cannot be parsed.
     """
     informer: SyncedInformer[View] = SyncedInformer(
@@ -388,7 +388,7 @@ def synced_informer(
         namespaces=namespaces,
         label_selector=label_selector,
         field_selector=field_selector,
-        projection=projection,
+        model=model,
         memory=memory,
         transform=transform,
     )

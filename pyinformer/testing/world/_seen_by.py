@@ -1,6 +1,6 @@
 """Which informers of a controller deliver an event, and in which form.
 
-The events are those that the informers would deliver themselves, with their projections and
+The events are those that the informers would deliver themselves, with their views and
 transforms applied; the requests that follow are computed from them.
 """
 
@@ -35,7 +35,7 @@ Seen: TypeAlias = "tuple[SharedInformer[Any], Event[Any]]"
 
 
 def decoded(api_version: str, plural: str, body: JSONObject) -> KubeObject:
-    """Return a body as a cache without a projection decodes it."""
+    """Return a body as a cache without a view decodes it."""
     resource = GroupVersionResource.of(api_version, plural)
     raw = msgspec.json.encode(body)
     return ObjectCodec[None](resource).decode(raw, 0, len(raw))
@@ -113,7 +113,7 @@ def _as_cached(informer: SharedInformer[Any], obj: KubeObject[Any]) -> KubeObjec
         return None
     codec: ObjectCodec[Any] = ObjectCodec(
         scope.resource,
-        view=cast("Any", settings.projection),
+        view=cast("Any", settings.model),
         strip_managed_fields=settings.memory != "raw",
         transform=settings.transform,
         metadata_only=settings.memory == "metadata",
